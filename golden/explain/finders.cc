@@ -2,6 +2,7 @@
 #include "golden/explain/finders.h"
 
 #include <algorithm>
+#include <concepts>
 #include <iterator>
 
 #include "golden/explain/confirm/score.h"
@@ -35,17 +36,16 @@ void listed(const Case& c, List& list) {
   kAdd(c.call, list);
 }
 
+/// Of each output, or of those of all slots together.
 template <auto kAdd>
 void measured(const Case& c, List& list) {
   const std::size_t first = list.size();
-  for (const Output& o : c.outputs) kAdd(c.call, o, list);
-  for (std::size_t i = first; i < list.size(); ++i) list[i].measured = true;
-}
-
-template <auto kAdd>
-void measured_of_slots(const Case& c, List& list) {
-  const std::size_t first = list.size();
-  kAdd(c.backend, c.call, c.outputs, list);
+  if constexpr (std::invocable<decltype(kAdd), Backend&, const Call&, std::vector<Output>&,
+                               List&>) {
+    kAdd(c.backend, c.call, c.outputs, list);
+  } else {
+    for (const Output& o : c.outputs) kAdd(c.call, o, list);
+  }
   for (std::size_t i = first; i < list.size(); ++i) list[i].measured = true;
 }
 
@@ -167,8 +167,8 @@ constexpr Finder kFinders[] = {
     {"rows", Turn::measured, nullptr, measured<add_measured_rows>},
     {"scales", Turn::measured, nullptr, measured<add_measured_scales>},
     {"blocks", Turn::measured, nullptr, measured<add_measured_blocks>},
-    {"slots", Turn::measured, nullptr, measured_of_slots<add_measured_slots>},
-    {"slot_rows", Turn::measured, nullptr, measured_of_slots<add_measured_slot_rows>},
+    {"slots", Turn::measured, nullptr, measured<add_measured_slots>},
+    {"slot_rows", Turn::measured, nullptr, measured<add_measured_slot_rows>},
 
     {"known", Turn::listed, nullptr,
      [](const Case& c, List& list) {

@@ -3,12 +3,16 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdint>
+#include <optional>
 #include <sstream>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
-#include "tests/golden/operands_where.h"
+#include "golden/explain/case/wide_values.h"
+#include "tests/golden/causes_listed.h"
 #include "tests/golden/small_bench.h"
 #include "tests/golden/small_products.h"
 #include "tests/golden/tensors.h"
@@ -16,6 +20,40 @@
 namespace mxo {
 
 using Numbers = std::vector<double>;
+
+/// Bytes that count from one number on.
+inline Tensor counted_bytes(std::vector<Index> shape, int first) {
+  Tensor t(Dtype::u8, std::move(shape));
+  for (Index i = 0; i < t.elements(); ++i) {
+    t.as<std::uint8_t>()[i] = static_cast<std::uint8_t>(first + i);
+  }
+  return t;
+}
+
+/// f32 that count from one number on.
+inline Tensor counted_floats(std::vector<Index> shape, float first) {
+  Tensor t(Dtype::f32, std::move(shape));
+  for (Index i = 0; i < t.elements(); ++i) t.as<float>()[i] = first + static_cast<float>(i);
+  return t;
+}
+
+/// Bytes, i32, or elements of a wide type.
+inline Numbers plain_numbers(const Tensor& t) {
+  Numbers all;
+  for (Index i = 0; i < t.elements(); ++i) {
+    all.push_back(size_of(t.dtype()) == 1   ? t.as<std::uint8_t>()[i]
+                  : t.dtype() == Dtype::i32 ? t.as<std::int32_t>()[i]
+                                            : static_cast<double>(wide_value(t, i)));
+  }
+  return all;
+}
+
+/// An operand where a cause holds; nothing where it says nothing of the call.
+inline Numbers operand_if(const CausesListed& causes, std::string_view cause,
+                          std::string_view operand, std::string_view words = "") {
+  const std::optional<Call> other = causes.altered(cause, words);
+  return other ? plain_numbers(other->input(operand)) : Numbers{};
+}
 
 inline Tensor bytes(std::vector<Index> shape, std::initializer_list<std::uint8_t> values) {
   return tensor_from<std::uint8_t>(Dtype::u8, std::move(shape), values);

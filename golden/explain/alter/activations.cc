@@ -1,20 +1,17 @@
 // Gated activations that are not silu(gate) * up, and gradients that are not theirs.
-#include <algorithm>
 #include <cmath>
-#include <functional>
 
 #include "formats/approximate.h"
 #include "formats/approximate_lg2_tanh.h"
 #include "formats/erf.h"
 #include "formats/exp.h"
-#include "golden/explain/alter/adding.h"
+#include "golden/explain/alter/alterations.h"
 
 namespace mxo {
 namespace {
 
 float silu(float a) { return a * sigmoid_rn(a); }
 double silu(double a) { return a / (1.0 + std::exp(-a)); }
-float by_bf16(float v) { return decode(encode<kBF16>(v)); }
 float triton_divisor(float a) { return 1.0f + ex2_approx(-a * 0x1.715476p+0f); }
 
 /// sigma from tanh of half the argument.
@@ -32,10 +29,6 @@ constexpr Row<float (*)(float gate, float up)> kActivations[] = {
      [](float a, float b) { return std::max(a, 0.0f) * b; }},
     {"activation=bilinear", "gate and up are multiplied without an activation",
      [](float a, float b) { return a * b; }},
-    {"activation=up_plus_1", "up is raised by 1",
-     [](float a, float b) { return silu(a) * (b + 1.0f); }},
-    {"activation=alpha", "the gate is a sigma(1.702 a)",
-     [](float a, float b) { return a * sigmoid_rn(1.702f * a) * b; }},
     {"activation=alpha_up_plus_1", "the gate is a sigma(1.702 a) and up is raised by 1",
      [](float a, float b) { return a * sigmoid_rn(1.702f * a) * (b + 1.0f); }},
     {"activation=clamped_7", "the gate is cut at 7 and up is clamped to 7",
@@ -104,65 +97,64 @@ constexpr Row<Held> kLimited[] = {
      Held::both_sides},
 };
 
-using Gate = std::function<float(float gate, float up, double limit, float weight)>;
-
-/// y of every gate and up; false where x does not hold both.
-bool activate(const Call& call, NamedTensors& out, const Gate& of) {
-  const auto y = out.find("y");
-  if (y == out.end() || !call.has("x") || y->second.rank() == 0) return false;
-  const Tensor& x = call.input("x");
-  const Index columns = y->second.shape().back();
-  if (columns == 0 || x.elements() != 2 * y->second.elements()) return false;
-  const double limit = call.set.real("limit", HUGE_VAL);
-  y->second = with_values(std::move(y->second), [&](Index i) {
-    const Index r = i / columns;
-    const Index gate = r * 2 * columns + i % columns;
-    const float weight = call.has("probs") ? call.input("probs").as<float>()[r] : 1.0f;
-    return of(wide_value(x, gate), wide_value(x, gate + columns), limit, weight);
-  });
-  return true;
+/// y is of(gate, up, limit, weight of the row) for every gate and up; says nothing where x does not
+/// hold both.
+template <typename Of>
+void add_gate(List& list, std::string name, std::string phrase, Stage stage, Of of) {
+  const auto activate = [of](const Call& call, NamedTensors& out) {
+    const auto y = out.find("y");
+    if (y == out.end() || !call.has("x") || y->second.rank() == 0) return false;
+    const Tensor& x = call.input("x");
+    const Index columns = y->second.shape().back();
+    if (columns == 0 || x.elements() != 2 * y->second.elements()) return false;
+    const double limit = call.set.real("limit", HUGE_VAL);
+    y->second = with_values(std::move(y->second), [&](Index i) {
+      const auto [gate, up] = gate_pair(i, columns);
+      const float weight = call.has("probs") ? call.input("probs").as<float>()[i / columns] : 1.0f;
+      return of(wide_value(x, gate), wide_value(x, up), limit, weight);
+    });
+    return true;
+  };
+  add_rewritten(list, std::move(name), std::move(phrase), activate, stage);
 }
 
-void add_gates(const Call& call, std::vector<Hypothesis>& list) {
-  const auto gate = [&](std::string name, std::string phrase, Stage stage, Gate of) {
-    add(list, std::move(name), std::move(phrase), stage).rewrite =
-        [of = std::move(of)](const Call& c, NamedTensors& out) { return activate(c, out, of); };
+void add_gates(const Call& call, List& list) {
+  const auto held = [](float b, double limit) {
+    return std::clamp(b, -static_cast<float>(limit), static_cast<float>(limit));
   };
+  const auto cut = [](float a, double limit) { return std::min(a, static_cast<float>(limit)); };
   for (const auto& row : kActivations) {
-    gate(row.name, row.phrase, row.stage,
-         [of = row.of](float a, float b, double limit, float weight) {
-           const auto most = static_cast<float>(limit);
-           return of(std::min(a, most), std::clamp(b, -most, most)) * weight;
-         });
+    add_gate(list, row.name, row.phrase, row.stage,
+             [=, of = row.of](float a, float b, double limit, float weight) {
+               return of(cut(a, limit), held(b, limit)) * weight;
+             });
   }
   for (const auto& row : kWeighted) {
     if (!call.has("probs")) break;
-    gate(row.name, row.phrase, Stage::rule,
-         [of = row.of](float a, float b, double limit, float weight) {
-           const auto most = static_cast<float>(limit);
-           return of(std::min(a, most), std::clamp(b, -most, most), weight);
-         });
+    add_gate(list, row.name, row.phrase, row.stage,
+             [=, of = row.of](float a, float b, double limit, float weight) {
+               return of(cut(a, limit), held(b, limit), weight);
+             });
   }
 }
 
-void add_limits(const Call& call, std::vector<Hypothesis>& list) {
-  const auto gate = [&](std::string name, std::string phrase, Stage stage, Held held, bool wide) {
-    add(list, std::move(name), std::move(phrase), stage).rewrite = [=](const Call& c,
-                                                                       NamedTensors& out) {
-      return activate(c, out, [=](float a, float b, double limit, float weight) {
-        if (!wide) return limited<float>(held, a, b, static_cast<float>(limit)) * weight;
-        return static_cast<float>(limited<double>(held, a, b, limit) * double{weight});
-      });
+void add_limits(const Call& call, List& list) {
+  const auto in_f64 = [](Held held) {
+    return [held](float a, float b, double limit, float weight) {
+      return static_cast<float>(limited<double>(held, a, b, limit) * double{weight});
     };
   };
   for (const auto& row : kLimited) {
     if (!call.set.has("limit")) break;
-    gate(row.name, row.phrase, Stage::rule, row.of, false);
-    gate(row.name + std::string("_f64"),
-         std::string(row.phrase) + ", and all of it is computed in f64", Stage::rule, row.of, true);
+    add_gate(list, row.name, row.phrase, row.stage,
+             [held = row.of](float a, float b, double limit, float weight) {
+               return limited<float>(held, a, b, static_cast<float>(limit)) * weight;
+             });
+    add_gate(list, filled("{}_f64", row.name),
+             filled("{}, and all of it is computed in f64", row.phrase), row.stage, in_f64(row.of));
   }
-  gate("activation=f64", "the activation is computed in f64 and rounded once", Stage::output,
-       Held::gate_and_up, true);
+  add_gate(list, "activation=f64", "the activation is computed in f64 and rounded once",
+           kArithmetic, in_f64(Held::gate_and_up));
 }
 
 /// Whether an activation is silu(gate) * up but for a limit: these rows know no other parameter.
@@ -230,13 +222,12 @@ constexpr Derivative kDerivatives[] = {
 /// them.
 template <typename Fn>
 bool each_pair(const Call& call, Fn fn) {
-  const Tensor& x = call.input("x");
   const Tensor& dy = call.input("dy");
   const Index columns = dy.rank() == 0 ? 0 : dy.shape().back();
-  if (columns == 0 || x.elements() != 2 * dy.elements()) return false;
+  if (columns == 0 || call.input("x").elements() != 2 * dy.elements()) return false;
   for (Index i = 0; i < dy.elements(); ++i) {
-    const Index gate = i / columns * 2 * columns + i % columns;
-    fn(i, gate, gate + columns);
+    const auto [gate, up] = gate_pair(i, columns);
+    fn(i, gate, up);
   }
   return true;
 }
@@ -280,25 +271,28 @@ bool sum_dprobs_in_bf16(const Call& call, NamedTensors& out, bool rounded) {
   });
 }
 
-void add_gradients(std::vector<Hypothesis>& list) {
+void add_gradients(List& list) {
   for (const Derivative& row : kDerivatives) {
-    add(list, row.name, row.phrase, Stage::rule).rewrite =
-        [&row](const Call& c, NamedTensors& out) { return derive(c, out, row); };
+    add_rewritten(
+        list, row.name, row.phrase,
+        [&row](const Call& c, NamedTensors& out) { return derive(c, out, row); }, Stage::rule);
   }
-  add(list, "dprobs=weighed", "dprobs is multiplied with the router weight", Stage::rule).rewrite =
-      weigh_dprobs;
+  add_rewritten(list, "dprobs=weighed", "dprobs is multiplied with the router weight", weigh_dprobs,
+                Stage::rule);
   const std::string summed = "dprobs is added up in bf16";
   for (const bool rounded : {false, true}) {
     const char* of = rounded ? ", of y and products that are rounded to bf16" : "";
-    add(list, "dprobs=bf16", summed + of, Stage::rule).rewrite =
-        [rounded](const Call& c, NamedTensors& out) { return sum_dprobs_in_bf16(c, out, rounded); };
+    add_rewritten(
+        list, "dprobs=bf16", summed + of,
+        [rounded](const Call& c, NamedTensors& out) { return sum_dprobs_in_bf16(c, out, rounded); },
+        Stage::rule);
   }
 }
 
 /// Rows of x, dy or probs that do not belong to those of the others.
-void add_moved_rows(const Call& call, std::vector<Hypothesis>& list) {
+void add_moved_rows(const Call& call, List& list) {
   const auto moved = [&](const char* id, std::string phrase, const std::string& name, Index by) {
-    add(list, id, std::move(phrase), Stage::input).alter = [name, by](Call& c) {
+    add_altered(list, id, std::move(phrase), [name, by](Call& c) {
       if (!c.has(name)) return false;
       const Tensor& given = c.input(name);
       const bool weights = name == "probs";
@@ -306,7 +300,7 @@ void add_moved_rows(const Call& call, std::vector<Hypothesis>& list) {
         return false;
       c.replace(name, rows_moved(given, by));
       return true;
-    };
+    });
   };
   for (const std::string name : {"dy", "x"}) {
     if (!call.has("x") || !call.has("dy") || !call.op.starts_with("swiglu")) break;
@@ -319,13 +313,13 @@ void add_moved_rows(const Call& call, std::vector<Hypothesis>& list) {
 
 }  // namespace
 
-void add_activation_hypotheses(const Call& call, std::vector<Hypothesis>& list) {
+void add_activation_hypotheses(const Call& call, List& list) {
   add_moved_rows(call, list);
   if (call.op == "swiglu_backward" && call.has("x") && call.has("dy")) add_gradients(list);
   if (is_plain(call)) add_gates(call, list);
 }
 
-void add_limit_hypotheses(const Call& call, std::vector<Hypothesis>& list) {
+void add_limit_hypotheses(const Call& call, List& list) {
   const bool rounded_once =
       !call.set.has("arithmetic") && call.set.text("bf16_steps", "none") == "none";
   if (is_plain(call) && rounded_once) add_limits(call, list);

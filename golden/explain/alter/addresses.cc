@@ -1,10 +1,9 @@
 // Operands of a product that a kernel reads at another address: rows that restart, experts whose
 // codes and scales part, shared memory that is swizzled on one side, stale scales of both sides.
-#include <algorithm>
 #include <memory>
 #include <set>
 
-#include "golden/explain/alter/makers.h"
+#include "golden/explain/alter/alterations.h"
 
 namespace mxo {
 namespace {
@@ -21,13 +20,13 @@ Lines begins_of(const Product& p) {
   return [begins](Index r) { return (*begins)[static_cast<std::size_t>(r)]; };
 }
 
-void add_rows(const Product& p, std::vector<Hypothesis>& list) {
+void add_rows(const Product& p, List& list) {
   const ProductSide& x = p.a;
   const Lines begin = begins_of(p);
   const Lines local = [begin](Index r) { return r - begin(r); };
   const auto add = [&](const std::string& operand, const char* id, std::string phrase, Lines from) {
-    list.push_back(read_elsewhere(filled("{}={}", operand, id), std::move(phrase),
-                                  {read_lines(operand, 0, std::move(from))}));
+    add_read(list, filled("{}={}", operand, id), std::move(phrase),
+             {read_lines(operand, 0, std::move(from))});
   };
   const char* every = "{} of {}{} are read from row 0 on in every group";
   const bool scaled = x.scales != nullptr;
@@ -64,43 +63,38 @@ struct Chunks {
 constexpr Chunks kChunks[] = {{8, 16},   {8, 32},   {16, 32}, {16, 64}, {16, 128}, {32, 64},
                               {32, 128}, {64, 128}, {32, 16}, {64, 32}, {128, 32}, {128, 64}};
 
-void add_chunks(const Product& p, std::vector<Hypothesis>& list) {
+void add_chunks(const Product& p, List& list) {
   if (p.a.scales == nullptr || p.a.scales->rank() != 2) return;
   const Index lines = p.a_lines;
   if (p.a.scales->extent(0) != lines) return;
   for (const auto& [rows, chunk] : kChunks) {
     if (rows >= lines) continue;
     const auto from = [rows = rows, chunk = chunk](Index r) { return r / rows * chunk + r % rows; };
-    list.push_back(read_elsewhere(
-        p.a.scales_name + "=chunks",
+    add_read(
+        list, p.a.scales_name + "=chunks",
         filled("blocks of {} rows take the scales of {} of chunks of {} rows: block i those from "
                "row {} i on{}",
                rows, p.a.name, chunk, chunk, chunk > rows ? ", and zeros beyond the last row" : ""),
         // Rows whose scales would lie beyond the last have none: they are zeros.
         {read_lines(p.a.codes_name, 0, [=](Index r) { return from(r) < lines ? r : lines; }),
-         read_lines(p.a.scales_name, 0, [=](Index r) { return from(r) < lines ? from(r) : r; })}));
+         read_lines(p.a.scales_name, 0, [=](Index r) { return from(r) < lines ? from(r) : r; })});
   }
 }
 
 /// Codes or scales of w of another expert than the rest of it.
-struct OtherExpert {
-  const char* id;
-  const char* words;
-  Index (*of)(Index expert, Index experts);
-};
-constexpr OtherExpert kOtherExperts[] = {
+constexpr Row<Index (*)(Index expert, Index experts)> kOtherExperts[] = {
     {"expert_0", "expert 0", [](Index, Index) { return Index{0}; }},
     {"expert_before", "the expert before", [](Index e, Index n) { return (e + n - 1) % n; }},
     {"expert_after", "the expert after", [](Index e, Index n) { return (e + 1) % n; }},
 };
 
-void add_experts(const Product& p, std::vector<Hypothesis>& list) {
+void add_experts(const Product& p, List& list) {
   if (p.groups() < 2 || p.b.scales == nullptr) return;
-  for (const OtherExpert& other : kOtherExperts) {
+  for (const auto& other : kOtherExperts) {
     const auto add = [&](const std::string& operand, const char* phrase) {
-      list.push_back(read_elsewhere(
-          filled("{}={}", operand, other.id), filled(phrase, other.words, p.b.name),
-          {read_lines(operand, 0, [n = p.groups(), of = other.of](Index e) { return of(e, n); })}));
+      add_read(
+          list, filled("{}={}", operand, other.name), filled(phrase, other.phrase, p.b.name),
+          {read_lines(operand, 0, [n = p.groups(), of = other.of](Index e) { return of(e, n); })});
     };
     add(p.b.codes_name, "every expert takes the codes of {} ({}), and its own scales");
     if (p.b.scales->rank() == 2) add(p.b.scales_name, "every expert takes the scales of {} ({})");
@@ -108,21 +102,20 @@ void add_experts(const Product& p, std::vector<Hypothesis>& list) {
 }
 
 /// Lines in shared memory whose runs of 16 bytes are swizzled by their number, and are not read so.
-void add_swizzles(const ProductSide& side, std::vector<Hypothesis>& list) {
+void add_swizzles(const ProductSide& side, List& list) {
   const Index run = 16 / static_cast<Index>(size_of(side.codes->dtype()));
   for (const Index runs : {8, 4, 2}) {
-    list.push_back(read_elsewhere(
-        filled("{}=swizzled_{}", side.codes_name, runs * 16),
-        filled("runs of 16 bytes of {} are exchanged by the number of their line (the {}-byte "
-               "swizzle of shared memory on one side only)",
-               side.name, runs * 16),
-        {make_reading(
-            side.codes_name,
-            [run, runs](const Matrices& m) { return m.columns % (run * runs) == 0; },
-            [run, runs](const Matrices& m, Index matrix, Index row, Index column) {
-              return (matrix * m.rows + row) * m.columns +
-                     (column ^ (row / (8 / runs) % runs * run));
-            })}));
+    add_read(list, filled("{}=swizzled_{}", side.codes_name, runs * 16),
+             filled("runs of 16 bytes of {} are exchanged by the number of their line (the {}-byte "
+                    "swizzle of shared memory on one side only)",
+                    side.name, runs * 16),
+             {make_reading(
+                 side.codes_name,
+                 [run, runs](const Matrices& m) { return m.columns % (run * runs) == 0; },
+                 [run, runs](const Matrices& m, Index matrix, Index row, Index column) {
+                   return (matrix * m.rows + row) * m.columns +
+                          (column ^ (row / (8 / runs) % runs * run));
+                 })});
   }
 }
 
@@ -135,7 +128,7 @@ Index blocks_of_both(const Product& p) {
 
 /// K blocks of both sides that take the scales of block from(block).
 void add_both_sides(const Product& p, const std::string& id, const std::string& phrase,
-                    const Lines& from, std::vector<Hypothesis>& list) {
+                    const Lines& from, List& list) {
   const Index blocks = blocks_of_both(p);
   std::vector<Reading> sides{read_lines(p.a.scales_name, -1, from),
                              read_lines(p.b.scales_name, -1, from)};
@@ -143,10 +136,10 @@ void add_both_sides(const Product& p, const std::string& id, const std::string& 
     side.least_rank = 2;
     side.applies = [blocks](const Matrices& m) { return m.columns == blocks; };
   }
-  list.push_back(read_elsewhere("scales=" + id, phrase + ", on both sides", std::move(sides)));
+  add_read(list, "scales=" + id, phrase + ", on both sides", std::move(sides));
 }
 
-void add_both_scales(const Product& p, std::vector<Hypothesis>& list) {
+void add_both_scales(const Product& p, List& list) {
   const Index blocks = blocks_of_both(p);
   if (blocks == 0) return;
   add_both_sides(
@@ -167,22 +160,21 @@ void add_both_scales(const Product& p, std::vector<Hypothesis>& list) {
 }
 
 /// Scales that were written column-major, and are read as they are expected.
-void add_column_major(const ProductSide& side, std::vector<Hypothesis>& list) {
+void add_column_major(const ProductSide& side, List& list) {
   if (side.scales == nullptr) return;
-  list.push_back(read_elsewhere(
-      side.scales_name + "=column_major",
-      filled("the scales of {} are column-major, and read row by row", side.name),
-      {make_reading(
-          side.scales_name, [](const Matrices& m) { return m.rows > 1 && m.columns > 1; },
-          [](const Matrices& m, Index matrix, Index row, Index column) {
-            const Index i = row * m.columns + column;
-            return (matrix * m.rows + i % m.rows) * m.columns + i / m.rows;
-          })}));
+  add_read(list, side.scales_name + "=column_major",
+           filled("the scales of {} are column-major, and read row by row", side.name),
+           {make_reading(
+               side.scales_name, [](const Matrices& m) { return m.rows > 1 && m.columns > 1; },
+               [](const Matrices& m, Index matrix, Index row, Index column) {
+                 const Index i = row * m.columns + column;
+                 return (matrix * m.rows + i % m.rows) * m.columns + i / m.rows;
+               })});
 }
 
 }  // namespace
 
-void add_addressing_hypotheses(const Call& call, std::vector<Hypothesis>& list) {
+void add_addressing_hypotheses(const Call& call, List& list) {
   const std::optional<Product> p = product_of(call);
   if (!p) return;
   add_column_major(p->a, list);
@@ -196,7 +188,7 @@ void add_addressing_hypotheses(const Call& call, std::vector<Hypothesis>& list) 
   add_both_scales(*p, list);
 }
 
-void add_stale_stages(const Call& call, std::vector<Hypothesis>& list) {
+void add_stale_stages(const Call& call, List& list) {
   const std::optional<Product> p = product_of(call);
   if (!p || p->wgrad) return;
   const Index blocks = blocks_of_both(*p);

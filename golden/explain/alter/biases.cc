@@ -1,8 +1,6 @@
 // Biases, and weights of experts, that are left out, used twice, or another's.
-#include <algorithm>
-#include <string>
 
-#include "golden/explain/alter/adding.h"
+#include "golden/explain/alter/alterations.h"
 
 namespace mxo {
 namespace {
@@ -100,18 +98,18 @@ bool add_by_row(const Call& call, NamedTensors& out) {
 }
 
 /// Operands of a layer whose experts take those of others.
-void add_experts(const Call& call, std::vector<Hypothesis>& list) {
+void add_experts(const Call& call, List& list) {
   const Index ranks = std::count_if(call.inputs.begin(), call.inputs.end(), [](const auto& entry) {
     return entry.first.starts_with("rank") && entry.first.ends_with(".x");
   });
   for (const std::string name : {"w1", "w2", "w1.bias", "w2.bias"}) {
     if (!call.has(name) || call.input(name).rank() < 2 || call.input(name).extent(0) < 2) continue;
     const auto taken = [&](const char* id, const std::string& whose, auto source) {
-      add(list, name + "=" + id, "experts take " + name + " of " + whose, Stage::input).alter =
-          [name, source](Call& c) {
-            c.replace(name, with_rows(c.input(name), source));
-            return true;
-          };
+      add_altered(list, name + "=" + id, "experts take " + name + " of " + whose,
+                  [name, source](Call& c) {
+                    c.replace(name, with_rows(c.input(name), source));
+                    return true;
+                  });
     };
     taken("other_expert", "the expert before", [](Index e, Index n) { return (e + n - 1) % n; });
     taken("other_expert", "the expert after", [](Index e, Index n) { return (e + 1) % n; });
@@ -124,37 +122,40 @@ void add_experts(const Call& call, std::vector<Hypothesis>& list) {
 
 }  // namespace
 
-void add_elementwise_hypotheses(const Call& call, std::vector<Hypothesis>& list) {
+void add_elementwise_hypotheses(const Call& call, List& list) {
   if (call.op == "moe_layer") add_experts(call, list);
 }
 
-void add_bias_hypotheses(const Call& call, std::vector<Hypothesis>& list) {
+void add_bias_hypotheses(const Call& call, List& list) {
   if (!call.has("bias") || (call.op != "grouped_linear" && call.op != "add_bias")) return;
   const Tensor& given = call.input("bias");
   if (given.rank() == 0 || given.elements() == 0) return;
   for (const OtherBias& row : kBiases) {
     if (row.of_experts && given.rank() != 2) continue;
-    add(list, std::string("bias=") + row.id, row.phrase, Stage::rule).alter =
+    add_altered(
+        list, std::string("bias=") + row.id, row.phrase,
         [of = row.of](Call& c) {
           const Bias bias{c.input("bias")};
           c.replace("bias", with_values(bias.values, [&](Index i) {
                       return of(bias, i / bias.columns, i % bias.columns);
                     }));
           return true;
-        };
+        },
+        Stage::rule);
   }
   if (call.op == "add_bias" && call.has("y")) {
-    add(list, "bias=by_row", "the bias is added by row rather than by column", Stage::output)
-        .rewrite = add_by_row;
+    add_rewritten(list, "bias=by_row", "the bias is added by row rather than by column",
+                  add_by_row);
   }
   if (call.op != "grouped_linear" || call.set.text("out", "bf16") != "bf16" || call.has("dy"))
     return;
   for (const bool by_row : {false, true}) {
-    add(list, by_row ? "bias=by_row" : "bias=before_rounding",
+    add_run(
+        list, by_row ? "bias=by_row" : "bias=before_rounding",
         by_row ? "the bias is added by row rather than by column, before the sum is rounded"
                : "the bias joins the sum before it is rounded to bf16",
-        Stage::output)
-        .run = [by_row](Backend& b, const Call& c) { return add_before_rounding(b, c, by_row); };
+        [by_row](Backend& b, const Call& c) { return add_before_rounding(b, c, by_row); },
+        Stage::output);
   }
 }
 

@@ -1,19 +1,17 @@
 // Blocks of other extents or across experts, scales read as bytes, shapes that tell of them.
-#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <set>
 
-#include "golden/explain/alter/makers.h"
+#include "golden/explain/alter/alterations.h"
 #include "golden/explain/find/product/finders.h"
-#include "ops/catalogue/scale_parameters.h"
 
 namespace mxo {
 namespace {
 
 /// The tensor that has blocks: x, or the codes; null where none has.
 const char* blocked_operand(const Call& call) {
-  if (!has_parameter(call, "block")) return nullptr;
+  if (parameter_of(call, "block") == nullptr) return nullptr;
   const char* name = call.has("codes") ? "codes" : "x";
   return call.has(name) && call.input(name).rank() >= 2 ? name : nullptr;
 }
@@ -41,13 +39,14 @@ void set_block(Call& call, const std::string& block, bool bytes) {
   call.set.set("scale", bytes ? "e8m0" : "f32");
 }
 
-Hypothesis other_block(const std::string& block, const BlockExtents& own,
-                       std::function<bool(Call&)> more = {}) {
-  return {"block=" + block, filled("blocks are {} rather than {}", block, name_of(own)),
-          Stage::rule, [block, more = std::move(more)](Call& c) {
-            set_block(c, block, has_bytes(c));
-            return !more || more(c);
-          }};
+void add_block(List& list, const std::string& block, const BlockExtents& own, Alter more = {}) {
+  add_altered(
+      list, "block=" + block, filled("blocks are {} rather than {}", block, name_of(own)),
+      [block, more = std::move(more)](Call& c) {
+        set_block(c, block, has_bytes(c));
+        return !more || more(c);
+      },
+      Stage::rule);
 }
 
 /// Extents that share `n` out among as many blocks as extents of `own` do: evenly, and in whole
@@ -64,8 +63,7 @@ std::set<Index> evenly(Index n, Index own) {
 
 /// Extents along one axis: as many blocks, or half and twice as many where scales are read, of
 /// which the last stands for those beyond it.
-void add_extents(const Call& call, const BlockExtents& own, int axis,
-                 std::vector<Hypothesis>& list) {
+void add_extents(const Call& call, const BlockExtents& own, int axis, List& list) {
   const Tensor& blocked = call.input(blocked_operand(call));
   const bool rows = axis == blocked.rank() - 2;
   const Index extent = rows ? own.rows : own.columns;
@@ -83,7 +81,7 @@ void add_extents(const Call& call, const BlockExtents& own, int axis,
       c.replace("scales", gathered(scales, axis, kept));
       return true;
     };
-    list.push_back(other_block(name_of(block), own, reads ? Alter(take_scales) : Alter()));
+    add_block(list, name_of(block), own, reads ? Alter(take_scales) : Alter());
   }
 }
 
@@ -100,54 +98,49 @@ Tensor as_one_matrix(const Tensor& t) {
   return resized(t, {t.elements() / std::max<Index>(1, columns), columns});
 }
 
-/// Blocks of all experts as one matrix, where they are others than those of each.
-std::optional<Hypothesis> one_matrix(const Call& call, const BlockExtents& own) {
+/// Blocks of all experts as one matrix, where they are others than those of each; null where not.
+Hypothesis* add_one_matrix(const Call& call, const BlockExtents& own, List& list) {
   const std::string name = blocked_operand(call);
   const Tensor& x = call.input(name);
-  if (x.rank() != 3 || x.extent(0) < 2 || x.elements() == 0) return std::nullopt;
-  if (own.rows != kWhole && x.extent(1) % own.rows == 0) return std::nullopt;
-  return Hypothesis{
-      "block=across_experts",
-      "all experts are taken as one matrix: blocks run on across experts rather than begin again "
-      "with each",
-      Stage::rule, [name, own](Call& c) {
-        const Tensor& given = c.input(name);
-        if (c.has("scales")) {
-          const Tensor scales = as_one_matrix(c.input("scales"));
-          const Index rows = given.extent(0) * given.extent(1);
-          const Index needed = own.rows == kWhole ? 1 : ceil_div(rows, own.rows);
-          if (needed > scales.extent(0)) return false;
-          c.replace("scales", resized(scales, {needed, scales.extent(1)}));
-        }
-        set_block(c, name_of(own), has_bytes(c));
-        c.replace(name, as_one_matrix(given));
-        return true;
-      }};
-}
-
-/// The same in tensors of the shape that is expected: of fewer scales the rest is zeros, and one
-/// for all stands for each.
-void add_one_matrix(const Call& call, const BlockExtents& own, std::vector<Hypothesis>& list) {
-  std::optional<Hypothesis> h = one_matrix(call, own);
-  if (!h) return;
-  h->rewrite = [own, experts = call.input(blocked_operand(call)).extent(0)](const Call& c,
-                                                                            NamedTensors& out) {
-    const auto scales = out.find("scales");
-    if (scales == out.end()) return true;
-    Tensor& t = scales->second;
-    if (own.rows == kWhole) {
-      t = gathered(t, 0, std::vector<Index>(static_cast<std::size_t>(experts), Index{0}));
-    } else {
-      const Index rows = c.input("x").extent(0) / experts;
-      t = resized(t, {experts * ceil_div(rows, own.rows), t.shape().back()});
+  if (x.rank() != 3 || x.extent(0) < 2 || x.elements() == 0) return nullptr;
+  if (own.rows != kWhole && x.extent(1) % own.rows == 0) return nullptr;
+  const auto as_one = [name, own](Call& c) {
+    const Tensor& given = c.input(name);
+    if (c.has("scales")) {
+      const Tensor scales = as_one_matrix(c.input("scales"));
+      const Index rows = given.extent(0) * given.extent(1);
+      const Index needed = own.rows == kWhole ? 1 : ceil_div(rows, own.rows);
+      if (needed > scales.extent(0)) return false;
+      c.replace("scales", resized(scales, {needed, scales.extent(1)}));
     }
+    set_block(c, name_of(own), has_bytes(c));
+    c.replace(name, as_one_matrix(given));
     return true;
   };
-  list.push_back(std::move(*h));
+  return &add_altered(
+      list, "block=across_experts",
+      "all experts are taken as one matrix: blocks run on across experts rather than begin again "
+      "with each",
+      as_one, Stage::rule);
+}
+
+/// Scales of one matrix in the shape of those of `experts`: of fewer the rest is zeros, and one for
+/// all stands for each.
+bool share_out_scales(const Call& call, NamedTensors& out, const BlockExtents& own, Index experts) {
+  const auto scales = out.find("scales");
+  if (scales == out.end()) return true;
+  Tensor& t = scales->second;
+  if (own.rows == kWhole) {
+    t = gathered(t, 0, std::vector<Index>(static_cast<std::size_t>(experts), Index{0}));
+  } else {
+    const Index rows = call.input("x").extent(0) / experts;
+    t = resized(t, {experts * ceil_div(rows, own.rows), t.shape().back()});
+  }
+  return true;
 }
 
 /// Rows that scales of one side of a product cover, other than they should.
-void add_rows_of_scales(const Product& p, const ProductSide& side, std::vector<Hypothesis>& list) {
+void add_rows_of_scales(const Product& p, const ProductSide& side, List& list) {
   if (side.scales == nullptr || side.scales->rank() != side.codes->rank() || p.wgrad) return;
   const int axis = side.codes->rank() - 2;
   const Index rows = side.codes->extent(axis);
@@ -159,16 +152,15 @@ void add_rows_of_scales(const Product& p, const ProductSide& side, std::vector<H
     std::vector<Index> from;
     for (Index i = 0; i < experts * rows; ++i) from.push_back(source(i / rows, i % rows));
     const std::string name = side.scales_name;
-    list.push_back(altered(filled("{}={}", name, id), side_words(side) + phrase,
-                           [=, key = "block_" + side.name, depth = p.block](Call& c) {
-                             const Tensor& given = c.input(name);
-                             Tensor each = gathered(as_one_matrix(given), 0, from);
-                             if (given.rank() == 3)
-                               each = resized(each, {experts, rows, each.extent(1)});
-                             c.set.set(key, filled("1x{}", depth));
-                             c.replace(name, std::move(each));
-                             return true;
-                           }));
+    add_altered(list, filled("{}={}", name, id), side_words(side) + phrase,
+                [=, key = "block_" + side.name, depth = p.block](Call& c) {
+                  const Tensor& given = c.input(name);
+                  Tensor each = gathered(as_one_matrix(given), 0, from);
+                  if (given.rank() == 3) each = resized(each, {experts, rows, each.extent(1)});
+                  c.set.set(key, filled("1x{}", depth));
+                  c.replace(name, std::move(each));
+                  return true;
+                });
   };
   std::set<Index> extents = evenly(rows, own);
   extents.insert(own * 2);
@@ -184,7 +176,7 @@ void add_rows_of_scales(const Product& p, const ProductSide& side, std::vector<H
 
 /// f32 scales of which each byte is taken for one e8m0 scale: bytes of the line, of the matrix, or
 /// of the whole tensor from its begin on.
-void add_bytes(const ProductSide& side, std::vector<Hypothesis>& list) {
+void add_bytes(const ProductSide& side, List& list) {
   if (side.scales == nullptr || side.scales->dtype() != Dtype::f32 || side.scales->rank() < 2)
     return;
   const Matrices m = matrices_of(*side.scales);
@@ -194,8 +186,8 @@ void add_bytes(const ProductSide& side, std::vector<Hypothesis>& list) {
                                    {"the whole tensor", m.elements}}) {
     if (run <= before) continue;
     before = run;
-    list.push_back(altered(
-        side.scales_name + "=bytes",
+    add_altered(
+        list, side.scales_name + "=bytes",
         filled("the bytes of the f32 {} are read as packed e8m0 scales, one after the other from "
                "the begin of {}",
                side_words(side).substr(4), words),
@@ -207,13 +199,13 @@ void add_bytes(const ProductSide& side, std::vector<Hypothesis>& list) {
             seen.as<float>()[i] = std::ldexp(1.0f, bytes[i / n * n * 4 + i % n] - 127);
           c.replace(name, std::move(seen));
           return true;
-        }));
+        });
   }
 }
 
 }  // namespace
 
-void add_block_hypotheses(const Call& call, std::vector<Hypothesis>& list) {
+void add_block_hypotheses(const Call& call, List& list) {
   if (const std::optional<Product> p = product_of(call)) {
     for (const ProductSide* side : {&p->a, &p->b}) add_bytes(*side, list);
     for (const ProductSide* side : {&p->a, &p->b}) add_rows_of_scales(*p, *side, list);
@@ -224,13 +216,18 @@ void add_block_hypotheses(const Call& call, std::vector<Hypothesis>& list) {
   const int rank = call.input(blocked_operand(call)).rank();
   add_extents(call, own, rank - 2, list);
   add_extents(call, own, rank - 1, list);
-  add_one_matrix(call, own, list);
+  Hypothesis* one = add_one_matrix(call, own, list);
+  if (one == nullptr) return;
+  one->rewrite = [own, experts = call.input(blocked_operand(call)).extent(0)](const Call& c,
+                                                                              NamedTensors& out) {
+    return share_out_scales(c, out, own, experts);
+  };
 }
 
-void add_shape_hypotheses(const Call& call, std::vector<Hypothesis>& list) {
+void add_shape_hypotheses(const Call& call, List& list) {
   if (blocked_operand(call) == nullptr || call.has("scales")) return;
   const BlockExtents own = own_block(call);
-  if (std::optional<Hypothesis> h = one_matrix(call, own)) list.push_back(std::move(*h));
+  add_one_matrix(call, own, list);
   const auto turned = [](Index n, const char* whole) {
     return n == kWhole ? std::string(whole) : std::to_string(n);
   };
@@ -241,29 +238,31 @@ void add_shape_hypotheses(const Call& call, std::vector<Hypothesis>& list) {
     names.emplace_back(name);
   }
   for (const std::string& name : names) {
-    if (listed.insert(name).second) list.push_back(other_block(name, own));
+    if (listed.insert(name).second) add_block(list, name, own);
   }
   const char* other = has_bytes(call) ? "f32" : "e8m0";
-  list.push_back({filled("scale={}", other),
-                  filled("scales are {} rather than {}", other, has_bytes(call) ? "e8m0" : "f32"),
-                  Stage::rule, [own](Call& c) {
-                    set_block(c, name_of(own), !has_bytes(c));
-                    return true;
-                  }});
+  add_altered(
+      list, filled("scale={}", other),
+      filled("scales are {} rather than {}", other, has_bytes(call) ? "e8m0" : "f32"),
+      [own](Call& c) {
+        set_block(c, name_of(own), !has_bytes(c));
+        return true;
+      },
+      Stage::rule);
   if (call.has("group_ends")) {
-    list.push_back({"group_ends=ignored", "blocks do not restart at each group", Stage::rule,
-                    [](Call& c) { return c.inputs.erase("group_ends") > 0; }});
+    add_altered(
+        list, "group_ends=ignored", "blocks do not restart at each group",
+        [](Call& c) { return c.inputs.erase("group_ends") > 0; }, Stage::rule);
   }
   const std::string layout(call.set.text("scale_layout", "row_major"));
   for (const char* value :
        {"row_major", "blocked", "mn_major_tma", "cublas_1x128", "packed_ue8m0", "tiles_8x4"}) {
     if (layout == value) continue;
-    list.push_back(
-        set_to("scale_layout", value, filled("scales lie as {} rather than {}", value, layout)));
+    add_set(list, "scale_layout", value, filled("scales lie as {} rather than {}", value, layout));
   }
   const bool transposes = call.set.flag("transpose", false);
-  list.push_back(set_to("transpose", transposes ? "false" : "true",
-                        filled("the result is {}transposed", transposes ? "not " : "")));
+  add_set(list, "transpose", transposes ? "false" : "true",
+          filled("the result is {}transposed", transposes ? "not " : ""));
 }
 
 }  // namespace mxo

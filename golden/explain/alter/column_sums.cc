@@ -1,10 +1,10 @@
-// Column sums added up in another order or type, or not reset, from some columns of the sum.
-#include <algorithm>
+// Column sums that miss rows, are added up in another order or type, or are not reset.
+#include <cmath>
+#include <limits>
 #include <numeric>
 #include <set>
 
-#include "golden/explain/alter/makers.h"
-#include "golden/explain/case/wide_values.h"
+#include "golden/explain/alter/alterations.h"
 
 namespace mxo {
 namespace {
@@ -77,20 +77,31 @@ struct Run {
   Index end;
 };
 
-/// The rows of each of `sums` rows of a sum.
-std::vector<Run> runs_of(const Call& call, Index sums) {
-  Run all{0, call.input("x").extent(0)};
-  std::vector<Run> runs(static_cast<std::size_t>(sums), all);
-  if (!call.has("group_ends") || call.input("group_ends").elements() == 0) return runs;
+/// The sums of a call, as rows of an output: x, and the rows of x that each is of.
+struct ColumnSums {
+  const Tensor& x;
+  std::vector<Run> runs;
+  bool of_groups;
+  Index columns() const { return x.extent(1); }
+};
+
+std::optional<ColumnSums> sums_of(const Call& call, const Output& o) {
+  if (call.op != "column_sum" || !call.has("x") || call.input("x").rank() != 2) return std::nullopt;
+  const Tensor& x = call.input("x");
+  if (x.extent(1) == 0 || o.expected->elements() % x.extent(1) != 0) return std::nullopt;
+  const Index sums = o.expected->elements() / x.extent(1);
+  const Run all{0, x.extent(0)};
+  ColumnSums found{x, std::vector<Run>(static_cast<std::size_t>(sums), all), false};
+  if (!call.has("group_ends") || call.input("group_ends").elements() == 0) return found;
   const Tensor& ends = call.input("group_ends");
-  const bool of_groups = ends.elements() == sums;
+  found.of_groups = ends.elements() == sums;
   Index begin = 0;
   for (Index s = 0; s < sums; ++s) {
-    const Index end = ends.as<std::int32_t>()[of_groups ? s : ends.elements() - 1];
-    runs[static_cast<std::size_t>(s)] = {begin, std::min(end, all.end)};
-    if (of_groups) begin = end;
+    const Index end = ends.as<std::int32_t>()[found.of_groups ? s : ends.elements() - 1];
+    found.runs[static_cast<std::size_t>(s)] = {begin, std::min(end, all.end)};
+    if (found.of_groups) begin = end;
   }
-  return runs;
+  return found;
 }
 
 template <typename Fold>
@@ -101,27 +112,27 @@ float folded(const Tensor& x, const Run& run, Index column, const Fold& fold) {
   return fold(rows);
 }
 
-/// The hypothesis that sums are fold(values) of other rows or in another order.
+/// Sums are fold(values) of other rows or in another order.
 template <typename Fold>
-Hypothesis other_sum(const std::string& id, std::string phrase, std::vector<Run> runs, Fold fold) {
-  Hypothesis h = rewritten("sum=" + id, std::move(phrase), [=](const Call& c, NamedTensors& out) {
-    const auto sum = out.find("sum");
-    if (sum == out.end()) return false;
-    const Tensor& x = c.input("x");
-    for (Index i = 0; i < sum->second.elements(); ++i) {
-      const Run& run = runs[static_cast<std::size_t>(i / x.extent(1))];
-      store_wide(sum->second, i, folded(x, run, i % x.extent(1), fold));
-    }
-    return true;
-  });
-  h.stage = Stage::sum;
-  return h;
+void add_sum(List& list, const std::string& id, std::string phrase, std::vector<Run> runs,
+             Fold fold) {
+  add_rewritten(
+      list, "sum=" + id, std::move(phrase),
+      [=](const Call& c, NamedTensors& out) {
+        const auto sum = out.find("sum");
+        if (sum == out.end()) return false;
+        const Tensor& x = c.input("x");
+        sum->second = with_values(std::move(sum->second), [&](Index i) {
+          return folded(x, runs[static_cast<std::size_t>(i / x.extent(1))], i % x.extent(1), fold);
+        });
+        return true;
+      },
+      Stage::sum);
 }
 
 /// A sum that begins with that of the group before, in the groups that differ; in all of them it is
 /// a running total, which the output shows by itself.
-void add_sums_not_reset(const Output& o, Index columns, std::vector<Run> runs,
-                        std::vector<Hypothesis>& list) {
+void add_sums_not_reset(const Output& o, Index columns, std::vector<Run> runs, List& list) {
   std::set<Index> groups;
   for (Index i = 0; i < o.expected->elements(); ++i) {
     if (o.marks[static_cast<std::size_t>(i)] == Mark::differs) groups.insert(i / columns);
@@ -133,24 +144,75 @@ void add_sums_not_reset(const Output& o, Index columns, std::vector<Run> runs,
     runs[at].first = runs[at - 1].first;
     words += (words.empty() ? "" : ", ") + std::to_string(g);
   }
-  list.push_back(other_sum("not_reset",
-                           filled("the sum is not set to zero before group {}: it begins with that "
-                                  "of the group before",
-                                  words),
-                           std::move(runs), [](const Values& v) { return chain(v); }));
+  add_sum(list, "not_reset",
+          filled("the sum is not set to zero before group {}: it begins with that "
+                 "of the group before",
+                 words),
+          std::move(runs), [](const Values& v) { return chain(v); });
+}
+
+/// The row of a run of x nearest to what row `s` of a sum came short of; -1: none is near.
+Index missing_row(const Tensor& x, const Output& sum, Index s, const Run& run) {
+  const Index columns = x.extent(1);
+  std::vector<double> lost;
+  double all = 0.0;
+  for (Index c = 0; c < columns; ++c) {
+    const Index i = s * columns + c;
+    lost.push_back(static_cast<double>(wide_value(*sum.expected, i)) - wide_value(*sum.actual, i));
+    all += std::fabs(lost.back());
+  }
+  Index best = -1;
+  double least = std::numeric_limits<double>::infinity();
+  for (Index r = run.first; r < run.end; ++r) {
+    double away = 0.0;
+    for (Index c = 0; c < columns; ++c) {
+      away += std::fabs(lost[static_cast<std::size_t>(c)] - wide_value(x, r * columns + c));
+    }
+    if (away >= least) continue;
+    least = away;
+    best = r;
+  }
+  return least < all / 4 ? best : -1;
 }
 
 }  // namespace
 
-void add_column_sums(const Call& call, const Output& o, std::vector<Hypothesis>& list) {
-  if (call.op != "column_sum" || !call.has("x") || call.input("x").rank() != 2) return;
-  const Tensor& x = call.input("x");
-  const Index columns = x.extent(1);
-  if (columns == 0 || o.expected->elements() % columns != 0) return;
-  const std::vector<Run> runs = runs_of(call, o.expected->elements() / columns);
-  const bool of_groups = call.has("group_ends") &&
-                         call.input("group_ends").elements() == static_cast<Index>(runs.size());
-  if (of_groups) add_sums_not_reset(o, columns, runs, list);
+void add_missing_rows(const Call& call, const Output& o, List& list) {
+  const std::optional<ColumnSums> sums = sums_of(call, o);
+  if (!sums) return;
+  std::vector<Index> lost;
+  std::string words;
+  for (std::size_t s = 0; s < sums->runs.size(); ++s) {
+    const auto sum = static_cast<Index>(s);
+    if (!o.differs_in(sum * sums->columns(), sums->columns())) continue;
+    const Index r = missing_row(sums->x, o, sum, sums->runs[s]);
+    if (r < 0) continue;
+    words += (lost.empty() ? "" : ", ") + std::to_string(r);
+    lost.push_back(r);
+  }
+  if (lost.empty()) return;
+  add_altered(
+      list, "rows.missing",
+      filled(lost.size() == 1 ? "row {} is left out of the sum" : "rows {} are left out of the sum",
+             words),
+      [lost](Call& c) {
+        const Tensor& given = c.input("x");
+        c.replace("x", with_values(given, [&](Index i) {
+                    const Index row = i / given.extent(1);
+                    const bool left_out = std::find(lost.begin(), lost.end(), row) != lost.end();
+                    return left_out ? 0.0f : wide_value(given, i);
+                  }));
+        return true;
+      });
+}
+
+void add_column_sums(const Call& call, const Output& o, List& list) {
+  const std::optional<ColumnSums> sums = sums_of(call, o);
+  if (!sums) return;
+  const Tensor& x = sums->x;
+  const std::vector<Run>& runs = sums->runs;
+  const Index columns = sums->columns();
+  if (sums->of_groups) add_sums_not_reset(o, columns, runs, list);
   std::vector<Index> first;  // of those that differ
   for (Index i = 0; i < o.expected->elements() && std::ssize(first) < kColumns; ++i) {
     if (o.marks[static_cast<std::size_t>(i)] == Mark::differs) first.push_back(i);
@@ -163,7 +225,7 @@ void add_column_sums(const Call& call, const Output& o, std::vector<Hypothesis>&
       store_wide(one, 0, folded(x, runs[static_cast<std::size_t>(i / columns)], i % columns, fold));
       if (bits_at(one, 0) != o.came(i)) return;
     }
-    list.push_back(other_sum(order.id, filled(order.phrase, n), runs, fold));
+    add_sum(list, order.id, filled(order.phrase, n), runs, fold);
   };
   for (const ColumnOrder& order : kOrders) {
     if (!order.numbered) add(order, 0);

@@ -1,15 +1,10 @@
 // An activation that is quantised in one pass: as two calls, and with scales of a part of it.
-#include <algorithm>
-#include <array>
 #include <cstring>
-#include <optional>
-#include <string_view>
 
 #include "formats/exp.h"
 #include "formats/mx_block.h"
-#include "golden/explain/alter/adding.h"
+#include "golden/explain/alter/alterations.h"
 #include "golden/explain/steps/steps.h"
-#include "ops/catalogue/scale_parameters.h"
 
 namespace mxo {
 namespace {
@@ -45,8 +40,8 @@ std::optional<Tensor> part_of_x(const Call& call, float (*of)(float, float)) {
   if (call.set.text("halves", "gate_first") != "gate_first" || x.rank() != 2) return std::nullopt;
   const Index columns = x.extent(1) / 2;
   return with_values(Tensor(Dtype::f32, {x.extent(0), columns}), [&](Index i) {
-    const Index gate = i / columns * 2 * columns + i % columns;
-    return of(wide_value(x, gate), wide_value(x, gate + columns));
+    const auto [gate, up] = gate_pair(i, columns);
+    return of(wide_value(x, gate), wide_value(x, up));
   });
 }
 
@@ -68,21 +63,13 @@ bool is_regular(const Call& call) {
 
 /// Codes of `values` under these e8m0 scales.
 Tensor codes_under(const Call& call, const Tensor& values, const Tensor& scales) {
-  const BlockExtents block = scale_choice(call.op, call.set).block;
-  const Index columns = values.shape().back();
-  const Index rows = values.elements() / columns;
-  const Index height = block.rows == kWhole ? rows : block.rows;
-  const Index width = block.columns == kWhole ? columns : block.columns;
+  const ScalePlaces places(values, scale_choice(call.op, call.set).block);
   const Dtype format = call.set.format("format", "e4m3");
   Tensor codes(Dtype::u8, values.shape());
-  visit_minifloat8(format, [&](auto tag) {
-    constexpr FormatSpec kSpec = decltype(tag)::type::spec;
-    for (Index i = 0; i < values.elements(); ++i) {
-      const Index at = i / columns / height * scales.shape().back() + i % columns / width;
-      const auto code = quantize_element<kSpec>(wide_value(values, i), scales.as<E8M0>()[at]);
-      codes.as<std::uint8_t>()[i] = code.bits;
-    }
-  });
+  for (Index i = 0; i < values.elements(); ++i) {
+    const E8M0 scale = scales.as<E8M0>()[places.of(i)];
+    codes.as<std::uint8_t>()[i] = code_of(format, mul_rn(wide_value(values, i), reciprocal(scale)));
+  }
   return codes;
 }
 
@@ -151,24 +138,22 @@ NamedTensors weigh_scales(Backend& backend, const Call& call) {
   return out;
 }
 
-void add_stages_of_amax(const Call& call, std::vector<Hypothesis>& list) {
+void add_stages_of_amax(const Call& call, List& list) {
   for (const Before& before : kBefore) {
     if (!call.has(before.dropped) && !call.set.has(before.dropped)) continue;
     for (const bool codes : {true, false}) {
-      add(list, std::string("amax=") + before.id + (codes ? "" : "_scales"),
-          std::string("amax is taken ") + before.words +
-              (codes ? ", and codes are made with its scales"
-                     : " for the scales that are stored, and not for the codes"),
-          Stage::rule)
-          .run = [&before, codes](Backend& b, const Call& c) {
-        return quantised_before(b, c, before, codes);
-      };
+      add_run(list, std::string("amax=") + before.id + (codes ? "" : "_scales"),
+              std::string("amax is taken ") + before.words +
+                  (codes ? ", and codes are made with its scales"
+                         : " for the scales that are stored, and not for the codes"),
+              [&before, codes](Backend& b, const Call& c) {
+                return quantised_before(b, c, before, codes);
+              });
     }
   }
   if (!call.has("probs") || call.input("probs").dtype() != Dtype::f32) return;
-  add(list, "weights=scales", "router weights multiply the scales rather than the values",
-      Stage::rule)
-      .run = weigh_scales;
+  add_run(list, "weights=scales", "router weights multiply the scales rather than the values",
+          weigh_scales);
 }
 
 /// The scales of a part of the activation, with the codes that are right.
@@ -190,19 +175,19 @@ NamedTensors with_scales_of(Backend& backend, const Call& call, float (*of)(floa
 }
 
 /// What could have gone wrong with the activation alone, quantised after it.
-void add_activations(const Call& call, std::vector<Hypothesis>& list) {
+void add_activations(const Call& call, List& list) {
   const Call inner = part_of_fused(call, false);
   std::vector<Hypothesis> own;
   add_activation_hypotheses(inner, own);
   add_limit_hypotheses(inner, own);
   for (Hypothesis& h : own) {
     if (!h.rewrite) continue;  // the fused call can be altered so itself
-    add(list, h.name, h.phrase, Stage::rule).run = [rewrite = h.rewrite](
-                                                       Backend& b, const Call& c) -> NamedTensors {
-      const Call part = part_of_fused(c, false);
-      NamedTensors out = run_call(b, part);
-      return rewrite(part, out) ? quantised(b, c, std::move(out.at("y"))) : NamedTensors{};
-    };
+    add_run(list, h.name, h.phrase,
+            [rewrite = h.rewrite](Backend& b, const Call& c) -> NamedTensors {
+              const Call part = part_of_fused(c, false);
+              NamedTensors out = run_call(b, part);
+              return rewrite(part, out) ? quantised(b, c, std::move(out.at("y"))) : NamedTensors{};
+            });
   }
 }
 
@@ -217,12 +202,11 @@ std::vector<StepCall> fused_quantiser_steps(Backend& backend, const Call& call) 
   return {step};
 }
 
-void add_fused_quantiser_hypotheses(const Call& call, std::vector<Hypothesis>& list) {
+void add_fused_quantiser_hypotheses(const Call& call, List& list) {
   if (call.op != "swiglu_quantize" || !call.has("x")) return;
   for (const auto& row : kScalesOf) {
-    add(list, row.name, row.phrase, Stage::rule).run = [of = row.of](Backend& b, const Call& c) {
-      return with_scales_of(b, c, of);
-    };
+    add_run(list, row.name, row.phrase,
+            [of = row.of](Backend& b, const Call& c) { return with_scales_of(b, c, of); });
   }
   add_stages_of_amax(call, list);
   add_activations(call, list);

@@ -1,19 +1,7 @@
 // Every cause about a call that is thought of before anything is measured, most likely first.
-#include <algorithm>
-
 #include "golden/explain/hypotheses.h"
 
 namespace mxo {
-
-Hypothesis read_elsewhere(std::string name, std::string phrase, std::vector<Reading> readings) {
-  Hypothesis h{std::move(name), std::move(phrase), Stage::input};
-  h.alter = [readings](Call& call) {
-    return std::all_of(readings.begin(), readings.end(),
-                       [&call](const Reading& r) { return read_whole(call, r); });
-  };
-  h.readings = std::move(readings);
-  return h;
-}
 
 std::vector<Hypothesis> hypotheses_about(const Call& call) {
   std::vector<Hypothesis> list;

@@ -1,12 +1,11 @@
 // Operands that are other numbers: rounded to a narrower type before they are used, quantised
 // before a plain product, or with the largest of several scales in place of each.
-#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <set>
 #include <span>
 
-#include "golden/explain/alter/makers.h"
+#include "golden/explain/alter/alterations.h"
 #include "golden/explain/find/product/finders.h"
 #include "golden/explain/steps/steps.h"
 
@@ -18,12 +17,7 @@ float power(float v, double (*rounded)(double)) {
   return v > 0.0f ? static_cast<float>(std::exp2(rounded(std::log2(static_cast<double>(v))))) : v;
 }
 
-struct Narrowed {
-  const char* id;
-  const char* words;
-  float (*to)(float);
-};
-constexpr Narrowed kNarrowed[] = {
+constexpr Row<float (*)(float)> kNarrowed[] = {
     {"bf16", "rounded to bf16 first", by_bf16},
     {"bf16_cut", "cut to bf16 first, toward zero",
      [](float v) { return bit_cast<float>(bit_cast<std::uint32_t>(v) & 0xFFFF0000u); }},
@@ -45,27 +39,25 @@ constexpr Narrow kOperands[] = {{"x", "x is", 3},
                                 {"logits", "logits are", 3},
                                 {"bias", "the bias is", 1}};
 
-void add_operands(const Call& call, std::vector<Hypothesis>& list) {
+void add_operands(const Call& call, List& list) {
   for (const auto& [name, subject, roundings] : kOperands) {
     if (!call.has(name) || (std::string_view(name) == "scales" && call.op != "dequantize"))
       continue;
     const Dtype type = call.input(name).dtype();
     if (type == Dtype::f16 && call.op == "quantize") {
-      list.push_back(altered(filled("{}=bf16", name), filled("{} {}", subject, kNarrowed[0].words),
-                             [name = name](Call& c) {
-                               const Tensor& x = c.input(name);
-                               Tensor narrow(Dtype::f32, x.shape());
-                               for (Index i = 0; i < x.elements(); ++i)
-                                 narrow.as<float>()[i] = by_bf16(decode(x.as<F16>()[i]));
-                               c.replace(name, std::move(narrow));
-                               return true;
-                             }));
+      add_altered(list, filled("{}=bf16", name), filled("{} {}", subject, kNarrowed[0].phrase),
+                  [name = name](Call& c) {
+                    const Tensor& x = c.input(name);
+                    c.replace(name, with_values(Tensor(Dtype::f32, x.shape()), [&](Index i) {
+                                return by_bf16(wide_value(x, i));
+                              }));
+                    return true;
+                  });
     }
     if (type != Dtype::f32) continue;
-    for (const Narrowed& n : std::span(kNarrowed).first(roundings)) {
-      list.push_back(
-          altered(filled("{}={}", name, n.id), filled("{} {}", subject, n.words),
-                  [name = name, to = n.to](Call& c) { return map_floats(c, name, to); }));
+    for (const auto& n : std::span(kNarrowed).first(roundings)) {
+      add_altered(list, filled("{}={}", name, n.name), filled("{} {}", subject, n.phrase),
+                  [name = name, to = n.of](Call& c) { return map_floats(c, name, to); });
     }
   }
 }
@@ -80,22 +72,21 @@ bool keeps(const Tensor& t, float (*rounded)(float)) {
   return true;
 }
 
-void add_scales_of_products(const Product& p, std::vector<Hypothesis>& list) {
-  for (const Narrowed& n : {kNarrowed[0], kNarrowed[2]}) {
+void add_scales_of_products(const Product& p, List& list) {
+  for (const auto& n : {kNarrowed[0], kNarrowed[2]}) {
     const auto add = [&](const std::string& operand, const std::string& whose,
                          const std::vector<std::string>& names) {
-      list.push_back(altered(
-          filled("{}={}", operand, n.id), filled("{} are {}", whose, n.words),
-          [names, to = n.to](Call& c) {
-            return std::all_of(names.begin(), names.end(),
-                               [&](const std::string& name) { return map_floats(c, name, to); });
-          },
-          true));
+      add_altered_locally(list, filled("{}={}", operand, n.name),
+                          filled("{} are {}", whose, n.phrase), [names, to = n.of](Call& c) {
+                            return std::all_of(
+                                names.begin(), names.end(),
+                                [&](const std::string& name) { return map_floats(c, name, to); });
+                          });
     };
     std::vector<std::string> both;
     for (const ProductSide* side : {&p.a, &p.b}) {
       if (side->scales == nullptr || side->scales->dtype() != Dtype::f32) continue;
-      if (!keeps(*side->scales, n.to)) continue;
+      if (!keeps(*side->scales, n.of)) continue;
       add(side->scales_name, side_words(*side), {side->scales_name});
       both.push_back(side->scales_name);
     }
@@ -103,47 +94,27 @@ void add_scales_of_products(const Product& p, std::vector<Hypothesis>& list) {
   }
 }
 
-/// A scale of one side, [experts, lines, blocks].
-struct Place {
-  Index expert;
-  Index line;
-  Index block;
-};
-
-/// Scales that are joined after the codes were made: those
-/// which go to one place.
+/// Scales [experts, lines, blocks] that are joined after the codes were made: those of lines that
+/// go to one, block by block or all blocks of them.
 struct Sharing {
   const char* id;
   const char* phrase;
-  Place (*to)(Place scale, Index lines);
-  bool of_experts;
+  Index (*line)(Index line, Index lines);
+  bool all_blocks;
+  bool of_experts;  ///< says nothing of x
+  bool all_experts = false;
 };
 constexpr Sharing kSharings[] = {
     {"halves", "both halves of {} take the larger of their scales",
-     [](Place s, Index lines) {
-       return Place{s.expert, lines % 2 == 0 ? s.line % (lines / 2) : s.line, s.block};
-     },
-     true},
+     [](Index i, Index lines) { return lines % 2 == 0 ? i % (lines / 2) : i; }, false, true},
     {"pairs", "lines 2 i and 2 i + 1 of {} take the larger of their scales",
-     [](Place s, Index) {
-       return Place{s.expert, s.line / 2, s.block};
-     },
-     true},
-    {"line", "every row of {} takes the largest of its scales",
-     [](Place s, Index) {
-       return Place{s.expert, s.line, 0};
-     },
-     false},
+     [](Index i, Index) { return i / 2; }, false, true},
+    {"line", "every row of {} takes the largest of its scales", [](Index i, Index) { return i; },
+     true, false},
     {"expert", "every expert of {} takes the largest of its scales",
-     [](Place s, Index) {
-       return Place{s.expert, 0, 0};
-     },
-     true},
-    {"tensor", "all of {} takes the largest of its scales",
-     [](Place, Index) {
-       return Place{0, 0, 0};
-     },
-     false},
+     [](Index, Index) { return Index{0}; }, true, true},
+    {"tensor", "all of {} takes the largest of its scales", [](Index, Index) { return Index{0}; },
+     true, false, true},
 };
 
 /// Every scale replaced by the largest of those it is joined with; false where none changes.
@@ -156,8 +127,9 @@ bool take_largest(Call& call, const std::string& name, const Sharing& sharing, b
   std::vector<Index> largest(static_cast<std::size_t>(given.elements()), -1);  // where it lies
   for (Index i = 0; i < given.elements(); ++i) {
     const Index line = i / blocks;
-    const Place to = sharing.to({line / lines, line % lines, i % blocks}, lines);
-    sets.push_back(static_cast<std::size_t>((to.expert * lines + to.line) * blocks + to.block));
+    const Index expert = sharing.all_experts ? 0 : line / lines;
+    const Index to = expert * lines + sharing.line(line % lines, lines);
+    sets.push_back(static_cast<std::size_t>(to * blocks + (sharing.all_blocks ? 0 : i % blocks)));
     Index& at = largest[sets.back()];
     const double value = scale_value(given, i);
     if (!std::isnan(value) && (at < 0 || value > scale_value(given, at))) at = i;
@@ -205,12 +177,12 @@ void quantise(Backend& backend, Call& call, const QuantisedOperand& operand, boo
 
 }  // namespace
 
-void add_precision_hypotheses(const Call& call, std::vector<Hypothesis>& list) {
+void add_precision_hypotheses(const Call& call, List& list) {
   if (const std::optional<Product> p = product_of(call)) return add_scales_of_products(*p, list);
   add_operands(call, list);
 }
 
-void add_shared_scales(const Call& call, std::vector<Hypothesis>& list) {
+void add_shared_scales(const Call& call, List& list) {
   const std::optional<Product> p = product_of(call);
   if (!p || p->wgrad) return;
   for (const ProductSide* side : {&p->a, &p->b}) {
@@ -218,16 +190,16 @@ void add_shared_scales(const Call& call, std::vector<Hypothesis>& list) {
     if (side->scales == nullptr || side->scales->rank() < (experts ? 2 : 1)) continue;
     for (const Sharing& sharing : kSharings) {
       if (sharing.of_experts && !experts) continue;
-      list.push_back(altered(filled("{}=largest_of_{}", side->scales_name, sharing.id),
-                             filled(sharing.phrase, side->name) + ", codes as they are",
-                             [name = side->scales_name, &sharing, experts](Call& c) {
-                               return take_largest(c, name, sharing, experts);
-                             }));
+      add_altered(list, filled("{}=largest_of_{}", side->scales_name, sharing.id),
+                  filled(sharing.phrase, side->name) + ", codes as they are",
+                  [name = side->scales_name, &sharing, experts](Call& c) {
+                    return take_largest(c, name, sharing, experts);
+                  });
     }
   }
 }
 
-void add_quantised_operands(Backend& backend, const Call& call, std::vector<Hypothesis>& list) {
+void add_quantised_operands(Backend& backend, const Call& call, List& list) {
   const std::optional<Product> p = product_of(call);
   if (!p || p->wgrad || p->a.scales != nullptr || p->b.scales != nullptr) return;
   const auto is_wide = [](const ProductSide& f) {
@@ -251,16 +223,15 @@ void add_quantised_operands(Backend& backend, const Call& call, std::vector<Hypo
       if (!listed.insert(casts).second) return;
       const bool both = operands.size() == 2;
       const std::string& one = operands.front().name;
-      list.push_back(altered(
-          filled("{}=quantised", both ? "xw" : one),
-          filled("{} quantised before the product, as recipe {} has it{}",
-                 both ? "x and w are" : one + " is", recipe.name,
-                 as_codes ? ", and multiplied as codes" : ""),
-          [&backend, operands, as_codes](Call& c) {
-            for (const QuantisedOperand& o : operands) quantise(backend, c, o, as_codes);
-            return true;
-          },
-          of_rows));
+      add_altered(list, filled("{}=quantised", both ? "xw" : one),
+                  filled("{} quantised before the product, as recipe {} has it{}",
+                         both ? "x and w are" : one + " is", recipe.name,
+                         as_codes ? ", and multiplied as codes" : ""),
+                  [&backend, operands, as_codes](Call& c) {
+                    for (const QuantisedOperand& o : operands) quantise(backend, c, o, as_codes);
+                    return true;
+                  })
+          .local = of_rows;
     };
     add({x}, false);
     add({w}, false);

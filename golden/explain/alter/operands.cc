@@ -1,69 +1,62 @@
 // Operands read another way: layouts, sides, axes, ends of groups, router weights, halves of a
 // gate.
-#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <span>
 
 #include "formats/scale_layout.h"
-#include "golden/explain/alter/makers.h"
+#include "golden/explain/alter/alterations.h"
 #include "golden/explain/find/product/finders.h"
 
 namespace mxo {
 namespace {
 
 /// The halves of every row of x exchanged, or taken from even and odd runs of so many elements.
-void add_halves(Index columns, std::vector<Hypothesis>& list) {
+void add_halves(Index columns, List& list) {
   const Index half = columns / 2;
   if (columns < 2 || columns % 2 != 0) return;
-  list.push_back(read_locally("x=halves", "gate and up are exchanged",
-                              read_lines("x", -1, [=](Index c) { return (c + half) % columns; })));
+  add_read_locally(list, "x=halves", "gate and up are exchanged",
+                   read_lines("x", -1, [=](Index c) { return (c + half) % columns; }));
   for (const Index run : {1, 2, 4, 8, 16, 32, 64, 128}) {
     if (half % run != 0 || half == run) continue;
-    list.push_back(
-        read_locally("x=interleaved",
+    add_read_locally(list, "x=interleaved",
                      run == 1 ? "gate and up are read interleaved"
                               : filled("gate and up are read interleaved in runs of {}", run),
                      read_lines("x", -1, [=](Index c) {
                        return c % half / run * 2 * run + (c < half ? 0 : run) + c % half % run;
-                     })));
+                     }));
   }
 }
 
 bool is_weights(std::string_view name) { return name == "probs" || name.ends_with("weights"); }
 
-struct Weighed {
-  const char* id;
-  const char* words;
-  float (*to)(float weight);
-};
-constexpr Weighed kWeighed[] = {
-    {"twice", "applied twice", [](float w) { return w * w; }},
-    {"left_out", "left out", [](float) { return 1.0f; }},
-    {"bf16", "rounded to bf16 first", by_bf16},
+constexpr Row<float (*)(float weight)> kWeighed[] = {
+    {"weights=twice", "router weights are applied twice", [](float w) { return w * w; }},
+    {"weights=left_out", "router weights are left out", [](float) { return 1.0f; }},
+    {"weights=bf16", "router weights are rounded to bf16 first", by_bf16},
 };
 
-void add_weights(const Call& call, std::vector<Hypothesis>& list) {
+void add_weights(const Call& call, List& list) {
   std::vector<std::string> names;
   for (const auto& [name, tensor] : call.inputs) {
     if (is_weights(name)) names.push_back(name);
   }
   if (names.empty()) return;
-  for (const Weighed& row : kWeighed) {
-    list.push_back(altered(filled("weights={}", row.id), filled("router weights are {}", row.words),
-                           [names, to = row.to](Call& c) {
-                             bool any = false;
-                             for (const std::string& name : names) any |= map_floats(c, name, to);
-                             return any;
-                           }));
+  for (const auto& row : kWeighed) {
+    add_altered(list, row.name, row.phrase, [names, to = row.of](Call& c) {
+      bool any = false;
+      for (const std::string& name : names) any |= map_floats(c, name, to);
+      return any;
+    });
   }
 }
 
 using Ends = std::span<std::int32_t>;
 
 /// `edit` done to the ends of groups; false where they cannot be so.
-Hypothesis edited_ends(std::string name, std::string phrase, std::function<bool(Ends)> edit) {
-  Hypothesis h = altered(std::move(name), std::move(phrase), [edit = std::move(edit)](Call& c) {
+template <typename Edit>
+void add_edited_ends(List& list, std::string name, std::string phrase, Edit edit) {
+  Hypothesis& h = add_altered(list, std::move(name), std::move(phrase), [edit](Call& c) {
     Tensor ends = c.input("group_ends");
     if (!edit({ends.as<std::int32_t>(), static_cast<std::size_t>(ends.elements())})) return false;
     c.replace("group_ends", std::move(ends));
@@ -71,7 +64,6 @@ Hypothesis edited_ends(std::string name, std::string phrase, std::function<bool(
   });
   h.target = Target::group_ends;
   h.subject = "group_ends";
-  return h;
 }
 
 bool move_end(Ends ends, std::size_t g, Index by) {
@@ -91,35 +83,33 @@ bool move_ends(Ends ends, Index by) {
   return true;
 }
 
-void add_ends(const Call& call, const std::optional<Product>& product,
-              std::vector<Hypothesis>& list) {
+void add_ends(const Call& call, const std::optional<Product>& product, List& list) {
   if (!call.has("group_ends") || call.input("group_ends").elements() == 0) return;
   const auto groups = static_cast<std::size_t>(call.input("group_ends").elements());
   if (call.op.starts_with("quantize") && groups > 1) {
-    list.push_back(
-        edited_ends("group_ends=ignored", "blocks do not restart at each group", [](Ends ends) {
-          std::fill(ends.begin(), ends.end(), ends.back());
-          return true;
-        }));
+    add_edited_ends(list, "group_ends=ignored", "blocks do not restart at each group",
+                    [](Ends ends) {
+                      std::fill(ends.begin(), ends.end(), ends.back());
+                      return true;
+                    });
   }
   for (const Index by : {-1, 1, -32, 32, -128, 128}) {
     const std::string words =
         filled(" {} row{} {}", std::abs(by), by * by == 1 ? "" : "s", by < 0 ? "early" : "late");
-    list.push_back(edited_ends(filled("group_ends{}{}", by < 0 ? "" : "+", by),
-                               "groups end" + words,
-                               [by](Ends ends) { return move_ends(ends, by); }));
+    add_edited_ends(list, filled("group_ends{}{}", by < 0 ? "" : "+", by), "groups end" + words,
+                    [by](Ends ends) { return move_ends(ends, by); });
     for (std::size_t g = 0; g < std::min<std::size_t>(groups, 64); ++g) {
-      list.push_back(edited_ends("group_ends=moved", filled("group {} ends{}", g, words),
-                                 [g, by](Ends ends) { return move_end(ends, g, by); }));
+      add_edited_ends(list, "group_ends=moved", filled("group {} ends{}", g, words),
+                      [g, by](Ends ends) { return move_end(ends, g, by); });
     }
   }
   if (product && product->wgrad && product->ends.back() < product->k) {
-    list.push_back(edited_ends(
-        "group_ends=buffer",
+    add_edited_ends(
+        list, "group_ends=buffer",
         "the last group runs to the end of the buffer: rows that belong to nobody are summed",
         [by = product->k - product->ends.back()](Ends ends) {
           return move_end(ends, ends.size() - 1, by);
-        }));
+        });
   }
 }
 
@@ -173,14 +163,10 @@ bool vanish_blocks(Call& call, const std::string& scales, const std::string& cod
   const Tensor& s = call.input(scales);
   Tensor c = call.input(codes);
   if (s.rank() < 2 || c.rank() != s.rank()) return false;
-  const Matrices m = matrices_of(c);
-  const Index scale_columns = s.shape().back();
+  const ScalePlaces places(c, wgrad ? BlockExtents{32, 1} : BlockExtents{1, 32});
   bool any = false;
   for (Index i = 0; i < c.elements(); ++i) {
-    const Index row = i / m.columns;
-    const Index at =
-        wgrad ? row / 32 * scale_columns + i % m.columns : row * scale_columns + i % m.columns / 32;
-    if (at >= s.elements() || s.as<std::uint8_t>()[at] != 0) continue;
+    if (places.of(i) >= s.elements() || s.as<std::uint8_t>()[places.of(i)] != 0) continue;
     c.as<std::uint8_t>()[i] = 0;
     any = true;
   }
@@ -188,12 +174,11 @@ bool vanish_blocks(Call& call, const std::string& scales, const std::string& cod
   return any;
 }
 
-void add_scales(const ProductSide& side, bool wgrad, std::vector<Hypothesis>& list) {
+void add_scales(const ProductSide& side, bool wgrad, List& list) {
   const std::string& scales = side.scales_name;
   const bool bytes = size_of(side.scales->dtype()) == 1;
   const auto add = [&](const char* id, const char* phrase, Reading reading) {
-    list.push_back(read_elsewhere(filled("{}={}", scales, id), filled(phrase, side.name),
-                                  {std::move(reading)}));
+    add_read(list, filled("{}={}", scales, id), filled(phrase, side.name), {std::move(reading)});
   };
   if (bytes) {
     add("linear_as_tiles", "linear scales of {} are read as 128x4 tiles (not swizzled)",
@@ -208,12 +193,11 @@ void add_scales(const ProductSide& side, bool wgrad, std::vector<Hypothesis>& li
       stale_blocks(side, false, wgrad));
   add_scale_values(side, list);
   if (!bytes) return;
-  list.push_back(altered(
-      scales + "=byte_0", filled("scale byte 0 of {} is read as 0", side.name),
-      [scales, codes = side.codes_name, wgrad](Call& c) {
-        return vanish_blocks(c, scales, codes, wgrad);
-      },
-      true));
+  add_altered_locally(list, scales + "=byte_0",
+                      filled("scale byte 0 of {} is read as 0", side.name),
+                      [scales, codes = side.codes_name, wgrad](Call& c) {
+                        return vanish_blocks(c, scales, codes, wgrad);
+                      });
 }
 
 /// What is made of every scale of both sides.
@@ -232,47 +216,43 @@ constexpr Made kMade[] = {
      [](double s) { return std::exp2(std::floor(std::log2(s))); }, false},
 };
 
-void add_scales_of_both(const Product& p, std::vector<Hypothesis>& list) {
+void add_scales_of_both(const Product& p, List& list) {
   const std::string& a = p.a.scales_name;
   const std::string& b = p.b.scales_name;
-  list.push_back(altered("scales=exchanged", "the scales of both sides are exchanged",
-                         [a, b](Call& c) { return exchange_scales(c, a, b); }));
+  add_altered(list, "scales=exchanged", "the scales of both sides are exchanged",
+              [a, b](Call& c) { return exchange_scales(c, a, b); });
   for (const Made& made : kMade) {
     if (!made.of_powers && size_of(p.a.scales->dtype()) == 1) continue;
-    list.push_back(altered(
-        filled("scales={}", made.id), made.phrase,
-        [a, b, of = made.of](Call& c) { return map_scales(c, a, of) && map_scales(c, b, of); },
-        true));
+    add_altered_locally(
+        list, filled("scales={}", made.id), made.phrase,
+        [a, b, of = made.of](Call& c) { return map_scales(c, a, of) && map_scales(c, b, of); });
   }
-  list.push_back(read_elsewhere(
-      "scales=first_block", "every K block takes the scales of block 0, on both sides",
-      {stale_blocks(p.a, true, p.wgrad), stale_blocks(p.b, true, p.wgrad)}));
-  list.push_back(read_elsewhere("scales=transposed",
-                                "the scales of both sides are read along the wrong axis",
-                                {read_transposed(a), read_transposed(b)}));
+  add_read(list, "scales=first_block", "every K block takes the scales of block 0, on both sides",
+           {stale_blocks(p.a, true, p.wgrad), stale_blocks(p.b, true, p.wgrad)});
+  add_read(list, "scales=transposed", "the scales of both sides are read along the wrong axis",
+           {read_transposed(a), read_transposed(b)});
 }
 
 }  // namespace
 
-void add_input_hypotheses(const Call& call, std::vector<Hypothesis>& list) {
+void add_input_hypotheses(const Call& call, List& list) {
   const std::optional<Product> product = product_of(call);
   if (!product && call.has("x") && call.input("x").rank() >= 2) {
-    list.push_back(read_elsewhere("x=transposed", "x is read transposed", {read_transposed("x")}));
+    add_read(list, "x=transposed", "x is read transposed", {read_transposed("x")});
   }
   if (call.op.starts_with("swiglu") && call.has("x") && call.input("x").rank() > 0)
     add_halves(call.input("x").shape().back(), list);
   add_ends(call, product, list);
   add_weights(call, list);
   if (call.op == "dequantize") {
-    list.push_back(read_elsewhere("scales=transposed", "scales are read along the wrong axis",
-                                  {read_transposed("scales")}));
+    add_read(list, "scales=transposed", "scales are read along the wrong axis",
+             {read_transposed("scales")});
   }
   if (!product) return;
   for (const ProductSide* side : {&product->a, &product->b}) {
     if (side->scales != nullptr) add_scales(*side, product->wgrad, list);
-    list.push_back(read_elsewhere(side->codes_name + "=transposed",
-                                  side->name + " is read transposed",
-                                  {read_transposed(side->codes_name)}));
+    add_read(list, side->codes_name + "=transposed", side->name + " is read transposed",
+             {read_transposed(side->codes_name)});
   }
   if (product->a.scales != nullptr && product->b.scales != nullptr)
     add_scales_of_both(*product, list);

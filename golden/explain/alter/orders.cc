@@ -1,10 +1,9 @@
 // Codes of a product's operands that a kernel decodes or orders in another way: subnormals, bits,
 // lanes, tiles, strides.
-#include <algorithm>
 #include <bit>
 #include <set>
 
-#include "golden/explain/alter/makers.h"
+#include "golden/explain/alter/alterations.h"
 #include "golden/judge/elements.h"
 
 namespace mxo {
@@ -30,12 +29,7 @@ bool flush_subnormals(Call& call, const std::string& name, Dtype format, bool ke
 }
 
 /// What a kernel may take a byte of codes for.
-struct Misread {
-  const char* id;
-  const char* phrase;
-  std::uint8_t (*of)(std::uint8_t code);
-};
-constexpr Misread kMisread[] = {
+constexpr Row<std::uint8_t (*)(std::uint8_t code)> kMisread[] = {
     {"nibbles", "the nibbles of every code of {} are exchanged",
      [](std::uint8_t c) { return static_cast<std::uint8_t>(c << 4 | c >> 4); }},
     {"bits_reversed", "the bits of every code of {} are reversed",
@@ -46,14 +40,13 @@ constexpr Misread kMisread[] = {
      }},
 };
 
-void add_bytes(const ProductSide& side, std::vector<Hypothesis>& list) {
+void add_bytes(const ProductSide& side, List& list) {
   const std::string& name = side.codes_name;
-  list.push_back(altered(
-      name + "=flushed", filled("subnormal codes of {} are read as zero", side.name),
-      [name, format = side.format](Call& c) { return flush_subnormals(c, name, format, true); },
-      true));
+  add_altered_locally(
+      list, name + "=flushed", filled("subnormal codes of {} are read as zero", side.name),
+      [name, format = side.format](Call& c) { return flush_subnormals(c, name, format, true); });
   if (!is_minifloat8(side.format)) return;
-  for (const Misread& how : kMisread) {
+  for (const auto& how : kMisread) {
     const auto misread = [name, of = how.of](Call& c) {
       Tensor codes = c.input(name);
       auto* bytes = codes.as<std::uint8_t>();
@@ -61,7 +54,7 @@ void add_bytes(const ProductSide& side, std::vector<Hypothesis>& list) {
       c.replace(name, std::move(codes));
       return true;
     };
-    list.push_back(altered(name + "=" + how.id, filled(how.phrase, side.name), misread, true));
+    add_altered_locally(list, name + "=" + how.name, filled(how.phrase, side.name), misread);
   }
 }
 
@@ -82,7 +75,7 @@ constexpr Lanes kLanes[] = {
      [](Index i, Index run) { return i < run / 2 ? 2 * i : 2 * (i - run / 2) + 1; }, 4},
 };
 
-void add_lanes(const ProductSide& side, bool rows, std::vector<Hypothesis>& list) {
+void add_lanes(const ProductSide& side, bool rows, List& list) {
   const std::string& name = side.codes_name;
   const char* phrase = rows ? "rows of {} are {} {}" : "{} is {} {} along K";
   for (const Lanes& lanes : kLanes) {
@@ -95,9 +88,9 @@ void add_lanes(const ProductSide& side, bool rows, std::vector<Hypothesis>& list
         return from < end ? from : i;
       });
       if (!rows) reading.applies = [run](const Matrices& m) { return m.columns % run == 0; };
-      list.push_back(read_locally(filled("{}={}_{}", name, lanes.id, run),
-                                  filled(phrase, rows ? name : side.name, lanes.phrase, run),
-                                  std::move(reading)));
+      add_read_locally(list, filled("{}={}_{}", name, lanes.id, run),
+                       filled(phrase, rows ? name : side.name, lanes.phrase, run),
+                       std::move(reading));
     }
   }
 }
@@ -131,7 +124,7 @@ Reading read_tiles(const std::string& name, TileShape tile, bool read_down) {
       });
 }
 
-void add_tiles(const ProductSide& side, std::vector<Hypothesis>& list) {
+void add_tiles(const ProductSide& side, List& list) {
   const std::string& name = side.codes_name;
   for (const TileShape& tile : kTileShapes) {
     const bool square = tile.height == tile.width;
@@ -140,16 +133,15 @@ void add_tiles(const ProductSide& side, std::vector<Hypothesis>& list) {
       const char* how = square      ? "are transposed"
                         : read_down ? "are read column-major"
                                     : "lie column-major";
-      list.push_back(
-          read_elsewhere(name + "=tiles_transposed",
-                         filled("tiles of {} x {} of {} {}", tile.height, tile.width, name, how),
-                         {read_tiles(name, tile, read_down)}));
+      add_read(list, name + "=tiles_transposed",
+               filled("tiles of {} x {} of {} {}", tile.height, tile.width, name, how),
+               {read_tiles(name, tile, read_down)});
     }
   }
 }
 
 /// Rows that begin so many elements apart in a buffer that holds them a row apart.
-void add_strides(const ProductSide& side, std::vector<Hypothesis>& list) {
+void add_strides(const ProductSide& side, List& list) {
   const std::string& name = side.codes_name;
   const Index k = side.codes->shape().back();
   std::set<Index> strides;
@@ -159,27 +151,26 @@ void add_strides(const ProductSide& side, std::vector<Hypothesis>& list) {
   }
   strides.erase(k);
   for (const Index stride : strides) {
-    list.push_back(read_elsewhere(
-        name + "=stride",
-        filled("rows of {} are read {} elements apart rather than {}", side.name, stride, k),
-        {read_elements(name, [=, n = side.codes->elements()](Index i) {
-          const Index from = i / k * stride + i % k;
-          return from < n ? from : i;
-        })}));
+    add_read(list, name + "=stride",
+             filled("rows of {} are read {} elements apart rather than {}", side.name, stride, k),
+             {read_elements(name, [=, n = side.codes->elements()](Index i) {
+               const Index from = i / k * stride + i % k;
+               return from < n ? from : i;
+             })});
   }
 }
 
 }  // namespace
 
-void add_code_hypotheses(const Call& call, std::vector<Hypothesis>& list) {
+void add_code_hypotheses(const Call& call, List& list) {
   if ((call.op == "dequantize" || call.op == "decode") && call.has("codes")) {
     for (const bool keep_sign : {true, false}) {
-      list.push_back(altered(
-          "codes=flushed",
+      add_altered(
+          list, "codes=flushed",
           filled("subnormal codes are read as zero{}", keep_sign ? "" : ", without their signs"),
           [keep_sign, format = call.set.format("format", "e4m3")](Call& c) {
             return flush_subnormals(c, "codes", format, keep_sign);
-          }));
+          });
     }
   }
   const std::optional<Product> product = product_of(call);

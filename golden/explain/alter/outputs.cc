@@ -1,14 +1,12 @@
 // The right numbers, written wrongly: truncated, rounded on the way, stale in the padding; and
 // other functions than those of the chip.
-#include <algorithm>
 #include <cmath>
 #include <cstring>
 
 #include "formats/approximate.h"
 #include "formats/exp.h"
-#include "golden/explain/alter/makers.h"
-#include "golden/explain/case/wide_values.h"
-#include "ops/catalogue/scale_parameters.h"
+#include "golden/explain/alter/alterations.h"
+#include "golden/explain/steps/steps.h"
 
 namespace mxo {
 namespace {
@@ -42,11 +40,12 @@ constexpr Narrowing kOfSums[] = {
 };
 
 /// What is asked for in f32, and rounded so.
-Hypothesis narrowed(const std::string& key, const std::string& f32, const Narrowing& how) {
-  Hypothesis h = set_to(key, f32, how.phrase, Stage::output);
-  h.name = filled("out={}", how.id);
+void add_narrowed(List& list, const std::string& key, const std::string& f32,
+                  const Narrowing& how) {
+  Hypothesis& h = add_set(list, key, f32, how.phrase, filled("out={}", how.id));
+  h.stage = Stage::output;
+  h.subject = key;
   h.rewrite = [to = how.to](const Call&, NamedTensors& out) { return narrow(out, to); };
-  return h;
 }
 
 /// y = bf16(bf16(silu(a)) * b), as eager torch has it.
@@ -55,11 +54,11 @@ bool round_silu(const Call& call, NamedTensors& out) {
   if (call.op != "swiglu" || call.has("probs") || y == out.end()) return false;
   const Tensor& x = call.input("x");
   const Index columns = y->second.shape().back();
-  for (Index i = 0; i < y->second.elements(); ++i) {
-    const Index gate = i / columns * 2 * columns + i % columns;
+  y->second = with_values(std::move(y->second), [&](Index i) {
+    const auto [gate, up] = gate_pair(i, columns);
     const float a = wide_value(x, gate);
-    store_wide(y->second, i, by_bf16(a * sigmoid_rn(a)) * wide_value(x, gate + columns));
-  }
+    return by_bf16(a * sigmoid_rn(a)) * wide_value(x, up);
+  });
   return true;
 }
 
@@ -67,8 +66,7 @@ bool round_silu(const Call& call, NamedTensors& out) {
 bool halve(const Call& call, NamedTensors& out) {
   const auto x = out.find("x");
   if (call.op != "dequantize" || x == out.end()) return false;
-  for (Index i = 0; i < x->second.elements(); ++i)
-    store_wide(x->second, i, 0.5f * wide_value(x->second, i));
+  x->second = with_values(x->second, [&](Index i) { return 0.5f * wide_value(x->second, i); });
   return true;
 }
 
@@ -78,11 +76,8 @@ bool keep_exponents(const Call& call, NamedTensors& out) {
   if (call.op != "scaling_aware_transpose" || to == out.end() || !call.has("codes")) return false;
   const Tensor& from = call.input("codes");
   if (from.rank() != 2 || from.bytes() != to->second.bytes()) return false;
-  const Index rows = from.extent(0);
-  for (Index i = 0; i < from.elements(); ++i) {
-    to->second.as<std::uint8_t>()[i] =
-        from.as<std::uint8_t>()[i % rows * from.extent(1) + i / rows];
-  }
+  Tensor moved = transposed(from);
+  std::copy_n(moved.data(), moved.bytes(), to->second.data());
   return true;
 }
 
@@ -110,16 +105,11 @@ bool leave_padding(const Call& call, NamedTensors& out) {
   return true;
 }
 
-/// Scales whose reciprocal is infinite where codes are made, so that their blocks saturate.
-struct InfiniteReciprocal {
-  const char* id;
-  const char* phrase;
-  double below;
-};
-constexpr InfiniteReciprocal kInfinite[] = {
-    {"reciprocal_infinite",
+/// Scales below which the reciprocal is infinite where codes are made, so that blocks saturate.
+constexpr Row<double> kInfinite[] = {
+    {"codes=reciprocal_infinite",
      "the reciprocal of a scale below 2^-128 overflows, and its codes saturate", 0x1p-128},
-    {"scale_flushed",
+    {"codes=scale_flushed",
      "a scale below 2^-126, a subnormal f32, is flushed to zero, and its codes saturate", 0x1p-126},
 };
 
@@ -130,35 +120,22 @@ bool saturate(const Call& call, NamedTensors& out, double below) {
   const Dtype format = call.set.format("format", "e4m3");
   if (codes == out.end() || scales == out.end() || !is_minifloat8(format)) return false;
   const Tensor& x = call.input("x");
-  const Matrices m = matrices_of(codes->second);
-  const BlockExtents block = scale_choice(call.op, call.set).block;
-  const Index height = block.rows == kWhole ? m.rows : block.rows;
-  const Index width = block.columns == kWhole ? m.columns : block.columns;
-  if (m.elements == 0 || m.elements != x.elements()) return false;
-  const Index lines = ceil_div(m.rows, height);
-  const Index blocks = ceil_div(m.columns, width);
-  if (m.elements / (m.rows * m.columns) * lines * blocks != scales->second.elements()) return false;
+  const ScalePlaces places(codes->second, scale_choice(call.op, call.set).block);
+  if (codes->second.elements() == 0 || codes->second.elements() != x.elements() ||
+      places.scales() != scales->second.elements()) {
+    return false;
+  }
   bool any = false;
-  for (Index i = 0; i < m.elements; ++i) {
-    const Index row = i / m.columns;
-    const Index line = row / m.rows * lines + row % m.rows / height;
-    const double scale = scale_value(scales->second, line * blocks + i % m.columns / width);
+  for (Index i = 0; i < x.elements(); ++i) {
+    const double scale = scale_value(scales->second, places.of(i));
     if (!(scale > 0.0 && scale < below)) continue;
+    codes->second.as<std::uint8_t>()[i] = code_of(format, wide_value(x, i) * HUGE_VALF);
     any = true;
-    visit_minifloat8(format, [&](auto tag) {
-      codes->second.as<std::uint8_t>()[i] =
-          encode<decltype(tag)::type::spec>(wide_value(x, i) * HUGE_VALF, Overflow::saturate).bits;
-    });
   }
   return any;
 }
 
-struct Rewritten {
-  const char* name;
-  const char* phrase;
-  bool (*rewrite)(const Call& call, NamedTensors& out);
-};
-constexpr Rewritten kRewritten[] = {
+constexpr Row<bool (*)(const Call&, NamedTensors&)> kRewritten[] = {
     {"silu=bf16", "silu is rounded to bf16 before it is multiplied", round_silu},
     {"value.power_of_2", "every value is multiplied by 2^-1", halve},
     {"codes=not_moved", "codes are transposed, and their exponents are not moved", keep_exponents},
@@ -187,104 +164,94 @@ constexpr Function kFunctions[] = {
     {"tanh", [](double x) { return std::tanh(x); }},
 };
 
-struct Division {
-  const char* id;
-  const char* phrase;
-  float (*of)(float a, float b);
-};
-constexpr Division kDivisions[] = {
-    {"nearest", "a / b is correctly rounded rather than div.full",
+constexpr Row<float (*)(float a, float b)> kDivisions[] = {
+    {"function=nearest", "a / b is correctly rounded rather than div.full",
      [](float a, float b) { return a / b; }},
-    {"reciprocal", "a is multiplied with the correctly rounded reciprocal of b",
+    {"function=reciprocal", "a is multiplied with the correctly rounded reciprocal of b",
      [](float a, float b) { return a * (1.0f / b); }},
-    {"rcp", "a is multiplied with rcp.approx of b, which div.full scales where b is large",
+    {"function=rcp", "a is multiplied with rcp.approx of b, which div.full scales where b is large",
      [](float a, float b) { return a * rcp_approx_ftz(b); }},
 };
 
 /// y is of(call, i) at each element.
 template <typename Of>
-Hypothesis other_function(const std::string& id, std::string phrase, Of of) {
-  return rewritten("function=" + id, std::move(phrase), [of](const Call& c, NamedTensors& out) {
+void add_function(List& list, std::string name, std::string phrase, Of of) {
+  add_rewritten(list, std::move(name), std::move(phrase), [of](const Call& c, NamedTensors& out) {
     const auto y = out.find("y");
     if (y == out.end()) return false;
-    for (Index i = 0; i < y->second.elements(); ++i) {
+    y->second = with_values(std::move(y->second), [&](Index i) {
       const float v = of(c, i);
-      y->second.as<float>()[i] = v != v ? bit_cast<float>(interpolator::kNan) : v;
-    }
+      return v != v ? bit_cast<float>(interpolator::kNan) : v;
+    });
     return true;
   });
 }
 
 }  // namespace
 
-void add_output_hypotheses(const Call& call, std::vector<Hypothesis>& list) {
+void add_output_hypotheses(const Call& call, List& list) {
   if (product_of(call) && call.set.text("out", "bf16") == "bf16") {
-    for (const Narrowing& how : kOfSums) list.push_back(narrowed("out", "f32", how));
+    for (const Narrowing& how : kOfSums) add_narrowed(list, "out", "f32", how);
   }
-  for (const Rewritten& row : kRewritten)
-    list.push_back(rewritten(row.name, row.phrase, row.rewrite));
+  for (const auto& row : kRewritten) add_rewritten(list, row.name, row.phrase, row.of);
   const bool in_rows = call.set.text("scale_layout", "row_major") == "row_major" &&
                        !call.set.flag("transpose", false) && !call.has("group_ends");
-  for (const InfiniteReciprocal& row : kInfinite) {
-    if (call.op != "quantize" || !call.has("x") || !in_rows) break;
-    list.push_back(rewritten(
-        filled("codes={}", row.id), row.phrase,
-        [below = row.below](const Call& c, NamedTensors& out) { return saturate(c, out, below); }));
+  if (call.op != "quantize" || !call.has("x") || !in_rows) return;
+  for (const auto& row : kInfinite) {
+    add_rewritten(list, row.name, row.phrase, [below = row.of](const Call& c, NamedTensors& out) {
+      return saturate(c, out, below);
+    });
   }
 }
 
-void add_double_rounding(const Call& call, std::vector<Hypothesis>& list) {
+void add_double_rounding(const Call& call, List& list) {
   if (product_of(call)) {
     const bool exact = call.set.text("sum", "exact") == "exact";
     if (!exact || call.set.text("out", "bf16") != "bf16") return;
-    Hypothesis h{"out=f16_of_exact", "the sum is rounded to f16 before it is rounded to bf16",
-                 Stage::output};
-    h.local = true;
-    h.run = exact_sum_by_f16;
-    list.push_back(std::move(h));
+    add_run(list, "out=f16_of_exact", "the sum is rounded to f16 before it is rounded to bf16",
+            exact_sum_by_f16, Stage::output)
+        .local = true;
     return;
   }
   if (call.op == "grouped_linear" || call.op.starts_with("quantize")) return;
-  if (has_parameter(call, "out") && call.set.text("out", "bf16") == "bf16") {
-    list.push_back(narrowed("out", "f32", kByF16));
-  } else if (has_parameter(call, "rounding") && call.set.text("rounding", "") == "bf16") {
-    list.push_back(narrowed("rounding", "none", kByF16));
+  if (parameter_of(call, "out") != nullptr && call.set.text("out", "bf16") == "bf16") {
+    add_narrowed(list, "out", "f32", kByF16);
+  } else if (parameter_of(call, "rounding") != nullptr && call.set.text("rounding", "") == "bf16") {
+    add_narrowed(list, "rounding", "none", kByF16);
   }
 }
 
-void add_approximate_hypotheses(const Call& call, std::vector<Hypothesis>& list) {
+void add_approximate_hypotheses(const Call& call, List& list) {
   if (call.op != "approximate" || !call.has("x")) return;
   const std::string function(call.set.text("function", "ex2"));
   const bool flushes = call.set.flag("ftz", true);
-  list.push_back(set_to("ftz", flushes ? "false" : "true",
-                        flushes ? "subnormals are kept" : "subnormals are flushed to zero"));
+  add_set(list, "ftz", flushes ? "false" : "true",
+          flushes ? "subnormals are kept" : "subnormals are flushed to zero");
   if (function == "div_full") {
     if (!call.has("b")) return;
-    list.push_back(altered("operands=exchanged", "b is divided by a", [](Call& c) {
+    add_altered(list, "operands=exchanged", "b is divided by a", [](Call& c) {
       std::swap(c.inputs["x"], c.inputs["b"]);
       return true;
-    }));
-    for (const Division& d : kDivisions) {
-      list.push_back(other_function(d.id, d.phrase, [of = d.of](const Call& c, Index i) {
+    });
+    for (const auto& row : kDivisions) {
+      add_function(list, row.name, row.phrase, [of = row.of](const Call& c, Index i) {
         return of(c.input("x").as<float>()[i], c.input("b").as<float>()[i]);
-      }));
+      });
     }
     return;
   }
   for (const auto& [name, of] : kFunctions) {
     const bool own = name == function;
     if (!own) {
-      list.push_back(
-          set_to("function", name,
-                 filled("the function is {}.approx rather than {}.approx", name, function)));
+      add_set(list, "function", name,
+              filled("the function is {}.approx rather than {}.approx", name, function));
     }
-    list.push_back(other_function(
-        own ? "nearest" : filled("nearest_{}", name),
-        own ? "the function is correctly rounded rather than the chip's approximation"
-            : filled("the function is the correctly rounded {}", name),
-        [of = of](const Call& c, Index i) {
-          return static_cast<float>(of(static_cast<double>(c.input("x").as<float>()[i])));
-        }));
+    add_function(list, own ? "function=nearest" : filled("function=nearest_{}", name),
+                 own ? "the function is correctly rounded rather than the chip's approximation"
+                     : filled("the function is the correctly rounded {}", name),
+                 [of = of](const Call& c, Index i) {
+                   return static_cast<float>(of(static_cast<double>(c.input("x").as<float>()[i])));
+                 });
   }
 }
 

@@ -1,15 +1,12 @@
 // Rows that travel between ranks: a row late, to another rank, with other weights or scales, or
 // summed over their slots in another way.
-#include <algorithm>
 #include <cstring>
 
-#include "golden/explain/alter/adding.h"
+#include "golden/explain/alter/alterations.h"
 #include "golden/explain/find/output/slots.h"
 
 namespace mxo {
 namespace {
-
-/// "rank0." of "rank0.experts".
 
 /// Operands or outputs of ranks whose names end so.
 template <typename Tensors>
@@ -19,6 +16,16 @@ std::vector<std::string> names_ending(const Tensors& tensors, std::string_view e
     if (name.starts_with("rank") && name.ends_with(end)) names.push_back(name);
   }
   return names;
+}
+
+/// A gradient of rows that came back as the sum that it is.
+Call as_combine(Call call) {
+  call.op = "combine";
+  for (const std::string& name : names_ending(call.inputs, ".dy")) {
+    call.inputs[rank_of(name) + "y"] = call.inputs.at(name);
+    call.inputs.erase(name);
+  }
+  return call;
 }
 
 /// How slots are added up.
@@ -92,24 +99,28 @@ NamedTensors send_requantised(Backend& backend, const Call& call) {
   return run_call(backend, altered);
 }
 
-/// Rows of these operands, or of these outputs, are those `by` rows on.
-void add_moved(std::vector<Hypothesis>& list, const char* id, std::string phrase,
-               std::vector<std::string> names, Index by, bool outputs = false) {
-  Hypothesis& h = add(list, id, std::move(phrase), Stage::input);
-  if (outputs) {
-    h.rewrite = [names = std::move(names), by](const Call&, NamedTensors& out) {
-      for (const std::string& name : names) {
-        const auto at = out.find(name);
-        if (at != out.end()) at->second = rows_moved(at->second, by);
-      }
-      return true;
-    };
-  } else {
-    h.alter = [names = std::move(names), by](Call& c) {
-      for (const std::string& name : names) c.replace(name, rows_moved(c.input(name), by));
-      return true;
-    };
-  }
+/// Rows of these operands are those `by` rows on.
+void add_moved(List& list, const char* id, std::string phrase, std::vector<std::string> names,
+               Index by) {
+  add_altered(list, id, std::move(phrase), [names = std::move(names), by](Call& c) {
+    for (const std::string& name : names) c.replace(name, rows_moved(c.input(name), by));
+    return true;
+  });
+}
+
+/// The same of outputs.
+void add_moved_outputs(List& list, const char* id, std::string phrase,
+                       std::vector<std::string> names, Index by) {
+  add_rewritten(
+      list, id, std::move(phrase),
+      [names = std::move(names), by](const Call&, NamedTensors& out) {
+        for (const std::string& name : names) {
+          const auto at = out.find(name);
+          if (at != out.end()) at->second = rows_moved(at->second, by);
+        }
+        return true;
+      },
+      Stage::input);
 }
 
 /// All of these names, and where they are several, each alone.
@@ -151,12 +162,12 @@ bool take_next(Call& call, const OfNextRank& row) {
   return names.size() > 1;
 }
 
-void add_next_ranks(const Call& call, std::vector<Hypothesis>& list) {
+void add_next_ranks(const Call& call, List& list) {
   for (const OfNextRank& row : kOfNextRank) {
     if (call.op != row.op || names_ending(call.inputs, row.end).size() < 2) continue;
-    Hypothesis& h = add(list, row.name, row.phrase, Stage::input);
+    Hypothesis& h =
+        add_altered(list, row.name, row.phrase, [&row](Call& c) { return take_next(c, row); });
     if (row.whole) h.target = Target::format;
-    h.alter = [&row](Call& c) { return take_next(c, row); };
   }
 }
 
@@ -207,40 +218,29 @@ Index slots_of(const Call& call) {
 
 NamedTensors combined(Backend& backend, Call call) {
   if (call.op != "dispatch_backward") return run_call(backend, call);
-  call.op = "combine";
-  for (const std::string& name : names_ending(call.inputs, ".dy")) {
-    call.replace(rank_of(name) + "y", call.input(name));
-    call.inputs.erase(name);
-  }
   NamedTensors out;
-  for (auto& [name, tensor] : run_call(backend, call)) {
+  for (auto& [name, tensor] : run_call(backend, as_combine(std::move(call)))) {
     out.emplace(rank_of(name) + "dx", std::move(tensor));
   }
   return out;
 }
 
 NamedTensors rows_of_slot(Backend& backend, const Call& call, Index slot) {
-  Call one = call;
-  one.op = "combine";
-  for (const auto& [name, tensor] : call.inputs) {
-    if (name.ends_with(".dy")) {
-      one.inputs.erase(name);
-      one.inputs.insert_or_assign(rank_of(name) + "y", tensor);
-    }
-    if (!name.ends_with(".experts")) continue;
-    const Index slots = tensor->extent(1);
+  Call one = as_combine(call);
+  for (const std::string& name : names_ending(call.inputs, ".experts")) {
+    const Tensor& experts = call.input(name);
+    const Index slots = experts.extent(1);
     one.replace(rank_of(name) + "weights",
-                with_values(Tensor(Dtype::f32, tensor->shape()),
+                with_values(Tensor(Dtype::f32, experts.shape()),
                             [&](Index i) { return i % slots == slot ? 1.0f : 0.0f; }));
   }
   return run_call(backend, one);
 }
 
-void add_rank_hypotheses(const Call& call, std::vector<Hypothesis>& list) {
+void add_rank_hypotheses(const Call& call, List& list) {
   if (call.op == "dispatch") {
-    add(list, "scales=again", "scales are thrown away and codes are quantised once more",
-        Stage::input)
-        .run = send_requantised;
+    add_run(list, "scales=again", "scales are thrown away and codes are quantised once more",
+            send_requantised, Stage::input);
     add_next_ranks(call, list);
     for (const std::string& name : names_ending(call.inputs, ".x")) {
       add_moved(list, "rows=shifted", "rows of " + name + " are sent one late, the first as it is",
@@ -260,17 +260,17 @@ void add_rank_hypotheses(const Call& call, std::vector<Hypothesis>& list) {
   }
   if (slots_of(call) < 2) return;
   if (call.op == "combine") {
-    add(list, "weights=by_expert", "weights are taken in the order of experts", Stage::input)
-        .alter = sort_weights;
+    add_altered(list, "weights=by_expert", "weights are taken in the order of experts",
+                sort_weights);
   }
   for (const Sum& sum : kSums) {
-    add(list, sum.name, sum.phrase, Stage::sum).run = [&sum](Backend& b, const Call& c) {
-      return summed(b, c, sum);
-    };
+    add_run(
+        list, sum.name, sum.phrase, [&sum](Backend& b, const Call& c) { return summed(b, c, sum); },
+        Stage::sum);
   }
 }
 
-void add_rank_row_hypotheses(const Call& call, std::vector<Hypothesis>& list) {
+void add_rank_row_hypotheses(const Call& call, List& list) {
   if (call.op == "dispatch") {
     for (const auto& names : all_and_each(names_ending(call.inputs, ".scales"))) {
       for (const Index by : {-1, 1}) {
@@ -278,15 +278,15 @@ void add_rank_row_hypotheses(const Call& call, std::vector<Hypothesis>& list) {
         const std::string how =
             std::string(by < 0 ? "one row late" : "one row early") + " beside their codes";
         add_moved(list, "scales=shifted", of + " are sent " + how, names, by);
-        add_moved(list, "scales=shifted", of + " are written " + how + " where they are received",
-                  names, by, true);
+        add_moved_outputs(list, "scales=shifted",
+                          of + " are written " + how + " where they are received", names, by);
       }
     }
   }
   if (call.op != "combine" && call.op != "dispatch_backward") return;
   add_next_ranks(call, list);
-  add(list, "out=ranks", "every rank is given what is expected at the next", Stage::input).rewrite =
-      give_next;
+  add_rewritten(list, "out=ranks", "every rank is given what is expected at the next", give_next,
+                Stage::input);
 }
 
 }  // namespace mxo

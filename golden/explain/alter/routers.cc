@@ -1,5 +1,4 @@
 // Routers that score, choose or weigh in another way, from the scores of the operator itself.
-#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <limits>
@@ -7,7 +6,7 @@
 #include <set>
 
 #include "formats/exp.h"
-#include "golden/explain/alter/adding.h"
+#include "golden/explain/alter/alterations.h"
 
 namespace mxo {
 namespace {
@@ -38,22 +37,20 @@ std::vector<float> scores_of(Backend& backend, const Call& call, Index experts) 
   const Tensor& logits = call.input("logits");
   std::vector<float> scores(static_cast<std::size_t>(logits.elements()));
   if (weighs_chosen_logits(call)) {
-    for (Index i = 0; i < logits.elements(); ++i)
-      scores[static_cast<std::size_t>(i)] = wide_value(logits, i);
+    for (std::size_t i = 0; i < scores.size(); ++i)
+      scores[i] = wide_value(logits, static_cast<Index>(i));
     return scores;
   }
-  Call all = call;
+  Call all{call.op, call.inputs,
+           Parameters({{"score", std::string(call.set.text("score", "softmax"))},
+                       {"top_k", std::to_string(experts)},
+                       {"normalize", "false"}}),
+           call.world, call.work};
   all.inputs.erase("bias");
-  all.set = {};
-  all.set.set("score", std::string(call.set.text("score", "softmax")));
-  all.set.set("top_k", std::to_string(experts));
-  all.set.set("normalize", "false");
   const NamedTensors out = run_call(backend, all);
   const auto* order = out.at("experts").as<std::int32_t>();
-  for (Index i = 0; i < logits.elements(); ++i) {
-    const Index at = i / experts * experts + order[i];
-    scores[static_cast<std::size_t>(at)] = out.at("weights").as<float>()[i];
-  }
+  for (Index i = 0; i < logits.elements(); ++i)
+    scores.data()[i / experts * experts + order[i]] = out.at("weights").as<float>()[i];
   return scores;
 }
 
@@ -111,8 +108,7 @@ class OtherRouter {
  private:
   Index group_of(Index e) const { return rule_.strided ? e % groups_ : e / (experts_ / groups_); }
 
-  float score_of_group(std::vector<float> choices) const {
-    std::sort(choices.begin(), choices.end(), std::greater<>());
+  float score_of_group(const std::vector<float>& choices) const {
     if (rule_.sum_of_groups) return std::accumulate(choices.begin(), choices.end(), 0.0f);
     if (best_of_groups(call_) || choices.size() == 1) return choices.front();
     return choices[0] + choices[1];
@@ -121,9 +117,11 @@ class OtherRouter {
   /// The groups that a token's experts are chosen from.
   std::set<Index> chosen_groups(const float* choice) const {
     std::vector<std::vector<float>> members(static_cast<std::size_t>(groups_));
-    for (Index e = 0; e < experts_; ++e) members.data()[group_of(e)].push_back(choice[e]);
+    for (const Index e : sorted_by(choice, range_of(experts_)))
+      members.data()[group_of(e)].push_back(choice[e]);
     std::vector<float> scores;
-    for (std::vector<float>& m : members) scores.push_back(score_of_group(std::move(m)));
+    for (const std::vector<float>& best_first : members)
+      scores.push_back(score_of_group(best_first));
     const std::vector<Index> best = sorted_by(scores.data(), range_of(groups_));
     return {best.begin(), best.begin() + limited_};
   }
@@ -191,30 +189,28 @@ class OtherRouter {
   std::vector<float> scores_;
 };
 
-void add_router(std::vector<Hypothesis>& list, std::string name, std::string phrase,
-                const Router& rule) {
-  add(list, std::move(name), std::move(phrase), Stage::rule).run =
-      [rule](Backend& b, const Call& c) { return OtherRouter(b, c, rule).outputs(); };
+void add_router(List& list, std::string name, std::string phrase, const Router& rule) {
+  add_run(list, std::move(name), std::move(phrase),
+          [rule](Backend& b, const Call& c) { return OtherRouter(b, c, rule).outputs(); });
 }
 
-void add_groups(const Call& call, Index groups, std::vector<Hypothesis>& list) {
+void add_groups(const Call& call, Index groups, List& list) {
   const bool best = best_of_groups(call);
-  add_setting(list, best ? "groups=two_best" : "groups=best",
-              std::string("a group of experts scores ") +
-                  (best ? "its two largest choices rather than its largest"
-                        : "its largest choice rather than its two largest"),
-              "group_score", best ? "two_best" : "best");
+  add_set(list, "group_score", best ? "two_best" : "best",
+          filled("a group of experts scores {}",
+                 best ? "its two largest choices rather than its largest"
+                      : "its largest choice rather than its two largest"),
+          best ? "groups=two_best" : "groups=best");
   add_router(list, "groups=sum", "a group of experts scores the sum of all its choices",
              {.sum_of_groups = true});
-  add_setting(list, "groups=unlimited", "experts are chosen from all groups", "limited_groups",
-              std::to_string(groups));
+  add_set(list, "limited_groups", std::to_string(groups), "experts are chosen from all groups",
+          "groups=unlimited");
   const Index limited = call.set.integer("limited_groups", groups);
   for (const Index other : {limited - 1, limited + 1}) {
     if (other < 1 || other >= groups) continue;
-    add_setting(list, "groups=another_limit",
-                "experts are chosen from " + std::to_string(other) + " groups rather than " +
-                    std::to_string(limited),
-                "limited_groups", std::to_string(other));
+    add_set(list, "limited_groups", std::to_string(other),
+            filled("experts are chosen from {} groups rather than {}", other, limited),
+            "groups=another_limit");
   }
   add_router(list, "groups=strided",
              "expert e is taken for one of group e modulo " + std::to_string(groups),
@@ -272,7 +268,7 @@ bool read_as_f32(Call& call) {
 
 }  // namespace
 
-void add_route_hypotheses(const Call& call, std::vector<Hypothesis>& list) {
+void add_route_hypotheses(const Call& call, List& list) {
   if (call.op != "route" || !call.has("logits") || call.input("logits").rank() != 2) return;
   const Index experts = call.input("logits").extent(1);
   const Index groups = call.set.integer("groups", 1);
@@ -284,12 +280,16 @@ void add_route_hypotheses(const Call& call, std::vector<Hypothesis>& list) {
   }
   for (const auto& row : kBiases) {
     if (!call.has("bias")) break;
-    add(list, row.name, row.phrase, Stage::rule).alter = [of = row.of](Call& c) {
-      const Tensor& given = c.input("bias");
-      const Index n = given.elements();
-      c.replace("bias", with_values(given, [&](Index e) { return of(given.as<float>(), e, n); }));
-      return n > 1;
-    };
+    add_altered(
+        list, row.name, row.phrase,
+        [of = row.of](Call& c) {
+          const Tensor& given = c.input("bias");
+          const Index n = given.elements();
+          c.replace("bias",
+                    with_values(given, [&](Index e) { return of(given.as<float>(), e, n); }));
+          return n > 1;
+        },
+        Stage::rule);
   }
   const Index k = call.set.integer("top_k", 1);
   add_router(list, "top_k=next",
@@ -300,9 +300,8 @@ void add_route_hypotheses(const Call& call, std::vector<Hypothesis>& list) {
     if (!row.of_bias || call.has("bias")) add_router(list, row.name, row.phrase, row.rule);
   }
   if (call.input("logits").dtype() == Dtype::bf16) {
-    add(list, "logits=as_f32", "the bytes of bf16 logits are read as f32, two logits as one",
-        Stage::input)
-        .alter = read_as_f32;
+    add_altered(list, "logits=as_f32",
+                "the bytes of bf16 logits are read as f32, two logits as one", read_as_f32);
   }
 }
 

@@ -1,16 +1,9 @@
-// Rows that are moved, left out of a sum, or found by another's number: numbers that are not
-// translated, markers that are taken for numbers, orders that are taken for their inverse.
-#include <algorithm>
-#include <cmath>
-#include <limits>
-#include <vector>
-
-#include "golden/explain/alter/adding.h"
+// Rows that are moved or found by another's number: numbers that are not translated, markers that
+// are taken for numbers, orders that are taken for their inverse.
+#include "golden/explain/alter/alterations.h"
 
 namespace mxo {
 namespace {
-
-using Rewrite = std::function<bool(const Call&, NamedTensors&)>;
 
 /// The number that an expert is given where `local` is expected; `mapped`: what expert_map has of
 /// it, -1 where that is nothing.
@@ -49,16 +42,17 @@ bool renumber(const Call& call, NamedTensors& out, const LocalNumber& row, bool 
   return true;
 }
 
-void add_maps(const Call& call, std::vector<Hypothesis>& list) {
+void add_maps(const Call& call, List& list) {
   const bool mapped = call.has("expert_map") && call.input("expert_map").dtype() == Dtype::i32;
   for (const LocalNumber& row : kLocalNumbers) {
     if (row.of_map && !mapped) continue;
     for (const bool counted : {true, false}) {
-      add(list, row.name, std::string(row.phrase) + (counted ? ", and counted so" : ""),
-          Stage::rule)
-          .rewrite = [&row, counted](const Call& c, NamedTensors& out) {
-        return renumber(c, out, row, counted);
-      };
+      add_rewritten(
+          list, row.name, std::string(row.phrase) + (counted ? ", and counted so" : ""),
+          [&row, counted](const Call& c, NamedTensors& out) {
+            return renumber(c, out, row, counted);
+          },
+          Stage::rule);
     }
   }
 }
@@ -170,30 +164,6 @@ constexpr MovedRows kMovedRows[] = {
      "slots of padding point to slot 0 rather than beyond all", point_padding_to_0},
 };
 
-/// The row of [first, end) of x nearest to what row `s` of a sum came short of; -1: none is near.
-Index missing_row(const Tensor& x, const Output& sum, Index s, Index first, Index end) {
-  const Index columns = x.extent(1);
-  std::vector<double> lost;
-  double all = 0.0;
-  for (Index c = 0; c < columns; ++c) {
-    const Index i = s * columns + c;
-    lost.push_back(static_cast<double>(wide_value(*sum.expected, i)) - wide_value(*sum.actual, i));
-    all += std::fabs(lost.back());
-  }
-  Index best = -1;
-  double least = std::numeric_limits<double>::infinity();
-  for (Index r = first; r < end; ++r) {
-    double away = 0.0;
-    for (Index c = 0; c < columns; ++c) {
-      away += std::fabs(lost[static_cast<std::size_t>(c)] - wide_value(x, r * columns + c));
-    }
-    if (away >= least) continue;
-    least = away;
-    best = r;
-  }
-  return least < all / 4 ? best : -1;
-}
-
 }  // namespace
 
 bool only_moves(const Call& call) {
@@ -201,55 +171,21 @@ bool only_moves(const Call& call) {
          call.op == "permute_indices" || call.op == "moe_align_block_size";
 }
 
-void add_missing_rows(const Call& call, const Output& o, std::vector<Hypothesis>& list) {
-  if (call.op != "column_sum" || !call.has("x") || call.input("x").rank() != 2) return;
-  const Tensor& x = call.input("x");
-  const Index columns = x.extent(1);
-  if (columns == 0 || o.expected->elements() % columns != 0) return;
-  const Index sums = o.expected->elements() / columns;
-  const bool grouped = call.has("group_ends") && call.input("group_ends").elements() == sums;
-  std::vector<Index> lost;
-  std::string words;
-  Index first = 0;
-  for (Index s = 0; s < sums; ++s) {
-    const Index end = grouped ? call.input("group_ends").as<std::int32_t>()[s] : x.extent(0);
-    const Index r = o.differs_in(s * columns, columns)
-                        ? missing_row(x, o, s, first, std::min(end, x.extent(0)))
-                        : -1;
-    if (grouped) first = end;
-    if (r < 0) continue;
-    words += (lost.empty() ? "" : ", ") + std::to_string(r);
-    lost.push_back(r);
-  }
-  if (lost.empty()) return;
-  const std::string rows = lost.size() == 1 ? "row " + words + " is" : "rows " + words + " are";
-  add(list, "rows.missing", rows + " left out of the sum", Stage::input).alter = [lost](Call& c) {
-    const Tensor& given = c.input("x");
-    c.replace("x", with_values(given, [&](Index i) {
-                const Index row = i / given.extent(1);
-                const bool left_out = std::find(lost.begin(), lost.end(), row) != lost.end();
-                return left_out ? 0.0f : wide_value(given, i);
-              }));
-    return true;
-  };
-}
-
-void add_index_hypotheses(const Call& call, std::vector<Hypothesis>& list) {
+void add_index_hypotheses(const Call& call, List& list) {
   if (call.op == "map_experts" && !call.set.has("capacity")) add_maps(call, list);
   for (const MovedRows& row : kMovedRows) {
-    if (call.op == row.op) add(list, row.name, row.phrase, Stage::rule).rewrite = row.rewrite;
+    if (call.op == row.op) add_rewritten(list, row.name, row.phrase, row.rewrite, Stage::rule);
   }
   if ((call.op != "dequantize" && call.op != "decode") || !call.has("codes")) return;
   for (const Index run : {16, 32, 64, 128}) {
-    list.push_back(
-        read_elsewhere("codes=first_run",
-                       "every run of " + std::to_string(run) +
-                           " columns holds the codes of columns 0 to " + std::to_string(run - 1),
-                       {make_reading(
-                           "codes", [run](const Matrices& m) { return m.columns > run; },
-                           [run](const Matrices& m, Index matrix, Index row, Index column) {
-                             return (matrix * m.rows + row) * m.columns + column % run;
-                           })}));
+    add_read(list, "codes=first_run",
+             "every run of " + std::to_string(run) + " columns holds the codes of columns 0 to " +
+                 std::to_string(run - 1),
+             {make_reading(
+                 "codes", [run](const Matrices& m) { return m.columns > run; },
+                 [run](const Matrices& m, Index matrix, Index row, Index column) {
+                   return (matrix * m.rows + row) * m.columns + column % run;
+                 })});
   }
 }
 

@@ -1,12 +1,9 @@
 // Other values of the parameters of a call, and limits and gradients that are left out.
-#include <algorithm>
-#include <array>
 #include <charconv>
-#include <string>
+#include <ranges>
 
 #include "formats/mx_block.h"
-#include "golden/explain/alter/adding.h"
-#include "ops/catalogue/scale_parameters.h"
+#include "golden/explain/alter/alterations.h"
 #include "ops/quantize.h"
 
 namespace mxo {
@@ -17,6 +14,7 @@ struct Setting {
   std::string_view key;
   const char* words = nullptr;  ///< before the value; null: "<key> is "
   Target target = Target::any;
+  Stage stage = Stage::rule;
 };
 
 constexpr Setting kRules[] = {
@@ -33,35 +31,35 @@ constexpr Setting kOthers[] = {{"layout", "the layout is "},
                                {"score"},
                                {"normalize"},
                                {"other_groups"}};
-/// Tried later.
-constexpr Setting kOfLayers[] = {
-    {"group_score"}, {"recipe"},        {"pad"},      {"activation"},    {"arithmetic"},
-    {"halves"},      {"bf16_steps"},    {"steps"},    {"combine_steps"}, {"scores"},
-    {"second_bias"}, {"router_logits"}, {"pipeline"}, {"precision"},     {"over"}};
+/// Tried later.  Another arithmetic is that of every element, or of none.
+constexpr Setting kOfLayers[] = {{"group_score"},
+                                 {"recipe"},
+                                 {"pad"},
+                                 {"activation"},
+                                 {"arithmetic", nullptr, Target::any, Stage::output},
+                                 {"halves"},
+                                 {"bf16_steps"},
+                                 {"steps"},
+                                 {"combine_steps"},
+                                 {"scores"},
+                                 {"second_bias"},
+                                 {"router_logits"},
+                                 {"pipeline"},
+                                 {"precision"},
+                                 {"over"}};
 
 std::string upper(std::string text) {
   for (char& c : text) c = static_cast<char>(c >= 'a' && c <= 'z' ? c - 32 : c);
   return text;
 }
 
-/// The parameter of that key; null if the operator lacks it.
-const ParameterSpec* parameter_of(const Call& call, std::string_view key) {
-  for (const ParameterSpec& spec : catalogue_entry(call.op).parameters) {
-    if (spec.key == key) return &spec;
-  }
-  return nullptr;
-}
-
-/// The values that a parameter lists, its default first.
+/// The values that a parameter lists, its default first; none where the operator lacks it.
 std::vector<std::string> values_of(const Call& call, std::string_view key) {
-  const ParameterSpec* spec = parameter_of(call, key);
   std::vector<std::string> values;
-  std::string_view rest = spec == nullptr ? std::string_view{} : spec->values;
-  while (!rest.empty()) {
-    const std::size_t bar = rest.find('|');
-    values.emplace_back(rest.substr(0, bar));
-    rest = bar == std::string_view::npos ? std::string_view{} : rest.substr(bar + 1);
-  }
+  const ParameterSpec* spec = parameter_of(call, key);
+  if (spec == nullptr) return values;
+  for (const auto value : std::views::split(spec->values, '|'))
+    values.emplace_back(value.begin(), value.end());
   return values;
 }
 
@@ -76,58 +74,57 @@ void forget_formats(Call& call) {
   }
 }
 
-/// A call with one or two parameters at another value, of which a part may be altered alone.
-Hypothesis& add_alternative(std::vector<Hypothesis>& list, std::string name, std::string phrase,
-                            std::vector<std::string> keys, const std::string& value) {
-  Hypothesis& h = add(list, std::move(name), std::move(phrase), Stage::rule);
-  h.local = true;
-  h.alter = [keys = std::move(keys), value](Call& c) {
-    for (const std::string& key : keys) c.set.set(key, value);
-    if (keys.front().starts_with("format")) forget_formats(c);
-    return true;
-  };
+/// One or two parameters at another value, of which a part may be altered alone.
+Hypothesis& add_alternative(List& list, std::string name, std::string phrase,
+                            std::vector<std::string> keys, const std::string& value,
+                            Target target) {
+  Hypothesis& h = add_altered_locally(list, std::move(name), std::move(phrase),
+                                      [keys = std::move(keys), value, target](Call& c) {
+                                        for (const std::string& key : keys) c.set.set(key, value);
+                                        if (target == Target::format) forget_formats(c);
+                                        return true;
+                                      });
+  h.target = target;
   return h;
 }
 
 /// Every other value of these parameters.
-void add_alternatives(const Call& call, std::span<const Setting> settings,
-                      std::vector<Hypothesis>& list) {
+void add_alternatives(const Call& call, std::span<const Setting> settings, List& list) {
   for (const Setting& s : settings) {
     const std::vector<std::string> values = values_of(call, s.key);
     if (values.size() < 2) continue;
     const std::string key(s.key);
     const std::string now(call.set.text(key, values.front()));
+    const auto spoken = [&](const std::string& value) {
+      return s.target == Target::scale_rule ? upper(value) : value;
+    };
     for (const std::string& other : values) {
       if (other == now) continue;
-      const bool mode = key == "scale_mode";
       const std::string words = s.words == nullptr ? key + " is " : s.words;
-      const std::string told = (mode ? upper(other) : other) + " rather than ";
-      Hypothesis& h = add_alternative(list, key + "=" + other,
-                                      words + told + (mode ? upper(now) : now), {key}, other);
-      h.target = s.target;
-      // Another arithmetic is that of every element, or of none.
-      if (key == "arithmetic") h.stage = Stage::output;
+      add_alternative(list, key + "=" + other,
+                      words + spoken(other) + " rather than " + spoken(now), {key}, other, s.target)
+          .stage = s.stage;
     }
   }
 }
 
 /// Both sides of a product taken as another format.
-void add_formats_of_both(const Call& call, std::vector<Hypothesis>& list) {
-  const std::string second = parameter_of(call, "format_w") == nullptr ? "format_dy" : "format_w";
+void add_formats_of_both(const Call& call, List& list) {
+  const char* second = parameter_of(call, "format_w") == nullptr ? "format_dy" : "format_w";
   if (parameter_of(call, second) == nullptr) return;
   for (const std::string& other : values_of(call, "format_x")) {
     // Of one side only: above.
     if (call.set.text("format_x", "e4m3") == other || call.set.text(second, "e4m3") == other)
       continue;
     add_alternative(list, "format=" + other, "both sides are taken as " + other,
-                    {"format_x", second}, other)
-        .target = Target::format;
+                    {"format_x", second}, other, Target::format)
+        .stage = Stage::rule;
   }
 }
 
 /// Every other rule of scales that there is: those that bear a stack's name before its variants
 /// ("torchao_multiplier"), since the first of two that give the same bits is told.
-void add_rules(const Call& call, std::vector<Hypothesis>& list) {
+void add_rules(const Call& call, List& list) {
   if (parameter_of(call, "rule") == nullptr) return;
   const std::string now(call.set.text("rule", "torchao"));
   std::vector<std::string> names;
@@ -138,14 +135,13 @@ void add_rules(const Call& call, std::vector<Hypothesis>& list) {
                         [](const std::string& name) { return name.find('_') == name.npos; });
   for (const std::string& other : names) {
     if (other == now) continue;
-    add_setting(list, "rule=" + other, "scales follow the rule " + other + " rather than " + now,
-                "rule", other)
+    add_set(list, "rule", other, filled("scales follow the rule {} rather than {}", other, now))
         .target = Target::scale_rule;
   }
 }
 
 /// Blocks that run along the other axis.
-void add_blocks(const Call& call, std::vector<Hypothesis>& list) {
+void add_blocks(const Call& call, List& list) {
   if (parameter_of(call, "block") == nullptr) return;
   const std::string now(call.set.text("block", "1x32"));
   const std::size_t by = now.find('x');
@@ -155,17 +151,16 @@ void add_blocks(const Call& call, std::vector<Hypothesis>& list) {
   };
   const std::string other = other_axis(now.substr(by + 1)) + "x" + other_axis(now.substr(0, by));
   if (other == now) return;
-  add_setting(list, "block=" + other, "blocks are " + other + " rather than " + now, "block",
-              other);
+  add_set(list, "block", other, filled("blocks are {} rather than {}", other, now));
 }
 
 /// Some values of a parameter that takes any.
 void add_values(const Call& call, const std::string& key, std::initializer_list<const char*> values,
-                Target target, std::vector<Hypothesis>& list) {
+                Target target, List& list) {
   if (parameter_of(call, key) == nullptr) return;
-  for (const std::string value : values) {
+  for (const char* value : values) {
     if (call.set.text(key, "") == value) continue;
-    add_setting(list, key + "=" + value, key + " is " + value, key, value).target = target;
+    add_set(list, key, value, filled("{} is {}", key, value)).target = target;
   }
 }
 
@@ -181,39 +176,32 @@ bool quantise_again(const Call& call, NamedTensors& out, bool amax_in_bf16, Over
   const Index block = extents.columns;
   if (scales->second.elements() * block != codes->second.elements()) return false;  // tiles
   const Tensor& x = call.input("x");
-  visit_minifloat8(call.set.format("format", "e4m3"), [&](auto tag) {
-    constexpr FormatSpec kSpec = decltype(tag)::type::spec;
-    for (Index i = 0; i < codes->second.elements(); ++i) {
-      E8M0& scale = scales->second.as<E8M0>()[i / block];
-      if (amax_in_bf16 && i % block == 0) {
-        std::uint32_t amax = 0;
-        for (Index j = i; j < i + block; ++j)
-          amax = join_amax(amax, wide_value(x, j), NanRule::propagate);
-        const float rounded = decode(encode<kBF16>(bit_cast<float>(amax)));
-        scale = shared_scale<kSpec>(rounded, scale_mode_of(call.set), kTorchao);
-      }
-      const float v = wide_value(x, i);
-      codes->second.as<std::uint8_t>()[i] =
-          overflow == Overflow::saturate
-              ? quantize_element<kSpec>(v, scale).bits
-              : encode<kSpec>(v * reciprocal(scale), Overflow::nonfinite).bits;
+  const Dtype format = call.set.format("format", "e4m3");
+  for (Index i = 0; i < codes->second.elements(); ++i) {
+    E8M0& scale = scales->second.as<E8M0>()[i / block];
+    if (amax_in_bf16 && i % block == 0) {
+      std::uint32_t amax = 0;
+      for (Index j = i; j < i + block; ++j)
+        amax = join_amax(amax, wide_value(x, j), NanRule::propagate);
+      scale = visit_minifloat8(format, [&](auto tag) {
+        return shared_scale<decltype(tag)::type::spec>(by_bf16(bit_cast<float>(amax)),
+                                                       scale_mode_of(call.set), kTorchao);
+      });
     }
-  });
+    codes->second.as<std::uint8_t>()[i] =
+        code_of(format, mul_rn(wide_value(x, i), reciprocal(scale)), overflow);
+  }
   return true;
 }
 
-/// In as many digits as give the same number again.
-std::string exactly(double value) {
-  std::array<char, 32> text;
-  const auto [end, error] = std::to_chars(text.begin(), text.end(), value);
-  return {text.begin(), end};
-}
-
 /// A parameter that is a number, at another value.
-void add_number(const Call& call, std::vector<Hypothesis>& list, const std::string& key,
-                double value, const std::string& id, const std::string& phrase) {
+void add_number(const Call& call, List& list, const std::string& key, double value,
+                const std::string& id, const std::string& phrase) {
   if (call.set.has(key) && call.set.real(key, value) == value) return;
-  add_setting(list, key + "=" + id, phrase, key, exactly(value));
+  // In as many digits as give the same number again.
+  std::array<char, 32> digits;
+  const auto [end, error] = std::to_chars(digits.begin(), digits.end(), value);
+  add_set(list, key, {digits.begin(), end}, phrase, key + "=" + id);
 }
 
 /// Which elements of x [R, 2F] a limit holds.
@@ -244,24 +232,26 @@ bool limit_before(Call& call, Held held) {
   return true;
 }
 
-void add_limits(const Call& call, std::vector<Hypothesis>& list) {
+void add_limits(const Call& call, List& list) {
   if (!call.set.has("limit")) return;
-  add(list, "limit=left_out", "the limit of gate and up is left out", Stage::rule).alter =
+  add_altered(
+      list, "limit=left_out", "the limit of gate and up is left out",
       [](Call& c) {
         c.set = without(c.set, "limit");
         return true;
-      };
+      },
+      Stage::rule);
   for (const Row<Held>& row : kLimits) {
     if (!call.op.starts_with("swiglu") || (row.of == Held::both && !call.has("dy"))) break;
-    add(list, row.name, row.phrase, Stage::rule).alter = [held = row.of](Call& c) {
-      return limit_before(c, held);
-    };
+    add_altered(
+        list, row.name, row.phrase, [held = row.of](Call& c) { return limit_before(c, held); },
+        Stage::rule);
   }
 }
 
 }  // namespace
 
-void add_rule_hypotheses(const Call& call, std::vector<Hypothesis>& list) {
+void add_rule_hypotheses(const Call& call, List& list) {
   add_alternatives(call, kRules, list);
   add_formats_of_both(call, list);
   add_rules(call, list);
@@ -270,28 +260,29 @@ void add_rule_hypotheses(const Call& call, std::vector<Hypothesis>& list) {
   add_values(call, "alignment", {"1", "8", "16", "32", "64", "128", "256"}, Target::format, list);
   add_alternatives(call, kOthers, list);
   if (call.op != "quantize") return;
-  add(list, "amax=bf16", "amax is rounded to bf16 before the scale is chosen", Stage::output)
-      .rewrite = [](const Call& c, NamedTensors& out) {
-    return quantise_again(c, out, true, Overflow::saturate);
-  };
-  add(list, "no_saturation", "values beyond the largest code do not saturate", Stage::output)
-      .rewrite = [](const Call& c, NamedTensors& out) {
-    return quantise_again(c, out, false, Overflow::nonfinite);
-  };
+  add_rewritten(list, "amax=bf16", "amax is rounded to bf16 before the scale is chosen",
+                [](const Call& c, NamedTensors& out) {
+                  return quantise_again(c, out, true, Overflow::saturate);
+                });
+  add_rewritten(list, "no_saturation", "values beyond the largest code do not saturate",
+                [](const Call& c, NamedTensors& out) {
+                  return quantise_again(c, out, false, Overflow::nonfinite);
+                });
 }
 
-void add_setting_hypotheses(const Call& call, std::vector<Hypothesis>& list) {
+void add_setting_hypotheses(const Call& call, List& list) {
   add_alternatives(call, kOfLayers, list);
 }
 
-void add_left_out_hypotheses(const Call& call, std::vector<Hypothesis>& list) {
+void add_left_out_hypotheses(const Call& call, List& list) {
   if (call.has("main_grad")) {
-    add(list, "main_grad=left_out", "the product is not added to main_grad: it takes its place",
-        Stage::rule)
-        .alter = [](Call& c) {
-      c.replace("main_grad", Tensor(Dtype::f32, c.input("main_grad").shape()));
-      return true;
-    };
+    add_altered(
+        list, "main_grad=left_out", "the product is not added to main_grad: it takes its place",
+        [](Call& c) {
+          c.replace("main_grad", Tensor(Dtype::f32, c.input("main_grad").shape()));
+          return true;
+        },
+        Stage::rule);
   }
   if ((call.op == "route" || call.op == "moe_layer") && call.set.has("scale")) {
     const double scale = call.set.real("scale", 1.0);
@@ -304,11 +295,9 @@ void add_left_out_hypotheses(const Call& call, std::vector<Hypothesis>& list) {
   if (call.set.has("alpha"))
     add_number(call, list, "alpha", 1.0, "left_out", "alpha is 1: the gate is a sigma(a)");
   add_number(call, list, "alpha", 1.702, "1.702", "alpha is 1.702: the gate is a sigma(1.702 a)");
-  if (call.set.real("up_offset", 0.0) == 0.0) {
-    add_number(call, list, "up_offset", 1.0, "1", "up is raised by 1");
-  } else {
-    add_number(call, list, "up_offset", 0.0, "left_out", "up is not raised");
-  }
+  const bool raised = call.set.real("up_offset", 0.0) != 0.0;
+  add_number(call, list, "up_offset", raised ? 0.0 : 1.0, raised ? "left_out" : "1",
+             raised ? "up is not raised" : "up is raised by 1");
 }
 
 }  // namespace mxo

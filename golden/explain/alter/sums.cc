@@ -1,10 +1,9 @@
 // Other sums of products: machines and what they can be set to, and what the host adds up part by
 // part: sums in a narrow type, slices of K, scales that meet in another order, that are left out of
 // a block or read as numbers, subnormal codes that are read as normal ones.
-#include <algorithm>
 #include <cmath>
 
-#include "golden/explain/alter/makers.h"
+#include "golden/explain/alter/alterations.h"
 #include "golden/explain/find/quantiser/code_rule.h"
 #include "golden/judge/elements.h"
 #include "ops/sums.h"
@@ -39,7 +38,7 @@ bool alike(Accumulation a, const Accumulation& b) {
 /// The sums that have been listed, and under which entry.
 class Listed {
  public:
-  explicit Listed(std::vector<Hypothesis>& list) : list_(list) {}
+  explicit Listed(List& list) : list_(list) {}
   /// The sum of the call itself is nobody's entry.
   void exclude(const Accumulation& sum) { seen_.push_back({sum, kNone}); }
   /// Adds the hypothesis, or `alias` to the entry of a sum that is alike.
@@ -67,7 +66,7 @@ class Listed {
 
  private:
   static constexpr std::size_t kNone = ~std::size_t{0};
-  std::vector<Hypothesis>& list_;
+  List& list_;
   std::vector<std::pair<Accumulation, std::size_t>> seen_;
   std::string last_alias_;
 };
@@ -112,8 +111,7 @@ void add_variants(const std::string& machine, const Accumulation& base, Index k,
 }
 
 /// The same sum with its f32 scales multiplied elsewhere: those that are refused say nothing.
-void add_folds(const Call& call, const Product& product, const Accumulation& sum,
-               std::vector<Hypothesis>& list) {
+void add_folds(const Call& call, const Product& product, const Accumulation& sum, List& list) {
   const auto numbers = [](const ProductSide& side) {
     return side.scales != nullptr && size_of(side.scales->dtype()) == 4;
   };
@@ -126,10 +124,10 @@ void add_folds(const Call& call, const Product& product, const Accumulation& sum
   for (const auto& [fold, where] : kPlaces) {
     if (fold == sum.fold) continue;
     const std::string name(name_of(fold));
-    list.push_back(set_to("sum.fold", name,
-                          filled("blocks are multiplied {} (sum.fold={} of {})", where, name,
-                                 call.set.text("sum", "exact")),
-                          Stage::sum));
+    add_set(list, "sum.fold", name,
+            filled("blocks are multiplied {} (sum.fold={} of {})", where, name,
+                   call.set.text("sum", "exact")))
+        .stage = Stage::sum;
   }
 }
 
@@ -212,41 +210,41 @@ bool is_of_bytes(const ProductSide& side) {
 }
 
 /// Scales of both sides that do not reach the first or last block of K: one side is measured.
-void add_unscaled_blocks(const Product& p, Index block, std::vector<Hypothesis>& list) {
+void add_unscaled_blocks(const Product& p, Index block, List& list) {
   const Index blocks = ceil_div(p.k, block);
   if (p.wgrad || blocks < 2 || p.a.scales == nullptr || p.b.scales == nullptr) return;
   for (const bool last : {true, false}) {
-    list.push_back(summed(
-        "scales=unscaled_block",
-        filled("the scales of both sides are left out in the {} block of K, k = {} to {}",
-               last ? "last" : "first", last ? (blocks - 1) * block : 0,
-               last ? p.k - 1 : block - 1),
-        Stage::input, {block, [last](double sum, const Part& part) {
-                         return sum + ((last ? part.last : part.first) ? part.codes : part.value);
-                       }}));
+    add_summed(list, "scales=unscaled_block",
+               filled("the scales of both sides are left out in the {} block of K, k = {} to {}",
+                      last ? "last" : "first", last ? (blocks - 1) * block : 0,
+                      last ? p.k - 1 : block - 1),
+               Stage::input,
+               {block, [last](double sum, const Part& part) {
+                  return sum + ((last ? part.last : part.first) ? part.codes : part.value);
+                }});
   }
 }
 
 /// Scales of one side or both that are taken for the integers that their bytes are.
-void add_bytes_as_numbers(const Product& p, Index block, std::vector<Hypothesis>& list) {
+void add_bytes_as_numbers(const Product& p, Index block, List& list) {
   const auto number = [](bool byte, float scale) {
     return static_cast<double>(byte ? static_cast<float>(std::ilogb(scale) + 127) : scale);
   };
   for (const auto& [of_a, of_b] : {std::pair{true, false}, {false, true}, {true, true}}) {
     if ((of_a && !is_of_bytes(p.a)) || (of_b && !is_of_bytes(p.b))) continue;
-    list.push_back(summed(
-        "scales=bytes_as_numbers",
+    add_summed(
+        list, "scales=bytes_as_numbers",
         filled("scale bytes of {} are taken as the numbers 0 to 255 rather than as exponents",
                of_a && of_b ? "both sides" : (of_a ? p.a : p.b).name),
-        Stage::input, {block, [=, of_a = of_a, of_b = of_b](double sum, const Part& part) {
-                         return sum + part.codes * number(of_a, part.scale_a) *
-                                          number(of_b, part.scale_b);
-                       }}));
+        Stage::input,
+        {block, [=, of_a = of_a, of_b = of_b](double sum, const Part& part) {
+           return sum + part.codes * number(of_a, part.scale_a) * number(of_b, part.scale_b);
+         }});
   }
 }
 
 /// Subnormal codes of one side taken for 1.m of the lowest exponent.
-void add_normal_formula(const Product& p, bool of_a, std::vector<Hypothesis>& list) {
+void add_normal_formula(const Product& p, bool of_a, List& list) {
   const ProductSide& side = of_a ? p.a : p.b;
   if (!is_minifloat8(side.format)) return;
   const double least = Grid(side.format).least_normal();
@@ -260,17 +258,16 @@ void add_normal_formula(const Product& p, bool of_a, std::vector<Hypothesis>& li
   HostSum sum{depth_of_scales(p),
               [](double so_far, const Part& part) { return so_far + part.value; }};
   (of_a ? sum.a : sum.b) = table;
-  list.push_back(
-      summed(side.codes_name + "=normal_formula",
+  add_summed(list, side.codes_name + "=normal_formula",
              filled("subnormal codes of {} are read by the formula of normal ones, 1.m of the "
                     "lowest exponent",
                     side.name),
-             Stage::input, std::move(sum)));
+             Stage::input, std::move(sum));
 }
 
 }  // namespace
 
-void add_sum_hypotheses(const Call& call, std::vector<Hypothesis>& list) {
+void add_sum_hypotheses(const Call& call, List& list) {
   const std::optional<Product> product = product_of(call);
   if (!product) return;
   const OperandKind kind = kind_of(*product);
@@ -295,14 +292,14 @@ void add_sum_hypotheses(const Call& call, std::vector<Hypothesis>& list) {
   if (first != nullptr) add_variants(std::string(first->name), first->sum, k, instead, listed);
 }
 
-void add_partial_hypotheses(const Call& call, std::vector<Hypothesis>& list) {
+void add_partial_hypotheses(const Call& call, List& list) {
   const std::optional<Product> p = product_of(call);
   if (!p) return;
   for (const Index every : {16, 32, 64, 128, 256, 512}) {
     for (const Summation& s : kOfParts) {
       if (every >= p->k) continue;
-      list.push_back(summed("sum=" + filled(s.id, every), filled(s.phrase, every), Stage::sum,
-                            {every, s.step}));
+      add_summed(list, "sum=" + filled(s.id, every), filled(s.phrase, every), Stage::sum,
+                 {every, s.step});
     }
   }
   const Index unit = p->a.scales != nullptr || p->b.scales != nullptr ? p->block : 1;
@@ -310,21 +307,21 @@ void add_partial_hypotheses(const Call& call, std::vector<Hypothesis>& list) {
     if (p->wgrad || p->k == 0 || p->k % (slices * unit) != 0) continue;
     for (const Summation& s : kOfSlices) {
       if (slices < s.least) continue;
-      list.push_back(summed("sum=" + filled(s.id, slices),
-                            filled("K is split into {} slices, {}", slices, s.phrase), Stage::sum,
-                            {p->k / slices, s.step, s.backward}));
+      add_summed(list, "sum=" + filled(s.id, slices),
+                 filled("K is split into {} slices, {}", slices, s.phrase), Stage::sum,
+                 {p->k / slices, s.step, s.backward});
     }
   }
 }
 
-void add_scale_order_hypotheses(const Call& call, std::vector<Hypothesis>& list) {
+void add_scale_order_hypotheses(const Call& call, List& list) {
   const std::optional<Product> p = product_of(call);
   if (!p || p->k < 1) return;
   const Index block = depth_of_scales(*p);
   const auto add = [&](const ScaleOrder& order) {
-    list.push_back(summed(filled("scales={}", order.id),
-                          order.side ? filled(order.phrase, ((*p).*order.side).name) : order.phrase,
-                          Stage::input, {block, order.step}));
+    add_summed(list, filled("scales={}", order.id),
+               order.side ? filled(order.phrase, ((*p).*order.side).name) : order.phrase,
+               Stage::input, {block, order.step});
   };
   const bool both = p->a.scales != nullptr && p->b.scales != nullptr;
   if (both && block == p->k && !p->wgrad) add(kAfterRounding);
@@ -332,7 +329,7 @@ void add_scale_order_hypotheses(const Call& call, std::vector<Hypothesis>& list)
   for (const ScaleOrder& order : kScaleOrders) add(order);
 }
 
-void add_unscaled_hypotheses(const Call& call, std::vector<Hypothesis>& list) {
+void add_unscaled_hypotheses(const Call& call, List& list) {
   const std::optional<Product> p = product_of(call);
   if (!p || p->k < 1) return;
   add_normal_formula(*p, true, list);

@@ -7,6 +7,7 @@
 #include <set>
 
 #include "formats/error.h"
+#include "golden/explain/words/places.h"
 #include "golden/judge/elements.h"
 
 namespace mxo {
@@ -134,10 +135,7 @@ Window Bench::failing() const {
       bad[static_cast<std::size_t>(r % product_->a_lines)] = 1;
     }
   }
-  Window window;
-  for (Index r = 0; r < product_->a_lines; ++r) {
-    if (bad[static_cast<std::size_t>(r)]) window.rows.push_back(r);
-  }
+  Window window{marked(bad), {}};
   window.columns = failing_columns(window.rows);
   return window;
 }
@@ -152,11 +150,7 @@ std::vector<Index> Bench::failing_columns(const std::vector<Index>& rows) const 
       }
     }
   }
-  std::vector<Index> columns;
-  for (Index c = 0; c < y.columns; ++c) {
-    if (bad[static_cast<std::size_t>(c)]) columns.push_back(c);
-  }
-  return columns;
+  return marked(bad);
 }
 
 void Bench::choose(Index rows, Index columns) {

@@ -72,6 +72,16 @@ double bits_of_runs(const std::string& ranges, Index lines) {
   return 2.0 * static_cast<double>(runs) * std::log2(static_cast<double>(lines));
 }
 
+/// of(output, number) added up; of codes that follow from scales only where those add nothing.
+template <typename Of>
+double added_up(const std::vector<Output>& outputs, const Of& of) {
+  double following = 0.0;
+  double others = 0.0;
+  for (std::size_t n = 0; n < outputs.size(); ++n)
+    (outputs[n].follows ? following : others) += of(outputs[n], n);
+  return others > 0.0 ? others : following;
+}
+
 }  // namespace
 
 Chance::Chance(const Output& output) : output_(output) {
@@ -108,25 +118,16 @@ bool Chance::tells(const std::vector<Index>& pieces, Index width, std::size_t fa
 }
 
 double Weighing::gain(const std::vector<Output>& outputs) const {
-  double following = 0.0;
-  double others = 0.0;
-  for (std::size_t n = 0; n < outputs.size(); ++n) {
-    const Output& o = outputs[n];
-    (o.follows ? following : others) += bits_of(o, before_.settled_since(outputs, n));
-  }
-  return others > 0.0 ? others : following;
+  return added_up(outputs, [&](const Output& o, std::size_t n) {
+    return bits_of(o, before_.settled_since(outputs, n));
+  });
 }
 
 bool Weighing::names_call(const std::vector<Output>& outputs) const {
-  double following = 0.0;
-  double others = 0.0;
-  for (std::size_t n = 0; n < outputs.size(); ++n) {
-    const Output& o = outputs[n];
-    if (o.left > 0) return false;
-    (o.follows ? following : others) +=
-        static_cast<double>(one_a_scale(o, before_.settled_since(outputs, n)).size());
-  }
-  return (others > 0.0 ? others : following) >= kWitnesses;
+  if (left_of(outputs) > 0) return false;
+  return added_up(outputs, [&](const Output& o, std::size_t n) {
+           return static_cast<double>(one_a_scale(o, before_.settled_since(outputs, n)).size());
+         }) >= kWitnesses;
 }
 
 double Weighing::place_told(const std::vector<Output>& outputs) const {

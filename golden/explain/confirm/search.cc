@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <cmath>
 
-#include "golden/explain/confirm/plausible.h"
 #include "golden/explain/confirm/score.h"
 #include "golden/explain/confirm/settling.h"
 

@@ -1,10 +1,101 @@
-// Whole runs, pieces, and windows that stand for the rest.
+// Places, scattered rows and contradictions; whole runs, pieces, and windows that stand for the
+// rest.
 #include "golden/explain/confirm/settling.h"
 
 #include <algorithm>
 
+#include "golden/explain/words/places.h"
+
 namespace mxo {
 namespace {
+
+constexpr Index kMostRuns = 6;  ///< of window rows, for a part to be a place
+constexpr Index kFewRuns = 4;   ///< that are a pattern without a period
+constexpr Index kLeastRun = 4;  ///< rows of such a run, where more are missed than given
+
+/// Whether row `r` of a patch says nothing of a place: the model alters nothing there.
+bool is_idle(const std::vector<std::uint8_t>& idle, std::size_t r) {
+  return r < idle.size() && idle[r] != 0;
+}
+
+/// Whether a model gives something in row `r` of a patch.
+bool gives_in(const Variant& patch, const VariantMatch& c, std::size_t r) {
+  const auto columns = static_cast<std::ptrdiff_t>(patch.columns.size());
+  const auto begin = c.mask.begin() + static_cast<std::ptrdiff_t>(r) * columns;
+  return std::find(begin, begin + columns, 1) != begin + columns;
+}
+
+/// Whether what a model gives is here and there among more that it alters and does not give, as
+/// rows are to which two causes do the same.
+bool is_scattered(const Variant& patch, const VariantMatch& c,
+                  const std::vector<std::uint8_t>& idle) {
+  const auto height = static_cast<Index>(patch.rows.size());
+  if (c.misses <= c.hits || height < 2 || patch.rows.back() - patch.rows.front() + 1 != height)
+    return false;
+  std::vector<Index> given;  // numbers of rows that it alters
+  Index number = 0;
+  for (std::size_t r = 0; r < patch.rows.size(); ++r) {
+    if (is_idle(idle, r)) continue;
+    if (gives_in(patch, c, r)) given.push_back(number);
+    ++number;
+  }
+  const bool periodic = runs(given) > kFewRuns && is_pattern(given);
+  return !given.empty() && static_cast<Index>(given.size()) < kLeastRun * runs(given) && !periodic;
+}
+
+/// Turns from rows that a model explains to rows that it does not.
+bool is_a_place(const RunResult& trial) {
+  if (trial.broken == 0) return true;
+  for (std::size_t o = 0; o < trial.credits.size(); ++o) {
+    const Variant& patch = trial.patches[o];
+    const VariantMatch& c = trial.credits[o];
+    const std::vector<std::uint8_t> idle =
+        o < trial.idle.size() ? trial.idle[o] : std::vector<std::uint8_t>{};
+    if (is_scattered(patch, c, idle)) return false;
+    Index turns = 0;
+    bool before = false;
+    for (std::size_t r = 0; r < patch.rows.size(); ++r) {
+      if (is_idle(idle, r)) continue;
+      const bool now = gives_in(patch, c, r);
+      turns += now != before;
+      before = now;
+    }
+    if (turns > 2 * kMostRuns && c.fixed * 10 < c.seen * 9) return false;
+  }
+  return true;
+}
+
+/// A rule of scales that gives some codes by chance, and other scales than those that came right.
+bool contradicts_scales(const Hypothesis& h, const RunResult& trial) {
+  if (h.target != Target::scale_rule) return false;
+  Index fixed = 0;
+  Index seen = 0;
+  bool wrong = false;
+  for (const VariantMatch& c : trial.credits) {
+    fixed += c.fixed;
+    seen += c.seen;
+    wrong = wrong || (c.seen == 0 && c.broken > 0);
+  }
+  return wrong && fixed < seen;
+}
+
+/// Whether rows that an end's move gives stop amid others that differ: it lies further on.
+bool below_threshold(const Output& output, const Variant& patch, const VariantMatch& c) {
+  std::vector<std::uint8_t> seen(static_cast<std::size_t>(output.rows));
+  std::vector<std::uint8_t> given(seen.size());
+  for (std::size_t r = 0; r < patch.rows.size(); ++r) {
+    seen[static_cast<std::size_t>(patch.rows[r])] = 1;
+    given[static_cast<std::size_t>(patch.rows[r])] = gives_in(patch, c, r);
+  }
+  const auto stops_amid = [&](Index row, Index step) {
+    const Index first = row;
+    while (row >= 0 && row < output.owed && given[static_cast<std::size_t>(row)]) row += step;
+    return row != first && row >= 0 && row < output.owed && seen[static_cast<std::size_t>(row)] &&
+           output.differs_in(row * output.columns, output.columns);
+  };
+  return std::any_of(output.ends.begin(), output.ends.end(),
+                     [&](Index end) { return stops_amid(end - 1, -1) || stops_amid(end, 1); });
+}
 
 constexpr double kTallWork = 3e9;      ///< multiply-adds of a confirmation
 constexpr double kExactWork = 1.2e11;  ///< the same of exact sums of one-byte codes
@@ -18,25 +109,20 @@ std::string name_of(const Hypotheses& hypotheses) {
   return text;
 }
 
-/// Rows and columns of a patch that are credited.
-Window credited(const RunResult& trial, std::size_t output) {
-  const Variant& patch = trial.patches[output];
-  const VariantMatch& c = trial.credits[output];
-  Window window;
-  std::vector<std::uint8_t> column(patch.columns.size());
-  for (std::size_t r = 0; r < patch.rows.size(); ++r) {
-    bool any = false;
-    for (std::size_t j = 0; j < patch.columns.size(); ++j) {
-      if (!c.mask[r * patch.columns.size() + j]) continue;
-      any = true;
-      column[j] = 1;
-    }
-    if (any) window.rows.push_back(patch.rows[r]);
+/// Marks the elements of an output that a run gave.
+void mark_given(const Output& output, const RunResult& run, std::vector<std::uint8_t>& given) {
+  const Variant& patch = run.patches.front();
+  const VariantMatch& c = run.credits.front();
+  for (std::size_t i = 0; i < c.mask.size(); ++i) {
+    if (!c.mask[i]) continue;
+    const Index row = patch.rows[i / patch.columns.size()];
+    const Index column = patch.columns[i % patch.columns.size()];
+    given[static_cast<std::size_t>(row * output.columns + column)] = 1;
   }
-  for (std::size_t j = 0; j < patch.columns.size(); ++j) {
-    if (column[j]) window.columns.push_back(patch.columns[j]);
-  }
-  return window;
+}
+
+Place place_of_marked(const Output& output, const std::vector<std::uint8_t>& marks) {
+  return place_of(output, [&](Index i) { return marks[static_cast<std::size_t>(i)] != 0; });
 }
 
 /// What is settled, and in which words.
@@ -78,15 +164,23 @@ class Settling {
     Output& output = bench_.outputs()[o];
     const VariantMatch& c = candidate_->trial.credits[o];
     if (c.fixed == 0) return;
-    const bool rest = c.fixed < output.left || c.broken > 0 || c.astray > 0;
-    const Place place = place_of(output, [&](Index i) {
-      return i < output.owed * output.columns && c.mask[static_cast<std::size_t>(i)] != 0;
-    });
-    for (std::size_t i = 0; i < c.mask.size(); ++i) {
-      if (c.mask[i]) output.settle(static_cast<Index>(i));
+    std::vector<std::uint8_t> given = c.mask;
+    given.resize(output.marks.size());
+    settle_marked(output, given, c.fixed == output.left && c.broken == 0 && c.astray == 0);
+  }
+
+  /// Settles the elements that are marked, and says where they lie unless they are all.
+  void settle_marked(Output& output, const std::vector<std::uint8_t>& marks, bool all) {
+    const Place place = place_of_marked(output, marks);
+    if (bench_.windowed()) {
+      all = all && place.elements == output.differing && !output.live.is_part() &&
+            static_cast<Index>(place.rows.size()) == output.owed;
     }
-    say(place, rest);
-    elements_ += c.fixed;
+    say(place, !all);
+    for (std::size_t i = 0; i < marks.size(); ++i) {
+      if (marks[i]) output.settle(static_cast<Index>(i));
+    }
+    elements_ += place.elements;
   }
 
   void say(const Place& place, bool rest) {
@@ -144,15 +238,8 @@ class Settling {
       bench_.take(piece);
       const std::optional<RunResult> trial = bench_.run(candidate_->hypotheses, *altered);
       if (!trial) return false;
-      const Variant& patch = trial->patches.front();
-      const VariantMatch& c = trial->credits.front();
       all = all && trial->broken == 0;
-      for (std::size_t i = 0; i < c.mask.size(); ++i) {
-        if (!c.mask[i]) continue;
-        const Index row = patch.rows[i / patch.columns.size()];
-        const Index column = patch.columns[i % patch.columns.size()];
-        fixed[static_cast<std::size_t>(row * output.columns + column)] = 1;
-      }
+      mark_given(output, *trial, fixed);
     }
     // Another sum or rounding is that of every element, or of none.
     const bool of_all = std::any_of(
@@ -160,14 +247,7 @@ class Settling {
         [](const Hypothesis* h) { return h->stage == Stage::sum || h->stage == Stage::output; });
     if (of_all && !all) return true;
     if (of_all && output.left < kSparse && !holds_elsewhere(*altered)) return true;
-    const Place place =
-        place_of(output, [&](Index i) { return fixed[static_cast<std::size_t>(i)] != 0; });
-    say(place, !all || place.elements < output.differing || output.live.is_part() ||
-                   static_cast<Index>(place.rows.size()) < output.owed);
-    for (std::size_t i = 0; i < fixed.size(); ++i) {
-      if (fixed[i]) output.settle(static_cast<Index>(i));
-    }
-    elements_ = place.elements;
+    settle_marked(output, fixed, all);
     return true;
   }
 
@@ -191,8 +271,6 @@ class Settling {
     Output& output = bench_.outputs().front();
     const Index failing = output.left;
     const Window bad = bench_.failing();
-    std::vector<std::uint8_t> row(static_cast<std::size_t>(output.rows));
-    std::vector<std::uint8_t> column(static_cast<std::size_t>(output.columns));
     // All failing rows in some columns, as far as the work allows.
     Window tall = bad;
     Index width = 32;
@@ -203,12 +281,13 @@ class Settling {
                               static_cast<Index>(kTallWork / std::max(1.0, bench_.work(1, width))));
     const std::optional<RunResult> down = run(tall);
     if (!down) return;
-    const Window rows = credited(*down, 0);
-    for (const Index r : rows.rows) row[static_cast<std::size_t>(r)] = 1;
+    std::vector<std::uint8_t> given(output.marks.size());
+    mark_given(output, *down, given);
+    const std::vector<Index> rows = place_of_marked(output, given).rows;
     // Some of those rows in all columns.
     Window wide = bad;
     wide.rows.clear();
-    for (const Index r : rows.rows) {
+    for (const Index r : rows) {
       const Index line = r % lines(output);
       if (wide.rows.empty() || wide.rows.back() < line) wide.rows.push_back(line);
     }
@@ -219,40 +298,20 @@ class Settling {
     const std::optional<RunResult> across = run(wide);
     if (!across) return;
     const bool all = down->all() && across->all();
-    for (const Index c : credited(*across, 0).columns) column[static_cast<std::size_t>(c)] = 1;
-    const auto holds = [&](Index i) {
-      return output.marks[static_cast<std::size_t>(i)] == Mark::differs &&
-             (all || (row[static_cast<std::size_t>(i / output.columns)] != 0 &&
-                      column[static_cast<std::size_t>(i % output.columns)] != 0));
-    };
-    const Place place = place_of(output, holds);
-    std::vector<Index> found;
-    for (Index i = 0; i < output.owed * output.columns; ++i) {
-      if (holds(i)) found.push_back(i);
+    std::vector<std::uint8_t> across_given(output.marks.size());
+    mark_given(output, *across, across_given);
+    const std::vector<Index> columns = place_of_marked(output, across_given).columns;
+    std::vector<std::uint8_t> found(output.marks.size());
+    confirmed_ = 0.0;
+    for (std::size_t i = 0; i < found.size(); ++i) {
+      const auto at = static_cast<Index>(i);
+      found[i] = output.differs(at) &&
+                 (all || (std::binary_search(rows.begin(), rows.end(), at / output.columns) &&
+                          std::binary_search(columns.begin(), columns.end(), at % output.columns)));
+      confirmed_ += found[i] != 0 && (given[i] != 0 || across_given[i] != 0);
     }
-    say(place, !all || place.elements < output.differing || output.live.is_part() ||
-                   static_cast<Index>(place.rows.size()) < output.owed);
-    for (const Index i : found) output.settle(i);
-    elements_ = static_cast<Index>(found.size());
-    confirmed_ = static_cast<double>(computed(output, found, {&*down, &*across}));
+    settle_marked(output, found, all);
     words_ += judged_on(std::min(down->seen + across->seen, failing), failing);
-  }
-
-  /// Those of the elements found that one of the runs gave.
-  static Index computed(const Output& output, const std::vector<Index>& found,
-                        std::initializer_list<const RunResult*> runs) {
-    std::vector<std::uint8_t> given(output.marks.size());
-    for (const RunResult* run : runs) {
-      const Variant& patch = run->patches.front();
-      const VariantMatch& c = run->credits.front();
-      for (std::size_t i = 0; i < c.mask.size(); ++i) {
-        const Index row = patch.rows[i / patch.columns.size()];
-        const Index column = patch.columns[i % patch.columns.size()];
-        given[static_cast<std::size_t>(row * output.columns + column)] |= c.mask[i];
-      }
-    }
-    return std::count_if(found.begin(), found.end(),
-                         [&](Index i) { return given[static_cast<std::size_t>(i)] != 0; });
   }
 
   static Index lines(const Output& output) {
@@ -273,6 +332,27 @@ class Settling {
 };
 
 }  // namespace
+
+bool worth_running(const RunResult& trial) {
+  return trial.fixed > 0 && trial.fixed * 50 >= trial.seen && is_a_place(trial);
+}
+
+/// A tensor has one format, a call one alignment, and ranks exchange all rows or none: what gives
+/// some rows only is none of these.  An end that is moved too far alters more rows than came so, or
+/// not all that did.
+bool contradicts(const Hypothesis& h, const RunResult& trial, const std::vector<Output>& outputs) {
+  if (h.target == Target::group_ends) {
+    Index gives = 0;
+    bool short_of = false;
+    for (std::size_t o = 0; o < trial.credits.size(); ++o) {
+      const VariantMatch& c = trial.credits[o];
+      gives += c.hits - c.misses;
+      short_of = short_of || below_threshold(outputs[o], trial.patches[o], c);
+    }
+    if (gives < 0 || short_of) return true;
+  }
+  return (h.target == Target::format && trial.broken > 0) || contradicts_scales(h, trial);
+}
 
 std::string phrase_of(const Hypotheses& hypotheses) {
   std::string text;

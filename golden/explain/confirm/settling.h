@@ -1,4 +1,4 @@
-// A candidate confirmed on the elements that fail: which of them it explains, in which words.
+// A candidate: whether it is worth a closer look, and which failing elements it explains.
 #pragma once
 
 #include <string>
@@ -15,6 +15,12 @@ struct Candidate {
   Hypotheses hypotheses;
   RunResult trial;
 };
+
+/// Whether a trial gives something worth a closer look, in a place; the score decides.
+bool worth_running(const RunResult& trial);
+/// Whether a hypothesis is of a kind that cannot give what it gives and no more.
+bool contradicts(const Hypothesis& hypothesis, const RunResult& trial,
+                 const std::vector<Output>& outputs);
 
 std::string phrase_of(const Hypotheses& hypotheses);
 /// What a verdict rests on where not everything was computed.

@@ -1,11 +1,11 @@
 // A mixture-of-experts layer as router, exchange, layers of experts and gates.
 #include <algorithm>
-#include <cstring>
 #include <numeric>
 
 #include "formats/error.h"
+#include "golden/explain/case/indices.h"
+#include "golden/explain/case/product.h"
 #include "golden/explain/case/wide_values.h"
-#include "golden/explain/steps/made.h"
 #include "golden/explain/steps/steps.h"
 
 namespace mxo {
@@ -237,11 +237,9 @@ class Layer {
 
   /// This rank's experts of w [E, ...].
   Tensor experts_of(const Tensor& w, Index p) const {
-    std::vector<Index> shape = w.shape();
-    shape[0] = experts_ / ranks_;
-    Tensor part(w.dtype(), shape);
-    std::memcpy(part.data(), w.data() + static_cast<std::size_t>(p) * part.bytes(), part.bytes());
-    return part;
+    std::vector<Index> own = range_of(experts_ / ranks_);
+    for (Index& e : own) e += p * static_cast<Index>(own.size());
+    return gathered(w, 0, own);
   }
 
   StepCall linear(Index p, const char* from, const char* weights, const char* to,

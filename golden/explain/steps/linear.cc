@@ -4,7 +4,6 @@
 #include <cstring>
 
 #include "formats/error.h"
-#include "golden/explain/steps/made.h"
 #include "golden/explain/steps/steps.h"
 
 namespace mxo {

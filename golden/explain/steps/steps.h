@@ -1,6 +1,7 @@
 // Operators of many steps as the calls that they are made of.
 #pragma once
 
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -58,5 +59,20 @@ Call cast_call(const LinearRecipe& recipe, LinearSide side, bool down);
 
 /// The last two axes exchanged.
 Tensor transposed(const Tensor& tensor);
+
+using Shared = std::shared_ptr<const Tensor>;
+
+inline Shared shared(Tensor tensor) { return std::make_shared<const Tensor>(std::move(tensor)); }
+
+/// The output of a call that has one.
+inline Tensor made_by(Backend& backend, const Call& call) {
+  return std::move(run_call(backend, call).begin()->second);
+}
+
+/// f32 rounded to bf16, anything else as it is.
+inline Shared in_bf16(Backend& backend, const Shared& x) {
+  if (x->dtype() != Dtype::f32) return x;
+  return shared(made_by(backend, Call{"cast", {{"x", x}}, {}}));
+}
 
 }  // namespace mxo

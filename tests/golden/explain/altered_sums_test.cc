@@ -47,36 +47,14 @@ Call fnuz(Index k) {
 }
 CausesListed sums_of(const Call& call) { return {call, add_sum_hypotheses}; }
 
-/// Names of the sums that are no variant of a machine, and what the machine that stands for all
-/// could have been set to: "split=2".
-struct Listed {
-  std::string machines;
-  std::string variants;
-};
-Listed listed_for(const Call& call) {
-  Listed all;
+/// What the machine that stands for all could have been set to: "split=2".
+std::string variants_of(const Call& call) {
+  std::string words;
   for (const std::string& name : sums_of(call).names("sum=")) {
     const std::size_t at = name.find(" sum.");
-    std::string& words = at == name.npos ? all.machines : all.variants;
-    words += (words.empty() ? "" : " ") + name.substr(at == name.npos ? 4 : at + 5);
+    if (at != name.npos) words += (words.empty() ? "" : " ") + name.substr(at + 5);
   }
-  return all;
-}
-
-TEST(AlteredSums, AreOfMachinesThatTakeTheOperands) {
-  const std::pair<Call, const char*> rows[] = {
-      {wide(16), "fma_chain h200_wgmma_fast ada_mma mi300_mfma"},
-      {wide(16, "h200_wgmma_fast"), "exact fma_chain ada_mma mi300_mfma"},
-      {coded(16),
-       "fma_chain h200_wgmma_fast h200_wgmma_promote4 deepgemm_sm90 triton_block_sm90 "
-       "h200_mma_sync ada_mma b200_tcgen05"},
-      {in_blocks(32), "fma_chain h200_wgmma_fast ada_mma b200_mxf8f6f4"},
-      {fnuz(16), "fma_chain mi300_mfma"}};
-  for (const auto& [call, machines] : rows) EXPECT_EQ(listed_for(call).machines, machines);
-  Call mixed = coded(16);
-  mixed.set.set("format_x", "e4m3fnuz");
-  EXPECT_EQ(listed_for(mixed).machines, "fma_chain");
-  EXPECT_EQ(sums_of({"cast", {}, {}}).list.size(), 0u);
+  return words;
 }
 
 /// Tiles of 64 k: two splits whose parts are as long are one, and parts of one tile are what four
@@ -96,7 +74,7 @@ TEST(AlteredSums, OfAMachineAreWhatItCanBeSetTo) {
       {coded(1152), "split=2 split=3 split=5 promote=1 promote=2 promote=16" + others},
       {coded(32, "h200_wgmma_fast"), others.substr(1) + " chunk=16"},
       {fnuz(640), "split=2 split=3 split=5"}};
-  for (const auto& [call, variants] : rows) EXPECT_EQ(listed_for(call).variants, variants);
+  for (const auto& [call, variants] : rows) EXPECT_EQ(variants_of(call), variants);
 }
 
 /// Sums that give the same bits are one cause.

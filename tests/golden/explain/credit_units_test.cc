@@ -50,27 +50,6 @@ TEST(CreditUnits, AreHitsOrMissesWhereTheModelAltersThem) {
   EXPECT_EQ(rows.broken, 3);
 }
 
-TEST(CreditUnits, AreManyInOneRow) {
-  Modelled t(2, 96);
-  for (Index c = 0; c < 96; ++c) t.came(1, c, 2);
-  EXPECT_EQ(t.credited(Unit::segment).hits, 3);
-  t.wrong(1, 0);
-  t.wrong(1, 1);
-  EXPECT_EQ(t.credited(Unit::segment).hits, 2);
-  EXPECT_EQ(t.credited(Unit::segment).misses, 1) << "two wrong elements of one unit";
-  EXPECT_EQ(t.credited(Unit::segment).fixed, 64);
-}
-
-/// A column differs where one of its rows does, whatever the others do.
-TEST(CreditUnits, HaveColumnsThatDifferInAnyRow) {
-  Modelled t(2, 64);
-  for (Index c = 0; c < 64; c += 2) t.came(0, c, 2);
-  t.wrong(0, 1);
-  EXPECT_EQ(t.credited(Unit::segment).fixed, 32) << "the even columns are one segment";
-  t.wrong(0, 62);
-  EXPECT_EQ(t.credited(Unit::segment).fixed, 0);
-}
-
 TEST(CreditUnits, OfColumnsThatAreRightAreSegmentsToo) {
   Modelled t(1, 128);
   for (Index c = 0; c < 40; ++c) t.came(0, c, 2);
@@ -110,16 +89,6 @@ TEST(CreditUnits, AreAlteredByNumbersForNan) {
     const VariantMatch c = t.credited(Unit::row);
     EXPECT_EQ(c.fixed, 4) << owed;
     EXPECT_EQ(c.hits, 1) << owed;
-  }
-}
-
-TEST(CreditUnits, AreNoneWithoutColumns) {
-  Modelled t(2, 4);
-  t.came(0, 0, 2);
-  for (const Unit unit : {Unit::whole, Unit::row, Unit::segment}) {
-    const VariantMatch c = credit(t.output(), {{0, 1}, {}, Tensor(Dtype::f32, {2, 0})}, unit);
-    EXPECT_EQ(c.hits + c.misses + c.seen + c.broken, 0);
-    EXPECT_TRUE(c.mask.empty());
   }
 }
 

@@ -10,7 +10,6 @@
 #include "golden/explain/confirm/search.h"
 #include "golden/museum/operands.h"
 #include "tests/golden/planted.h"
-#include "tests/golden/slots_weighed.h"
 
 namespace mxo {
 namespace {
@@ -29,21 +28,6 @@ Planted from_bytes(Backend& b, const Call& call, std::initializer_list<const cha
       t.as<std::uint8_t>()[i] = given.as<std::uint8_t>()[from(i, given.shape().back())];
     }
   });
-}
-
-Planted slots_without_weights(Backend&) {
-  SlotsWeighed s(12, 3);
-  s.weigh([&](Index p, Index t, Index slot) { return slot == 2 ? 0.0f : s.given(p, t, slot); });
-  return {s.call, s.owed, s.came};
-}
-
-Planted row_of_another_token(Backend&) {
-  SlotsWeighed s(12, 3);
-  Call other = s.call;
-  Tensor y = s.call.input("rank0.y");
-  std::memcpy(row_of(y, 5), row_of(y, 11), row_bytes(y));
-  other.replace("rank0.y", std::move(y));
-  return {s.call, s.owed, run_call(*s.backend, other)};
 }
 
 /// Scales 4, 1/4, 4, ... that are those of the row before are 1 over their own as well.
@@ -87,58 +71,9 @@ struct Row {
 };
 
 const Row kRows[] = {
-    {"scale.rule 0",
-     [](Backend& b) { return with_setting(b, quantize_call("1x32"), "scale_mode", "floor"); }},
     {"columns.exchanged 0", [](Backend& b) { return exchanged_scales(b, 0); }},
     {"183", [](Backend& b) { return exchanged_scales(b, 1); }},
-    {"rows.shifted x=lines 0",
-     [](Backend& b) {
-       return from_bytes(b, small_product(b, 128), {"x.codes", "x.scales"},
-                         [](Index i, Index n) { return i / n >= 11 ? i - 11 * n : i; });
-     }},
-    {"w.scales=blocks 0",
-     [](Backend& b) {
-       return from_bytes(b, small_product(b, 128), {"w.scales"},
-                         [](Index i, Index n) { return i % n == 2 ? i - 1 : i; });
-     }},
-    {"group_ends=moved 0",
-     [](Backend& b) {
-       const Call call = small_product(b, 64);
-       Call other = call;
-       other.replace("group_ends", ends_of({13, 48}));
-       return planted(b, call, other);
-     }},
-    {"scales=first_of_every 0",
-     [](Backend& b) {
-       const Call call = make_call("dequantize", run_call(b, quantize_call("1x32")), {});
-       return from_bytes(b, call, {"scales"}, [](Index i, Index) { return i / 2 * 2; });
-     }},
-    {"weights=slots_left_out 0", slots_without_weights},
-    {"rows=other_token 0", row_of_another_token},
     {"x.scales=source 0", scales_of_the_row_before},
-    {"x.codes=lanes 0",
-     [](Backend& b) {
-       return from_bytes(b, small_product(b, 256), {"x.codes"},
-                         [](Index i, Index) { return i ^ i % 4 / 2; });
-     }},
-    {"scales=stale_stage 0",
-     [](Backend& b) {
-       return from_bytes(b, small_product(b, 256), {"x.scales", "w.scales"},
-                         [](Index i, Index n) { return i % n % 4 == 3 && i % n > 3 ? i - 4 : i; });
-     }},
-    {"x.codes=part 0",
-     [](Backend& b) {
-       return from_bytes(b, small_product(b, 256), {"x.codes"}, [](Index i, Index n) {
-         return i % n >= 32 && i % n < 64 && i >= n ? i - n : i;
-       });
-     }},
-    {"x.scales=other 0",
-     [](Backend& b) {
-       return altered(b, small_product(b, 128, "f32"), {"x.scales"}, [](Tensor& t, const Tensor&) {
-         for (const Index i : {12, 13, 14, 15, 24, 25, 26, 27})
-           t.as<std::uint8_t>()[i] += static_cast<std::uint8_t>(i * 5 % 7);
-       });
-     }},
     {"1", one_element},
 };
 

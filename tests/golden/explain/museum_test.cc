@@ -67,14 +67,6 @@ TEST(Museum, SaysTheVerdictInShort) {
   EXPECT_EQ(in_short(judged(p)), "FAIL 1 of 43008, SQNR -inf");
 }
 
-TEST(Alternatives, BeginATextOrAreInIt) {
-  EXPECT_TRUE(starts_with_one("scales=up", "x=|scales="));
-  EXPECT_FALSE(starts_with_one("scales=up", "cales|up"));
-  EXPECT_TRUE(contains_one("rows 3 to 5", "row 4|3 to"));
-  EXPECT_FALSE(contains_one("rows 3 to 5", "row 4|3 to 6"));
-  EXPECT_TRUE(contains_one("anything", ""));
-}
-
 class FaultOfARealKernel : public testing::TestWithParam<std::size_t> {};
 
 TEST_P(FaultOfARealKernel, IsNamedFirstInItsPlace) {

@@ -1,24 +1,12 @@
 // Factors, biases and limits that are left out, applied twice or to a part: each has to be named.
 #include <cmath>
-#include <cstring>
 
+#include "golden/explain/case/wide_values.h"
 #include "tests/golden/planted.h"
 #include "tests/golden/ranks.h"
 
 namespace mxo {
 namespace {
-
-float at(const Tensor& t, Index i) {
-  return t.dtype() == Dtype::f32 ? t.as<float>()[i] : decode(t.as<BF16>()[i]);
-}
-
-void put(Tensor& t, Index i, float v) {
-  if (t.dtype() == Dtype::f32) {
-    t.as<float>()[i] = v;
-  } else {
-    t.as<BF16>()[i] = encode<kBF16>(v);
-  }
-}
 
 /// y times a number in some rows and columns.
 Planted multiplied(Backend& b, const Call& call, float by, Index from, Index to, Index first,
@@ -27,7 +15,8 @@ Planted multiplied(Backend& b, const Call& call, float by, Index from, Index to,
     Tensor& y = out.at("y");
     const Index columns = y.shape().back();
     for (Index r = from; r < to; ++r) {
-      for (Index c = first; c < last; ++c) put(y, r * columns + c, by * at(y, r * columns + c));
+      for (Index c = first; c < last; ++c)
+        store_wide(y, r * columns + c, by * wide_value(y, r * columns + c));
     }
   });
 }
@@ -41,18 +30,12 @@ Call linear() {
   return make_call("grouped_linear", in, with({{"recipe", "bf16"}}));
 }
 
-Planted biased(Backend& b, const std::function<float(const Tensor&, Index)>& bias) {
-  return altered(b, linear(), {"bias"}, [&](Tensor& t, const Tensor& given) {
-    for (Index i = 0; i < t.elements(); ++i) put(t, i, bias(given, i));
-  });
-}
-
-Call gated(const char* op, const char* limit) {
+Call gated(const char* op, std::initializer_list<std::pair<const char*, std::string>> more) {
   NamedTensors in;
   in.emplace("x", random_bf16({96, 256}, 7));
   if (std::string_view(op) == "swiglu_backward") in.emplace("dy", random_bf16({96, 128}, 8));
-  Call call = make_call(op, in, with({{"rounding", "bf16"}}));
-  if (*limit) call.set.set("limit", limit);
+  Call call = make_call(op, in, with(more));
+  call.set.set("rounding", "bf16");
   return call;
 }
 
@@ -64,16 +47,17 @@ Planted ended(Backend& b, std::vector<std::int32_t> ends) {
 }
 
 /// A gate with a limit of 3 made by one without, of x that was held before.
-Planted held(Backend& b, const char* op, bool gate, bool up) {
-  Call wrong = gated(op, "");
+Planted held(Backend& b, const char* op, bool gate, bool up, bool below = true) {
+  Call wrong = gated(op, {});
   Tensor x = wrong.input("x");
   for (Index i = 0; i < x.elements(); ++i) {
     const bool is_gate = i % 256 < 128;
-    if (at(x, i) > 3.0f && (is_gate ? gate : up)) put(x, i, 3.0f);
-    if (at(x, i) < -3.0f && !is_gate && up) put(x, i, -3.0f);
+    const float v = wide_value(x, i);
+    if (v > 3.0f && (is_gate ? gate : up)) store_wide(x, i, 3.0f);
+    if (v < -3.0f && !is_gate && up && below) store_wide(x, i, -3.0f);
   }
   wrong.replace("x", std::move(x));
-  return planted(b, gated(op, "3"), wrong);
+  return planted(b, gated(op, {{"limit", "3"}}), wrong);
 }
 
 Call route() {
@@ -131,7 +115,7 @@ const PlantedFault kFaults[] = {
        return spoiled(b, mx_product(b, 1), [](NamedTensors& out) {
          Tensor& y = out.at("y");
          for (Index i = 0; i < y.elements(); ++i) {
-           put(y, i, at(y, i) * (1.05f + static_cast<float>(i / 192) / 300.0f));
+           store_wide(y, i, wide_value(y, i) * (1.05f + static_cast<float>(i / 192) / 300.0f));
          }
        });
      }},
@@ -140,7 +124,7 @@ const PlantedFault kFaults[] = {
        return spoiled(b, mx_product(b, 1), [](NamedTensors& out) {
          Tensor& y = out.at("y");
          for (Index i = 0; i < y.elements(); ++i) {
-           put(y, i, at(y, i) + 1e4f + 100.0f * static_cast<float>(i % 192));
+           store_wide(y, i, wide_value(y, i) + 1e4f + 100.0f * static_cast<float>(i % 192));
          }
        });
      }},
@@ -149,21 +133,6 @@ const PlantedFault kFaults[] = {
        Call wrong = linear();
        wrong.inputs.erase("bias");
        return planted(b, linear(), wrong);
-     }},
-    {"the bias is added twice", "bias=twice", "the bias is added twice",
-     [](Backend& b) {
-       return biased(b, [](const Tensor& t, Index i) { return 2.0f * at(t, i); });
-     }},
-    {"every group takes the first bias", "bias=first", "the bias of expert 0",
-     [](Backend& b) { return biased(b, [](const Tensor& t, Index i) { return at(t, i % 192); }); }},
-    {"every group takes the next bias", "bias=other_expert", "the bias of the expert after",
-     [](Backend& b) {
-       return biased(b, [](const Tensor& t, Index i) { return at(t, (i + 192) % 768); });
-     }},
-    {"every column takes the next bias", "bias=columns", "the bias of the column after",
-     [](Backend& b) {
-       return biased(b,
-                     [](const Tensor& t, Index i) { return at(t, i / 192 * 192 + (i + 1) % 192); });
      }},
     {"the factor of the weights comes twice", "scale=twice", "applied twice",
      [](Backend& b) { return with_setting(b, route(), "scale", "6.25"); }},
@@ -189,8 +158,36 @@ const PlantedFault kFaults[] = {
      [](Backend& b) { return held(b, "swiglu_backward", false, false); }},
     {"gradients pass the limit", "limit=gradient", "at the limit rather than zero",
      [](Backend& b) { return held(b, "swiglu_backward", true, true); }},
+    {"up passes the negative limit", "limit=top",
+     "up is held below the limit, and not above its negative",
+     [](Backend& b) { return held(b, "swiglu", true, true, false); }},
     {"alpha is another stack's", "alpha=1.702", "a sigma(1.702 a)",
-     [](Backend& b) { return with_setting(b, gated("swiglu_backward", ""), "alpha", "1.702"); }},
+     [](Backend& b) { return with_setting(b, gated("swiglu_backward", {}), "alpha", "1.702"); }},
+    {"no alpha", "alpha=left_out", "alpha is 1: the gate is a sigma(a)",
+     [](Backend& b) {
+       return with_setting(b, gated("swiglu", {{"alpha", "1.702"}}), "alpha", "1");
+     }},
+    {"up is raised", "up_offset=1", "up is raised by 1",
+     [](Backend& b) {
+       return with_setting(b, gated("swiglu_backward", {{"alpha", "1.5"}}), "up_offset", "1");
+     }},
+    {"up is not raised (DeepGEMM#87)", "up_offset=left_out", "up is not raised",
+     [](Backend& b) {
+       const Call call = gated("swiglu", {{"alpha", "1.702"}, {"limit", "7"}, {"up_offset", "1"}});
+       return with_setting(b, call, "up_offset", "0");
+     }},
+    {"main_grad is written over", "main_grad=left_out", "takes its place",
+     [](Backend& b) {
+       NamedTensors in;
+       in.emplace("dy", random_bf16({96, 32}, 3));
+       in.emplace("x", random_bf16({96, 64}, 4));
+       in.emplace("group_ends", ends_of({32, 32, 96}));
+       in.emplace("main_grad", random_floats({3, 32, 64}, 5));
+       const Call call = make_call("grouped_matmul_wgrad", in, with({{"out", "f32"}}));
+       Call without = call;
+       without.inputs.erase("main_grad");
+       return planted(b, call, without);
+     }},
 };
 
 class PlantedNumbers : public testing::TestWithParam<std::size_t> {};
@@ -206,7 +203,7 @@ TEST(PlantedNumber, IsNoNumberWhereValuesDisagree) {
   const Planted p = spoiled(*backend, mx_product(*backend, 1), [](NamedTensors& out) {
     Tensor& y = out.at("y");
     for (Index i = 0; i < y.elements(); ++i)
-      put(y, i, at(y, i) * (i * 2654435761 >> 20 & 1 ? 1.1f : 1.2f));
+      store_wide(y, i, wide_value(y, i) * (i * 2654435761 >> 20 & 1 ? 1.1f : 1.2f));
   });
   const Explanation e = explain(*backend, p.call, p.expected, p.actual);
   for (const Cause& c : e.causes) EXPECT_FALSE(c.id.starts_with("value.f")) << e.sentence();
@@ -217,7 +214,8 @@ TEST(PlantedBesideNumbers, NoEndMovesOverRowsThatAreRight) {
   const auto backend = make_cpu_backend();
   Planted p = ended(*backend, {57, 128, 128, 224});
   const Tensor other = random_bf16({3, 192}, 17);
-  for (Index i = 0; i < other.elements(); ++i) put(p.actual.at("y"), 64 * 192 + i, at(other, i));
+  for (Index i = 0; i < other.elements(); ++i)
+    store_wide(p.actual.at("y"), 64 * 192 + i, wide_value(other, i));
   const Explanation e = explain(*backend, p.call, p.expected, p.actual);
   for (const Cause& c : e.causes) EXPECT_FALSE(c.id.starts_with("group_ends")) << e.sentence();
 }

@@ -1,5 +1,5 @@
 // What a trial gives: enough, in a place, and by a cause of its kind.
-#include "golden/explain/confirm/plausible.h"
+#include "golden/explain/confirm/settling.h"
 
 #include <gtest/gtest.h>
 
@@ -57,6 +57,12 @@ TEST(Plausible, RowsHereAndThereAreNoPlace) {
   EXPECT_TRUE(promises("gmggm")) << "more is given than missed";
   EXPECT_TRUE(promises("gmmgm.", 2)) << "not every row was looked at";
   EXPECT_TRUE(promises(repeated("gmmmmmmm", 5))) << "a row in eight: 0 mod 8";
+}
+
+TEST(Plausible, ManyTurnsAreNoPlace) {
+  EXPECT_TRUE(promises(repeated("ggggm", 6)));
+  EXPECT_FALSE(promises(repeated("ggggm", 7))) << "fourteen turns, and a fifth is missed";
+  EXPECT_TRUE(promises(repeated("gggggggggm", 8))) << "nine of ten are given";
 }
 
 bool impossible(Target target, const RunResult& trial, std::vector<Index> ends = {},

@@ -61,25 +61,6 @@ double code(const Tensor& t, Index i) {
   return static_cast<double>(decode(E4M3{t.as<std::uint8_t>()[i]}));
 }
 
-TEST(Product, HasTheExtentsOfItsOperands) {
-  const Call call = call_of(mx());
-  const Product p = *product_of(call);
-  EXPECT_FALSE(p.wgrad);
-  EXPECT_EQ(p.output, "y");
-  EXPECT_EQ(p.a.name + p.b.name, "xw");
-  EXPECT_EQ(p.a.codes_name + " " + p.b.scales_name, "x.codes w.scales");
-  EXPECT_EQ(p.a.format, Dtype::e4m3);
-  EXPECT_EQ(p.ends, (std::vector<Index>{2, 5}));
-  EXPECT_EQ(p.k, 96);
-  EXPECT_EQ(p.n, 4);
-  EXPECT_EQ(p.a_lines, 5);
-  EXPECT_EQ(p.block, 32);
-  EXPECT_EQ(p.depth(1), 96);
-  EXPECT_EQ(p.first_line(1), 2);
-  EXPECT_EQ(p.last_line(1), 5);
-  EXPECT_EQ(p.output_row(1, 3), 3);
-}
-
 TEST(Product, ReadsLinesWithTheirScales) {
   const Operands o = mx();
   const Call call = call_of(o);
@@ -346,35 +327,6 @@ TEST(Product, OfAGradientIsSlicedByColumns) {
   EXPECT_EQ(q.line_b(1, 0), p.line_b(1, 3));
   EXPECT_EQ(q.ends, p.ends);
   EXPECT_EQ(whole_columns(p, {1, 3}, 1), (std::vector<Index>{1, 3}));
-}
-
-TEST(Gathered, KeepsIndicesOfAnyAxis) {
-  Tensor t(Dtype::i32, {2, 3, 4});
-  std::iota(t.as<std::int32_t>(), t.as<std::int32_t>() + 24, 0);
-  const auto values = [](const Tensor& of) {
-    return std::vector<std::int32_t>(of.as<std::int32_t>(), of.as<std::int32_t>() + of.elements());
-  };
-  EXPECT_EQ(values(gathered(t, 0, {1})),
-            (std::vector<std::int32_t>{12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23}));
-  EXPECT_EQ(values(gathered(t, 1, {2, 0})),
-            (std::vector<std::int32_t>{8, 9, 10, 11, 0, 1, 2, 3, 20, 21, 22, 23, 12, 13, 14, 15}));
-  EXPECT_EQ(values(gathered(t, 2, {3})), (std::vector<std::int32_t>{3, 7, 11, 15, 19, 23}));
-  EXPECT_EQ(gathered(t, 1, {2, 0}).shape(), (std::vector<Index>{2, 2, 4}));
-  Tensor y(Dtype::i32, {2, 3});
-  std::iota(y.as<std::int32_t>(), y.as<std::int32_t>() + 6, 0);
-  EXPECT_EQ(values(sliced_result(y, {{1}, {0, 2}})), (std::vector<std::int32_t>{3, 5}));
-}
-
-TEST(ScaleValue, IsAPowerOfTwoOrANumber) {
-  Tensor e8m0(Dtype::u8, {3});
-  for (int i = 0; i < 3; ++i) {
-    e8m0.as<std::uint8_t>()[i] =
-        std::array<std::uint8_t, 3>{127, 0, 255}[static_cast<std::size_t>(i)];
-  }
-  EXPECT_EQ(scale_value(e8m0, 0), 1.0);
-  EXPECT_EQ(scale_value(e8m0, 1), 0x1p-127);
-  EXPECT_TRUE(std::isnan(scale_value(e8m0, 2)));
-  EXPECT_EQ(scale_value(numbers({2}), 1), 0.25);
 }
 
 }  // namespace

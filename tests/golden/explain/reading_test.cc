@@ -1,7 +1,14 @@
-// Operands whose elements are read from elsewhere: all of them, or some lines.
-#include "golden/explain/case/reading.h"
-
+// Operands whose elements are read from elsewhere, all of them or some lines; codes of values.
 #include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "golden/explain/case/reading.h"
+#include "golden/explain/find/quantiser/code_rule.h"
+#include "golden/explain/hypotheses.h"
+#include "golden/judge/elements.h"
+#include "golden/museum/operands.h"
+#include "tests/golden/planted.h"
 
 namespace mxo {
 namespace {
@@ -51,13 +58,6 @@ void expect_lines(const Tensor& given, int axis, const std::vector<Index>& kept)
   }
 }
 
-TEST(Reading, MatricesAreOfTheLastTwoAxes) {
-  const Matrices m = matrices_of(Tensor(Dtype::u8, {5, 3, 4}));
-  EXPECT_EQ(m.rows, 3);
-  EXPECT_EQ(m.columns, 4);
-  EXPECT_EQ(m.elements, 60);
-}
-
 TEST(Reading, LinesOfEveryAxisAreReadAlone) {
   for (const Dtype dtype : {Dtype::u8, Dtype::bf16, Dtype::f32, Dtype::i64}) {
     const Tensor given = counted(dtype, {2, 3, 4, 5});
@@ -86,22 +86,6 @@ TEST(Reading, AppliesToOperandsThatAreMatrices) {
   const Reading never = make_reading(
       "x", [](const Matrices&) { return false; }, late_and_backwards);
   EXPECT_FALSE(applies(never, call));
-}
-
-TEST(Reading, ReplacesTheOperandWhereItApplies) {
-  Call call;
-  call.replace("x", counted(Dtype::u16, {2, 3}));
-  const auto before = call.inputs.at("x");
-  EXPECT_FALSE(read_whole(call, backwards("w")));
-  const Reading never = make_reading(
-      "x", [](const Matrices&) { return false; }, late_and_backwards);
-  EXPECT_FALSE(read_whole(call, never));
-  EXPECT_EQ(call.inputs.at("x"), before);
-  ASSERT_TRUE(read_whole(call, backwards("x")));
-  const Tensor& read = call.input("x");
-  ASSERT_EQ(read.shape(), (std::vector<Index>{2, 3}));
-  const Index from[] = {5, 4, 3, 2, 1, 0};
-  for (Index i = 0; i < 6; ++i) EXPECT_EQ(element(read, i), element(*before, from[i])) << i;
 }
 
 TEST(Reading, ElementsBeyondATensorAreZero) {
@@ -142,19 +126,60 @@ TEST(Reading, LinesAlongAnyAxisComeFromOthers) {
   EXPECT_TRUE(read_whole(call, read_lines("scales", 0, [](Index i) { return 3 - i; })));
 }
 
-TEST(Reading, TransposedIsTheOtherOrderOfTwoAxes) {
+Tensor counted(std::vector<Index> shape) {
+  Tensor t(Dtype::u16, std::move(shape));
+  for (Index i = 0; i < t.elements(); ++i) {
+    t.as<std::uint16_t>()[i] = static_cast<std::uint16_t>(i * 40503);
+  }
+  return t;
+}
+
+std::string bytes_of(const Tensor& t) {
+  return {reinterpret_cast<const char*>(t.data()), t.bytes()};
+}
+
+TEST(Readings, LinesAreThoseOfTheWholeTensor) {
   Call call;
-  call.replace("x", counted(Dtype::f32, {2, 2, 3}));
-  call.replace("line", counted(Dtype::f32, {2, 1, 3}));
-  call.replace("column", counted(Dtype::f32, {2, 3, 1}));
-  call.replace("square", counted(Dtype::f32, {2, 2}));
-  const Tensor given = call.input("x");
-  ASSERT_TRUE(read_whole(call, read_transposed("x")));
-  const Index from[] = {0, 2, 4, 1, 3, 5, 6, 8, 10, 7, 9, 11};
-  for (Index i = 0; i < 12; ++i) EXPECT_EQ(element(call.input("x"), i), element(given, from[i]));
-  EXPECT_FALSE(applies(read_transposed("line"), call));
-  EXPECT_FALSE(applies(read_transposed("column"), call));
-  EXPECT_TRUE(applies(read_transposed("square"), call));
+  call.op = "grouped_matmul";
+  call.replace("group_ends", Tensor(Dtype::i32, {3}));
+  call.replace("x", counted({40, 72}));
+  call.replace("w", counted({3, 34, 72}));
+  int seen = 0;
+  for (const Hypothesis& h : hypotheses_about(call)) {
+    for (const Reading& reading : h.readings) {
+      Call whole = call;
+      if (!read_whole(whole, reading)) continue;
+      const Tensor& read = whole.input(reading.operand);
+      const Tensor& given = call.input(reading.operand);
+      for (int axis = 0; axis < given.rank(); ++axis) {
+        const std::vector<Index> kept = axis == 0 && given.rank() == 3
+                                            ? std::vector<Index>{0, 2}
+                                            : std::vector<Index>{1, 6, 33};
+        EXPECT_EQ(bytes_of(read_gathered(reading, given, axis, kept)),
+                  bytes_of(gathered(read, axis, kept)))
+            << h.name << ", axis " << axis;
+      }
+      seen += bytes_of(read) != bytes_of(given);
+    }
+  }
+  EXPECT_GT(seen, 60);
+}
+
+TEST(CodeRules, CodesAreFoundAmongAllOfThem) {
+  for (const Dtype format : {Dtype::e4m3, Dtype::e5m2, Dtype::e4m3fnuz, Dtype::e5m2fnuz}) {
+    const Grid grid(format);
+    for (std::size_t c = 0; c < grid.top(); ++c) {
+      const double low = grid.value(c);
+      const double high = grid.value(c + 1);
+      for (const double v :
+           {low, std::nextafter(low, high), 0.5 * (low + high), std::nextafter(high, low)}) {
+        EXPECT_EQ(grid.round(v, Rounding::zero), c) << v;
+        EXPECT_EQ(grid.round(-v, Rounding::away), v == low ? c : c + 1) << v;
+      }
+    }
+    EXPECT_EQ(grid.round(2 * grid.value(grid.top()), Rounding::even), grid.top());
+    EXPECT_EQ(grid.round(5e-324, Rounding::zero), 0u);
+  }
 }
 
 }  // namespace

@@ -1,8 +1,12 @@
-// What has to be known before something is named: chance has no cause.
-#include "golden/explain/confirm/score.h"
+// What has to be known before something is named: chance has no cause, news exceeds choices.
+#include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cmath>
 #include <map>
+#include <numeric>
 
+#include "golden/explain/confirm/score.h"
 #include "tests/golden/planted.h"
 #include "tests/support/random_tensors.h"
 
@@ -105,6 +109,31 @@ TEST(Score, NeighboursTellLittle) {
   };
   EXPECT_NEAR(gain(false), 8 * std::log2(3.0), 1e-9);
   EXPECT_NEAR(gain(true), 8 * std::log2(65.0), 1e-9);
+}
+
+TEST(Chance, TellsWhereNewsExceedsChoices) {
+  std::vector<float> values(1024);
+  std::iota(values.begin(), values.end(), 1.0f);
+  const Tensor t = row(values);
+  const Output y = make_output(Call{"op", {}, {}}, "y", t, t);
+  const Chance chance(y);
+  const double each = std::log2(1025.0);
+  // Of k pieces of w elements: k w each > k log2(e failing / k) + log2(places) + 20.
+  for (const Index width : {1, 2}) {
+    for (const std::size_t failing : {4u, 40u}) {
+      for (const std::size_t k : {3u, 4u}) {
+        std::vector<Index> pieces(k);
+        std::iota(pieces.begin(), pieces.end(), 7);
+        const double n = static_cast<double>(k);
+        const double room = n * static_cast<double>(width) * each -
+                            n * std::log2(std::exp(1.0) * static_cast<double>(failing) / n) - 20.0;
+        for (int p = 0; p < 60; ++p) {
+          EXPECT_EQ(chance.tells(pieces, width, failing, std::size_t{1} << p), room > p)
+              << width << " " << failing << " " << k << " " << p;
+        }
+      }
+    }
+  }
 }
 
 }  // namespace

@@ -1,12 +1,58 @@
-// Single causes: the best is settled, those alike share its sentence, others explain the rest.
-#include "golden/explain/confirm/search.h"
-
+// Single causes and pairs: the best is settled, those alike share its sentence, both of a pair
+// matter.
 #include <gtest/gtest.h>
 
-#include "tests/golden/searched.h"
+#include <functional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "golden/explain/confirm/search.h"
+#include "tests/golden/small_bench.h"
 
 namespace mxo {
 namespace {
+
+using Value = std::function<float(Index row, Index column)>;
+
+Tensor of_values(Index rows, Index columns, const Value& value) {
+  Tensor t(Dtype::f32, {rows, columns});
+  for (Index i = 0; i < t.elements(); ++i) t.as<float>()[i] = value(i / columns, i % columns);
+  return t;
+}
+
+/// A call that is run whole: it owes zeros, and value(row, column) came.
+struct Searched {
+  Searched(Index rows, Index columns, const Value& came)
+      : b(Call{"any", {}, {}}, Tensor(Dtype::f32, {rows, columns}),
+          of_values(rows, columns, came)) {}
+  /// A cause that gives value(row, column).
+  Hypothesis& add(const std::string& name, Value value, Stage stage = Stage::rule) {
+    Hypothesis h{name, "it is " + name, stage};
+    const Output& y = b.output();
+    h.run = [this, name, &y, value = std::move(value)](Backend&, const Call&) {
+      ran.push_back(name);
+      NamedTensors out;
+      out.emplace("y", of_values(y.rows, y.columns, value));
+      return out;
+    };
+    list.push_back(std::move(h));
+    return list.back();
+  }
+  std::vector<Claim> claims(Extent extent = Extent::part) {
+    return search(*b.backend, b.call, b.outputs, list, progress, nearest, extent);
+  }
+  /// The sentence of the only claim.
+  std::string sentence(Extent extent = Extent::part) {
+    const auto found = claims(extent);
+    return found.size() == 1 ? found[0].sentence : std::to_string(found.size()) + " claims";
+  }
+  SmallBench b;
+  std::vector<Hypothesis> list;
+  std::vector<std::string> ran;
+  Progress progress;
+  Nearest nearest;
+};
 
 using Names = std::vector<std::string>;
 
@@ -37,17 +83,6 @@ TEST(Search, TheCauseThatGivesAllIsNamed) {
   EXPECT_EQ(said[1].second, "b");
 }
 
-TEST(Search, NothingIsRunWhereNothingIsLeft) {
-  Searched right(3, 8, none);
-  right.add("a", one);
-  EXPECT_TRUE(right.claims().empty());
-  EXPECT_TRUE(right.ran.empty());
-  Searched wrong(3, 8, one);
-  wrong.add("a", none);
-  EXPECT_TRUE(wrong.claims().empty());
-  EXPECT_EQ(wrong.ran, (Names{"a"})) << "once";
-}
-
 TEST(Search, TheNearestIsKept) {
   Searched s(3, 8, one);
   s.add("a", [](Index, Index) { return 0.5f; });   // 6 dB
@@ -63,21 +98,6 @@ TEST(Search, TheNearestIsKept) {
   EXPECT_EQ(better.nearest.phrase, "another");
 }
 
-TEST(Search, OfEquallyNearTheFirstIsKept) {
-  Searched s(3, 8, one);
-  s.add("as far", none);
-  s.add("a", [](Index, Index) { return 0.5f; });
-  EXPECT_TRUE(s.claims().empty());
-  EXPECT_EQ(s.nearest.phrase, "it is a");
-  s.add("b", [](Index, Index) { return 1.5f; });
-  EXPECT_TRUE(s.claims().empty());
-  EXPECT_EQ(s.nearest.phrase, "it is a");
-  Searched far(3, 8, one);
-  far.add("as far", none);
-  EXPECT_TRUE(far.claims().empty());
-  EXPECT_EQ(far.nearest.phrase, "");
-}
-
 TEST(Search, OneElementNamesNothing) {
   const Value single = [](Index r, Index c) { return r == 1 && c == 2 ? 1.0f : 0.0f; };
   Searched s(3, 8, single);
@@ -90,18 +110,6 @@ TEST(Search, OneElementNamesNothing) {
   Searched more(3, 8, several);
   more.add("a", several);
   EXPECT_EQ(more.sentence(), "it is a");
-}
-
-TEST(Search, TheNearestIsOfTheWholeOutput) {
-  // With row 0 explained, b is 20 dB nearer to the rest; at first it was farther.
-  Searched s(2, 64, [](Index r, Index) { return r == 0 ? 100.0f : 1.0f; });
-  s.add("a", in_row(0, 100));
-  s.add("b", [](Index r, Index) { return r == 0 ? 300.0f : 0.9f; });
-  const auto claims = s.claims();
-  ASSERT_EQ(claims.size(), 1u);
-  EXPECT_EQ(s.nearest.phrase, "it is a");
-  EXPECT_GT(s.nearest.gain_db, 30);
-  EXPECT_EQ(s.b.output().left, 64);
 }
 
 TEST(Search, CausesThatGiveTheSameShareASentence) {
@@ -170,14 +178,6 @@ TEST(Search, SumsExplainNoRest) {
   }
 }
 
-TEST(Search, LivePartsAreLookedForInEveryRound) {
-  const Value tile = [](Index r, Index c) { return r < 8 && c < 8 ? 1.0f : 0.0f; };
-  const Value more = [](Index r, Index c) { return r < 9 && c < 9 ? 1.0f : 0.0f; };
-  Searched s(16, 16, tile);
-  s.add("a", more, Stage::sum);
-  EXPECT_EQ(s.sentence(), "it is a, in columns 0 to 7 of rows 0 to 7 of y");
-}
-
 /// What alters whole operands is not run where something else gives every bit.
 TEST(Search, WholeOperandsComeLast) {
   Searched s(3, 8, one);
@@ -200,14 +200,6 @@ TEST(Search, WholeOperandsComeLast) {
   EXPECT_EQ(last.sentence(), "it is x=late");
 }
 
-TEST(Search, CausesOfSomeLinesAreNotRunWhole) {
-  Searched s(3, 8, one);
-  s.add("a", one).only.rows = {0};
-  s.add("b", one).only.columns = {0};
-  EXPECT_TRUE(s.claims().empty());
-  EXPECT_TRUE(s.ran.empty());
-}
-
 TEST(Search, CausesThatCannotBeAreNotSettled) {
   const auto two = [](Index r, Index) { return r < 2 ? 1.0f : 0.0f; };
   Searched s(3, 32, two);
@@ -228,6 +220,72 @@ TEST(Search, CausesOfAllGiveEveryElement) {
   EXPECT_EQ(s.nearest.phrase, "") << "not even near";
   s.add("b", two);
   EXPECT_EQ(s.sentence(Extent::all), "it is b");
+}
+
+/// Causes that each alter a value by 1 where all of `came` are needed; each alone comes nearer.
+struct Pairs {
+  explicit Pairs(float came) : s(2, 16, [=](Index, Index) { return came; }) {}
+  Pairs(const Value& came, Index rows, Index columns = 16) : s(rows, columns, came) {}
+  /// A cause that adds `by` to every value.
+  Hypothesis& add(const std::string& name, float by, Stage stage = Stage::rule) {
+    Hypothesis h{name, "it is " + name, stage};
+    h.alter = [this, name, by](Call& call) {
+      altered.push_back(name);
+      const double sum = call.set.real("sum", 0) + static_cast<double>(by);
+      call.set.set("sum", std::to_string(sum));
+      return true;
+    };
+    h.run = [this](Backend&, const Call& call) {
+      const Output& y = s.b.output();
+      const auto value = static_cast<float>(call.set.real("sum", 0));
+      NamedTensors out;
+      out.emplace("y", of_values(y.rows, y.columns, [=](Index, Index) { return value; }));
+      return out;
+    };
+    s.list.push_back(std::move(h));
+    return s.list.back();
+  }
+  Searched s;
+  Names altered;
+};
+
+/// What two causes of these names and stages are named as together.
+std::string together(const char* a, Stage of_a, const char* b, Stage of_b,
+                     Target of_both = Target::any) {
+  Pairs p(4);
+  p.add(a, 1, of_a).target = of_both;
+  p.add(b, 3, of_b).target = of_both;
+  return p.s.sentence();
+}
+
+TEST(SearchPairs, TwoCausesGiveWhatNeitherGives) {
+  Pairs p(4);
+  p.add("a=1", 1);
+  p.add("b=1", 3);
+  const auto claims = p.s.claims();
+  ASSERT_EQ(claims.size(), 1u);
+  EXPECT_EQ(claims[0].id, "b=1+a=1") << "what is nearer goes first";
+  EXPECT_EQ(claims[0].sentence, "it is b=1 and it is a=1");
+  EXPECT_EQ(claims[0].elements, 32);
+  EXPECT_EQ(p.s.b.output().left, 0);
+}
+
+TEST(SearchPairs, StagesGoInTheirOrder) {
+  EXPECT_EQ(together("a", Stage::rule, "b", Stage::output), "it is a and it is b");
+  EXPECT_EQ(together("a", Stage::output, "b", Stage::rule), "it is b and it is a");
+  EXPECT_EQ(together("a", Stage::sum, "b", Stage::input), "it is b and it is a");
+}
+
+TEST(SearchPairs, CausesOfOneKindExcludeEachOther) {
+  EXPECT_EQ(together("a=1", Stage::rule, "a=2", Stage::rule), "0 claims");
+  EXPECT_EQ(together("x=1", Stage::input, "x.codes=2", Stage::input), "0 claims");
+  EXPECT_EQ(together("x=1", Stage::input, "w=1", Stage::input), "it is w=1 and it is x=1");
+  EXPECT_EQ(together("a", Stage::sum, "b", Stage::sum), "0 claims");
+  EXPECT_EQ(together("a", Stage::output, "b", Stage::output), "0 claims");
+  EXPECT_EQ(together("rule=te", Stage::rule, "scale_mode=floor", Stage::rule, Target::scale_rule),
+            "0 claims");
+  EXPECT_EQ(together("rule=te", Stage::rule, "b=1", Stage::rule), "it is b=1 and it is rule=te");
+  EXPECT_EQ(together("b=1", Stage::rule, "rule=te", Stage::rule), "it is rule=te and it is b=1");
 }
 
 }  // namespace

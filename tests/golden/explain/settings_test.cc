@@ -1,11 +1,9 @@
 // Other values of the parameters of a call: in which words, of which calls, and what comes of them.
 #include <algorithm>
-#include <cmath>
 #include <limits>
 #include <map>
 
 #include "formats/scale_rules.h"
-#include "golden/explain/case/wide_values.h"
 #include "golden/explain/hypotheses.h"
 #include "tests/golden/planted.h"
 
@@ -187,80 +185,6 @@ TEST(QuantisedAgain, BeyondTheLargest) {
   for (const Settings& set : others)
     EXPECT_TRUE(Quantised({1, 1, 1, 1}, set, "no_saturation").first.empty());
 }
-
-Call gated(const char* op, std::initializer_list<std::pair<const char*, std::string>> more) {
-  NamedTensors in;
-  in.emplace("x", random_bf16({96, 256}, 7));
-  if (std::string_view(op) == "swiglu_backward") in.emplace("dy", random_bf16({96, 128}, 8));
-  Call call = make_call(op, in, with(more));
-  call.set.set("rounding", "bf16");
-  return call;
-}
-
-/// A gate whose limit of 0.5 holds x as `hold` has it.
-Planted held(Backend& b, const char* op, float (*hold)(bool gate, float v)) {
-  const Call call = gated(op, {{"limit", "0.5"}});
-  Call wrong = gated(op, {});
-  Tensor x = call.input("x");
-  for (Index i = 0; i < x.elements(); ++i) store_wide(x, i, hold(i % 256 < 128, wide_value(x, i)));
-  wrong.replace("x", std::move(x));
-  return planted(b, call, wrong);
-}
-
-const PlantedFault kFaults[] = {
-    {"no limit", "limit=left_out", "the limit of gate and up is left out",
-     [](Backend& b) { return held(b, "swiglu", [](bool, float v) { return v; }); }},
-    {"of the gate", "limit=gate", "the gate is held below the limit, and up is not",
-     [](Backend& b) {
-       return held(b, "swiglu", [](bool gate, float v) { return gate ? std::min(v, 0.5f) : v; });
-     }},
-    {"of up", "limit=up", "up is held between the limits, and the gate is not",
-     [](Backend& b) {
-       return held(b, "swiglu",
-                   [](bool gate, float v) { return gate ? v : std::clamp(v, -0.5f, 0.5f); });
-     }},
-    {"above", "limit=top", "up is held below the limit, and not above its negative",
-     [](Backend& b) { return held(b, "swiglu", [](bool, float v) { return std::min(v, 0.5f); }); }},
-    {"of gradients", "limit=gradient", "are those at the limit rather than zero",
-     [](Backend& b) {
-       return held(b, "swiglu_backward", [](bool gate, float v) {
-         return gate ? std::min(v, 0.5f) : std::clamp(v, -0.5f, 0.5f);
-       });
-     }},
-    {"no alpha", "alpha=left_out", "alpha is 1: the gate is a sigma(a)",
-     [](Backend& b) {
-       return with_setting(b, gated("swiglu", {{"alpha", "1.702"}}), "alpha", "1");
-     }},
-    {"gpt-oss's alpha", "alpha=1.702", "the gate is a sigma(1.702 a)",
-     [](Backend& b) {
-       return with_setting(b, gated("swiglu", {{"alpha", "2"}}), "alpha", "1.702");
-     }},
-    {"up is raised", "up_offset=1", "up is raised by 1",
-     [](Backend& b) {
-       return with_setting(b, gated("swiglu_backward", {{"alpha", "1.5"}}), "up_offset", "1");
-     }},
-    {"up is not raised (DeepGEMM#87)", "up_offset=left_out", "up is not raised",
-     [](Backend& b) {
-       const Call call = gated("swiglu", {{"alpha", "1.702"}, {"limit", "7"}, {"up_offset", "1"}});
-       return with_setting(b, call, "up_offset", "0");
-     }},
-    {"main_grad is written over", "main_grad=left_out", "takes its place",
-     [](Backend& b) {
-       NamedTensors in;
-       in.emplace("dy", random_bf16({96, 32}, 3));
-       in.emplace("x", random_bf16({96, 64}, 4));
-       in.emplace("group_ends", ends_of({32, 32, 96}));
-       in.emplace("main_grad", random_floats({3, 32, 64}, 5));
-       const Call call = make_call("grouped_matmul_wgrad", in, with({{"out", "f32"}}));
-       Call without = call;
-       without.inputs.erase("main_grad");
-       return planted(b, call, without);
-     }},
-};
-
-class PlantedInSettings : public testing::TestWithParam<PlantedFault> {};
-INSTANTIATE_TEST_SUITE_P(All, PlantedInSettings, testing::ValuesIn(kFaults));
-TEST_P(PlantedInSettings, AreNamed) { expect_named(GetParam()); }
 
 }  // namespace
 }  // namespace mxo

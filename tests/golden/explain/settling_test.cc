@@ -1,8 +1,11 @@
-// Causes confirmed by a run of the whole, and the words for them.
-#include "golden/explain/confirm/settling.h"
-
+// Causes confirmed and placed: by a run of the whole, piece by piece of a product, or by some rows
+// and columns that stand for the rest.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
+#include "golden/explain/confirm/settling.h"
+#include "tests/golden/numbered_product.h"
 #include "tests/golden/small_bench.h"
 
 namespace mxo {
@@ -14,14 +17,6 @@ Hypothesis named(std::string name) {
   Hypothesis h{name, ""};
   h.phrase = "it is " + name;
   return h;
-}
-
-TEST(Settling, CausesTogetherAreOnePhrase) {
-  const Hypothesis a = named("a");
-  const Hypothesis b = named("b");
-  EXPECT_EQ(phrase_of({&a}), "it is a");
-  EXPECT_EQ(phrase_of({&a, &b}), "it is a and it is b");
-  EXPECT_EQ(judged_on(3, 20), " (judged on 3 of the 20 elements that differ)");
 }
 
 /// A call that is run whole: zeros are owed, and `came` is an output for each.
@@ -57,18 +52,6 @@ VariantMatch of(std::vector<std::uint8_t> mask) {
   return c;
 }
 
-TEST(Settling, AllOfAWholeRunNeedsNoPlace) {
-  WholeRun run({floats({2, 2}, {1, 0, 2, 3})});
-  const auto claims = run.settled({of({1, 0, 1, 1})});
-  ASSERT_EQ(claims.size(), 1u);
-  EXPECT_EQ(claims[0].id, "a+b");
-  EXPECT_EQ(claims[0].sentence, "it is a and it is b");
-  EXPECT_EQ(claims[0].where.tensor, "a");
-  EXPECT_EQ(claims[0].elements, 3);
-  EXPECT_EQ(claims[0].judged(), 3);
-  EXPECT_EQ(run.outputs[0].left, 0);
-}
-
 TEST(Settling, PartsOfAWholeRunHavePlaces) {
   WholeRun part({floats({2, 2}, {1, 0, 2, 3})});
   const auto claims = part.settled({of({0, 0, 1, 1})});
@@ -96,12 +79,6 @@ TEST(Settling, OutputsOfAWholeRunAreNamedTogether) {
   WholeRun two({floats({2, 2}, {1, 1, 1, 1}), floats({2, 2}, {1, 1, 1, 1})});
   EXPECT_EQ(two.settled({of({1, 1, 0, 0}), of({1, 0, 1, 0})})[0].sentence,
             "it is a and it is b, in row 0 of a and column 0 of b");
-}
-
-TEST(Settling, NothingExplainedIsNoClaim) {
-  WholeRun run({floats({2, 2}, {1, 0, 2, 3})});
-  EXPECT_TRUE(run.settled({of({0, 0, 0, 0})}).empty());
-  EXPECT_EQ(run.outputs[0].left, 3);
 }
 
 TEST(Settling, RowsThatNobodyOwnsAreNoPlace) {
@@ -144,6 +121,193 @@ TEST(Settling, RowsThatStandAloneAreRunWhole) {
   EXPECT_EQ(claims[0].sentence, "it is a");
   h.rewrite = [](const Call&, NamedTensors&) { return false; };
   EXPECT_TRUE(settle(*b.bench, {{&h}, {}}).empty());
+}
+
+/// What a cause that gives `model` explains of a product of which `came` came, and the windows.
+struct Pieces {
+  Pieces(Index rows, Index n, Value came, const Value& model, Stage stage = Stage::rule)
+      : b(of_zeros(rows, n, came)), h(that_gives("a", model)) {
+    h.stage = stage;
+    h.local = true;
+    h.alter = [this](Call& call) {
+      windows.push_back({numbers_of(call.input("x")), numbers_of(call.input("w"))});
+      return true;
+    };
+    claims = settle(*b.bench, {{&h}, {}});
+  }
+  std::string sentence() const { return claims.empty() ? "" : claims[0].sentence; }
+  SmallBench b;
+  Hypothesis h;
+  std::vector<Window> windows;
+  std::vector<Claim> claims;
+};
+
+/// Ones in rows from `row` on and columns from `column` on.
+Value from(Index row, Index column) {
+  return [=](Index r, Index c) { return r >= row && c >= column ? 1.0f : 0.0f; };
+}
+
+TEST(SettlingPieces, HoldEveryElementOfAProduct) {
+  Pieces all(3, 4, from(0, 0), from(0, 0));
+  EXPECT_EQ(all.sentence(), "it is a");
+  ASSERT_EQ(all.claims.size(), 1u);
+  EXPECT_EQ(all.claims[0].elements, 12);
+  EXPECT_EQ(all.claims[0].judged(), 12);
+  EXPECT_EQ(all.claims[0].where.tensor, "y");
+  EXPECT_EQ(all.b.output().left, 0);
+  ASSERT_EQ(all.windows.size(), 1u);
+  Pieces part(3, 4, from(1, 2), from(1, 2));
+  EXPECT_EQ(part.windows[0].rows, (Indices{1, 2}));
+  EXPECT_EQ(part.windows[0].columns, (Indices{2, 3}));
+  EXPECT_EQ(part.sentence(), "it is a, in columns 2 to 3 of rows 1 to 2 of y");
+  Pieces columns(3, 4, from(0, 2), from(0, 2));
+  EXPECT_EQ(columns.sentence(), "it is a") << "every row has it";
+}
+
+TEST(SettlingPieces, LeaveWhatDoesNotFit) {
+  const Value twos = [](Index r, Index c) { return r == 1 && c == 1 ? 2.0f : 1.0f; };
+  Pieces p(3, 4, twos, from(0, 0));
+  EXPECT_EQ(p.sentence(), "it is a, in rows 0 and 2 of y") << "row 1 is no unit";
+  EXPECT_EQ(p.b.output().left, 4);
+  Pieces none(3, 4, from(0, 0), [](Index, Index) { return 3.0f; });
+  EXPECT_TRUE(none.claims.empty());
+  EXPECT_EQ(none.b.output().left, 12);
+  EXPECT_EQ(none.windows.size(), 1u) << "each was computed: nothing is extended";
+}
+
+TEST(SettlingPieces, OfSumsFitAllOrNoneTogether) {
+  const Value diagonal = [](Index r, Index c) { return r == c ? 1.0f : 0.0f; };
+  const Value came = [](Index r, Index c) { return r != c ? 0.0f : r == 70 ? 2.0f : 1.0f; };
+  Pieces sum(72, 80, came, diagonal, Stage::sum);
+  EXPECT_EQ(sum.windows.size(), 9u);
+  EXPECT_TRUE(sum.claims.empty()) << "the last does not fit";
+  EXPECT_FALSE(Pieces(72, 80, came, diagonal).claims.empty());
+}
+
+/// Columns from 32 on of row 1 are right: a cause that alters them is not that of the whole.
+TEST(SettlingPieces, ThatAlterWhatIsRightArePlaces) {
+  const Value came = [](Index r, Index c) { return r == 0 || c < 32 ? 1.0f : 0.0f; };
+  EXPECT_EQ(Pieces(2, 64, came, came).sentence(), "it is a");
+  EXPECT_EQ(Pieces(2, 64, came, from(0, 0)).sentence(), "it is a, in all of y");
+}
+
+/// Fewer than 64 elements are what many sums give: it may alter none that is right.
+TEST(SettlingPieces, OfFewElementsAreLookedAtBeside) {
+  for (const Stage stage : {Stage::sum, Stage::output, Stage::input}) {
+    for (const Index height : {7, 8}) {
+      const Value came = [=](Index r, Index c) { return r < height && c < 9 ? 1.0f : 0.0f; };
+      const Value more = [](Index r, Index c) { return r < 8 && c < 10 ? 1.0f : 0.0f; };
+      Pieces p(20, 16, came, more, stage);
+      EXPECT_EQ(p.claims.empty(), stage != Stage::input && height == 7);
+      Pieces same(20, 16, came, came, stage);
+      EXPECT_FALSE(same.claims.empty());
+      if (stage == Stage::input || height == 8) {
+        EXPECT_EQ(same.windows.size(), 1u);
+      } else {
+        ASSERT_EQ(same.windows.size(), 2u);
+        EXPECT_EQ(same.windows[1].rows, range_of(20));
+        EXPECT_EQ(same.windows[1].columns, range_of(16));
+      }
+    }
+  }
+}
+
+constexpr Index kDeep = 1 << 16;  ///< 64 rows by 64 columns are more than is computed
+
+Indices every(Index step, Index n) {
+  Indices list;
+  for (Index i = 0; i < n; i += step) list.push_back(i);
+  return list;
+}
+
+/// What a cause that gives `model` explains of a deep product of which `came` came.
+struct Deep {
+  Deep(Index rows, Index n, const Value& came, const Value& model, Index k = kDeep)
+      : b(of_zeros(rows, n, came, k)), h(that_gives("a", model)) {
+    watch();
+  }
+  Deep(const Call& call, const Tensor& owed, const Tensor& came, const Value& model)
+      : b(call, owed, came), h(that_gives("a", model)) {
+    watch();
+  }
+  void watch() {
+    h.local = true;
+    h.alter = [this](Call& call) {
+      windows.push_back({numbers_of(call.input("x")), numbers_of(call.input("w"))});
+      return static_cast<int>(windows.size()) <= runs;
+    };
+  }
+  std::vector<Claim> settled() { return settle(*b.bench, {{&h}, {}}); }
+  SmallBench b;
+  Hypothesis h;
+  int runs = 1000;  ///< so many, then none applies
+  std::vector<Window> windows;
+};
+
+float one(Index, Index) { return 1; }
+
+TEST(SettlingWindows, AreTallAndThenWide) {
+  Deep d(64, 64, one, one);
+  const auto claims = d.settled();
+  ASSERT_EQ(d.windows.size(), 2u);
+  EXPECT_EQ(d.windows[0].rows, range_of(64));
+  EXPECT_EQ(d.windows[0].columns, every(2, 64)) << "32 of them";
+  EXPECT_EQ(d.windows[1].rows, every(4, 64)) << "16 of them";
+  EXPECT_EQ(d.windows[1].columns, range_of(64));
+  ASSERT_EQ(claims.size(), 1u);
+  EXPECT_EQ(claims[0].id, "a");
+  EXPECT_EQ(claims[0].sentence, "it is a (judged on 3072 of the 4096 elements that differ)");
+  EXPECT_EQ(claims[0].elements, 4096);
+  EXPECT_EQ(claims[0].confirmed, 2048 + 1024 - 512) << "those of both windows once";
+  EXPECT_EQ(d.b.output().left, 0);
+}
+
+/// Rows from 60 on hold something else, and columns from `last` on but every fourth.
+Value but_for(Index last) {
+  return [=](Index r, Index c) { return r < 60 && (c < last || c % 4 == 0) ? 1.0f : 2.0f; };
+}
+
+TEST(SettlingWindows, RowsAndColumnsAreExtendedEachAlone) {
+  Deep d(64, 128, but_for(96), one, kDeep / 2);
+  const auto claims = d.settled();
+  ASSERT_EQ(d.windows.size(), 2u);
+  EXPECT_EQ(d.windows[0].columns, every(4, 128));
+  EXPECT_EQ(d.windows[1].rows,
+            (Indices{0, 3, 7, 11, 15, 18, 22, 26, 30, 33, 37, 41, 45, 48, 52, 56}))
+      << "of the sixty that fit";
+  ASSERT_EQ(claims.size(), 1u);
+  EXPECT_EQ(claims[0].where.rows, "0-59");
+  EXPECT_EQ(claims[0].where.columns, "0-95");
+  EXPECT_EQ(claims[0].elements, 60 * 96);
+  EXPECT_EQ(claims[0].confirmed, 60 * 24 + 16 * 72);
+  EXPECT_EQ(claims[0].sentence,
+            "it is a, in columns 0 to 95 of rows 0 to 59 of y (judged on 4096 of the 8192 elements "
+            "that differ)");
+  EXPECT_EQ(d.b.output().left, 64 * 128 - 60 * 96);
+}
+
+/// Elements that were computed and are not claimed do not count.
+TEST(SettlingWindows, NoMoreIsConfirmedThanClaimed) {
+  Deep d(64, 128, but_for(32), one, kDeep / 2);
+  const auto claims = d.settled();
+  ASSERT_EQ(claims.size(), 1u);
+  EXPECT_EQ(claims[0].elements, 60 * 32);
+  EXPECT_EQ(claims[0].confirmed, 60 * 8 + 16 * 24);
+}
+
+TEST(SettlingWindows, WhatFitsNowhereInFullIsNoClaim) {
+  const Value odd = [](Index, Index c) { return c % 4 == 1 ? 2.0f : 1.0f; };
+  Deep d(64, 128, odd, one, kDeep / 2);
+  EXPECT_TRUE(d.settled().empty());
+  EXPECT_EQ(d.windows.size(), 2u);
+  EXPECT_EQ(d.b.output().left, 8192);
+  for (const int runs : {0, 1}) {
+    Deep cut(64, 64, one, one);
+    cut.runs = runs;
+    EXPECT_TRUE(cut.settled().empty()) << runs;
+    EXPECT_EQ(static_cast<int>(cut.windows.size()), runs + 1);
+    EXPECT_EQ(cut.b.output().left, 4096);
+  }
 }
 
 }  // namespace

@@ -117,16 +117,6 @@ TEST(ExplainedStep, OfSeveralOutputsIsOfTheOneAsked) {
   EXPECT_EQ(e.causes[0].where.tensor, "codes") << e.sentence();
 }
 
-TEST(ExplainedStep, NeedsNoCallsOfTheWholeWhereItGivesAll) {
-  const auto backend = make_reference_backend();
-  const Planted p = spoiled(*backend, gate(), lose_row);
-  std::set<std::string, std::less<>> tried;
-  explain(*backend, p.call, p.expected, p.actual,
-          [&](double, std::string_view what) { tried.emplace(what); });
-  EXPECT_TRUE(tried.contains("format=e5m2")) << "of the step";
-  EXPECT_FALSE(tried.contains("x=halves")) << "of the whole";
-}
-
 /// Gradients of a layer that went wrong from the router's on.
 TEST(ExplainedStep, ThatComesFirstIsExplainedAlone) {
   const Tensor owed = filled<float>(

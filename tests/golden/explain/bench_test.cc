@@ -1,4 +1,4 @@
-// Altered calls, run whole, in a window of a product, or on some rows.
+// Altered calls, run whole, in a window of a product, or on some rows: where, and what they give.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -37,42 +37,6 @@ SmallBench late_product(const Indices& rows, const Indices& columns) {
   return {call, y, with_other(y, rows, columns, 1)};
 }
 
-TEST(BenchRuns, AWindowOfAProductIsCredited) {
-  SmallBench b = late_product({1, 3}, {0, 1, 2, 3});
-  const Hypothesis h = one_row_late();
-  b.bench->take({{1, 3}, {0, 2}});
-  const auto trial = b.bench->run({&h});
-  ASSERT_TRUE(trial);
-  EXPECT_TRUE(trial->all());
-  EXPECT_EQ(trial->seen, 4);
-  EXPECT_EQ(trial->fixed, 4);
-  EXPECT_EQ(trial->broken, 0);
-  EXPECT_GT(trial->gain_db, 100);
-  ASSERT_EQ(trial->patches.size(), 1u);
-  EXPECT_EQ(trial->patches[0].rows, (Indices{1, 3}));
-  EXPECT_EQ(trial->patches[0].columns, (Indices{0, 2}));
-  EXPECT_EQ(trial->patches[0].model.elements(), 0) << "not kept";
-  EXPECT_EQ(trial->credits[0].mask, (std::vector<std::uint8_t>{1, 1, 1, 1}));
-}
-
-TEST(BenchRuns, WhatIsBrokenIsNotAll) {
-  SmallBench b = late_product({1}, {0, 1, 2, 3});
-  const Hypothesis h = one_row_late();
-  b.bench->take({{0, 1}, {0, 1, 2, 3}});
-  const auto trial = b.bench->run({&h});
-  ASSERT_TRUE(trial);
-  EXPECT_FALSE(trial->all());
-  EXPECT_EQ(trial->broken, 4);
-  EXPECT_EQ(trial->fixed, 4) << "row 1 is a unit of its own";
-  RunResult t;
-  EXPECT_FALSE(t.all()) << "nothing seen";
-  t.seen = 2;
-  t.fixed = 1;
-  EXPECT_FALSE(t.all());
-  t.fixed = 2;
-  EXPECT_TRUE(t.all());
-}
-
 /// Another sum is that of every element, and so is another rounding.
 TEST(BenchRuns, SumsAreOfTheWholeWindow) {
   for (const Stage stage : {Stage::rule, Stage::input, Stage::sum, Stage::output}) {
@@ -84,29 +48,6 @@ TEST(BenchRuns, SumsAreOfTheWholeWindow) {
     ASSERT_TRUE(trial);
     EXPECT_EQ(trial->fixed, stage == Stage::sum || stage == Stage::output ? 0 : 4);
   }
-}
-
-TEST(BenchRuns, LocalAlterationsAreOfTheSlice) {
-  SmallBench b = late_product({1, 3}, {0, 1, 2, 3});
-  Hypothesis h = one_row_late();
-  h.local = true;
-  const auto add = h.alter;
-  Indices shape;
-  h.alter = [&](Call& call) {
-    shape = call.input("x").shape();
-    return add(call);
-  };
-  b.bench->take({{1, 3}, {0, 2}});
-  const auto trial = b.bench->run({&h});
-  ASSERT_TRUE(trial);
-  EXPECT_TRUE(trial->all());
-  EXPECT_EQ(shape, (Indices{2, 1}));
-  h.local = false;
-  ASSERT_TRUE(b.bench->run({&h}));
-  EXPECT_EQ(shape, (Indices{6, 1}));
-  h.local = true;
-  h.alter = [](Call&) { return false; };
-  EXPECT_FALSE(b.bench->run({&h}));
 }
 
 TEST(BenchRuns, ReadingsAreOfTheSlice) {
@@ -172,35 +113,6 @@ TEST(BenchRuns, WhatDoesNotApplyIsNoTrial) {
   EXPECT_FALSE(b.bench->run({&h}));
 }
 
-/// The operator runs where no hypothesis has a run of its own, and outputs are rewritten.
-TEST(BenchRuns, OperatorsRunAndOutputsAreRewritten) {
-  Call call = lines_by_lines({3, 5}, 6, 4);
-  call.set.set("out", "f32");
-  const auto backend = make_reference_backend();
-  for (const char* name : {"x", "w"}) {
-    Tensor narrow(Dtype::bf16, call.input(name).shape());
-    std::fill_n(narrow.as<BF16>(), narrow.elements(), encode<kBF16>(1.0f));
-    call.replace(name, narrow);
-  }
-  const Tensor y = run_call(*backend, call).at("y");
-  SmallBench b{call, y, with_other(y, {2}, {0, 1, 2, 3}, 1)};
-  b.bench->take({{2, 4}, {0, 1, 2, 3}});
-  Hypothesis more = named("more");
-  more.rewrite = [](const Call& sliced, NamedTensors& out) {
-    EXPECT_EQ(sliced.input("x").extent(0), 2);
-    for (Index i = 0; i < 4; ++i) out.at("y").as<float>()[i] += 1;
-    return true;
-  };
-  const auto trial = b.bench->run({&more});
-  ASSERT_TRUE(trial);
-  EXPECT_TRUE(trial->all());
-  Hypothesis none = named("none");
-  const auto as_it_is = b.bench->run({&none});
-  ASSERT_TRUE(as_it_is);
-  EXPECT_EQ(as_it_is->fixed, 0);
-  EXPECT_EQ(as_it_is->broken, 4);
-}
-
 /// What a call that is no product explains where it gives `made`: all, some, or no trial.
 std::string given(const Tensor& made, const Tensor& came, const Tensor& expected) {
   SmallBench b{Call{"any", {}, {}}, expected, came};
@@ -212,19 +124,6 @@ std::string given(const Tensor& made, const Tensor& came, const Tensor& expected
   };
   const auto trial = b.bench->run({&h});
   return !trial ? "no trial" : trial->all() ? "all" : "some";
-}
-
-TEST(BenchRuns, RowsOfAnotherCountAreResized) {
-  const Tensor zeros(Dtype::f32, {3, 2});
-  const Tensor came = floats({3, 2}, {1, 2, 3, 4, 0, 0});
-  EXPECT_EQ(given(came, came, zeros), "all");
-  EXPECT_EQ(given(floats({2, 2}, {1, 2, 3, 4}), came, zeros), "all") << "zeros for one row";
-  EXPECT_EQ(given(floats({4, 2}, {1, 2, 3, 4, 0, 0, 7, 8}), came, zeros), "all") << "cut";
-  EXPECT_EQ(given(floats({6}, {1, 2, 3, 4, 0, 0}), came, zeros), "all") << "flat";
-  EXPECT_EQ(given(floats({3, 2}, {1, 2, 3, 4, 5, 6}), floats({2, 2}, {1, 2, 3, 4}),
-                  Tensor(Dtype::f32, {2, 2})),
-            "all")
-      << "as many rows as columns";
 }
 
 TEST(BenchRuns, OtherShapesAreNotResized) {
@@ -262,33 +161,132 @@ TEST(BenchRuns, ModelsAreOfTheTypeOwed) {
   EXPECT_FALSE(b.bench->run({&h}));
 }
 
-TEST(BenchRuns, OutputsOfOneCallAreAddedUp) {
-  const Call call{"any", {}, {}};
-  const Tensor zeros(Dtype::f32, {2, 2});
-  const Tensor a = floats({2, 2}, {4, 4, 0, 0});
-  const Tensor c = floats({2, 2}, {2, 0, 0, 2});
+Indices from_to(Index first, Index last) {
+  Indices list;
+  for (Index i = first; i <= last; ++i) list.push_back(i);
+  return list;
+}
+
+Indices joined(Indices a, const Indices& b) {
+  a.insert(a.end(), b.begin(), b.end());
+  return a;
+}
+
+SmallBench coded(Index rows, Index n, Index run, const Indices& bad_rows, const Indices& bad) {
+  Tensor y(Dtype::f32, {rows, n});
+  return {coded_product(rows, n, run), y, with_other(y, bad_rows, bad)};
+}
+
+TEST(BenchWindows, RowsThatNobodyOwnsAreLeftOut) {
+  Tensor y(Dtype::f32, {10, 4});
+  SmallBench b{lines_by_lines({6}, 10, 4), y, with_other(y, {2, 5, 8}, {1})};
+  b.bench->choose(8, 8);
+  EXPECT_EQ(b.bench->window().rows, (Indices{0, 2, 5}));
+  EXPECT_EQ(b.bench->failing().rows, (Indices{2, 5}));
+}
+
+TEST(BenchWindows, ColumnsAreThoseThatFailInTheRowsTaken) {
+  // Row r fails in column r: of 40 the first and the last are taken, with rows 0 and 49.
+  Tensor y(Dtype::f32, {50, 50});
+  Tensor a = y;
+  for (Index r = 5; r < 45; ++r) a = with_other(std::move(a), {r}, {r});
+  SmallBench b{lines_by_lines({50}, 50, 50), y, a};
+  b.bench->choose(2, 2);
+  EXPECT_EQ(b.bench->window().rows, (Indices{0, 5, 44, 49}));
+  EXPECT_EQ(b.bench->window().columns, (Indices{0, 5, 44, 49}));
+}
+
+TEST(BenchWindows, ColumnsOfOneScaleStayTogether) {
+  SmallBench b = coded(3, 512, 128, {1}, {300});
+  EXPECT_EQ(b.bench->widened({{1}, {5, 300}}).columns, joined(from_to(0, 127), from_to(256, 383)));
+  EXPECT_EQ(b.bench->widened({{1}, {5, 300}}).rows, (Indices{1}));
+  b.bench->choose(4, 8);
+  EXPECT_EQ(b.bench->window().columns, joined(from_to(0, 127), from_to(256, 383)))
+      << "the first, and one that fails";
+  SmallBench first = coded(3, 512, 128, {1}, {5, 300});
+  first.bench->choose(4, 8);
+  EXPECT_EQ(first.bench->window().columns, from_to(0, 127)) << "one that fails is in it";
+  SmallBench room = coded(3, 512, 128, {1}, {300});
+  room.bench->choose(4, 80);
+  EXPECT_EQ(room.bench->window().columns, from_to(0, 383))
+      << "runs until there are twice as many, and one that fails";
+}
+
+/// Whether rows of an output of this shape are run on their own.
+bool alone(const Call& call, std::vector<Index> shape) {
+  const Tensor y(Dtype::u8, std::move(shape));
   std::vector<Output> outputs;
-  outputs.push_back(make_output(call, "a", zeros, a));
-  outputs.push_back(make_output(call, "b", zeros, zeros));
-  outputs.push_back(make_output(call, "c", zeros, c));
+  outputs.push_back(make_output(call, "out", y, y));
   const auto backend = make_reference_backend();
-  Bench bench(*backend, call, outputs);
-  Hypothesis h = named("h");
-  h.run = [&](Backend&, const Call&) {
+  return Bench(*backend, call, outputs).by_rows();
+}
+
+Call rows_of(const char* op, std::vector<Index> shape, const Parameters& set = {}) {
+  Call call{op, {}, set};
+  call.replace("x", Tensor(Dtype::f32, std::move(shape)));
+  return call;
+}
+
+TEST(BenchRows, OfLargeOperandsStandAlone) {
+  for (const char* op : {"cast", "swiglu", "quantize"}) {
+    EXPECT_TRUE(alone(rows_of(op, {256, 256}), {256, 8})) << op;
+    EXPECT_FALSE(alone(rows_of(op, {256, 255}), {256, 8})) << op << " of fewer than 65536";
+    EXPECT_FALSE(alone(rows_of(op, {256, 256}), {128, 8})) << op << " with other rows";
+    EXPECT_FALSE(alone(rows_of(op, {65536}), {256, 8})) << op << " of one axis";
+    for (const char* more : {"group_ends", "probs"}) {
+      Call call = rows_of(op, {256, 256});
+      call.replace(more, ends_at({256}));
+      EXPECT_FALSE(alone(call, {256, 8})) << op << " with " << more;
+    }
+  }
+  EXPECT_FALSE(alone(rows_of("column_sum", {256, 256}), {256, 8}));
+  EXPECT_FALSE(alone(Call{"cast", {}, {}}, {256, 8}));
+}
+
+TEST(BenchRows, InBlocksDoNotStandAlone) {
+  Parameters set;
+  set.set("block", "32x32");
+  EXPECT_FALSE(alone(rows_of("quantize", {256, 256}, set), {256, 8}));
+  EXPECT_TRUE(alone(rows_of("cast", {256, 256}, set), {256, 8}));
+  set.set("block", "1x128");
+  EXPECT_TRUE(alone(rows_of("quantize", {256, 256}, set), {256, 8}));
+  set.set("scale_layout", "blocked");
+  EXPECT_FALSE(alone(rows_of("quantize", {256, 256}, set), {256, 8}));
+}
+
+TEST(BenchRows, AreReadAlone) {
+  Call call{"cast", {}, {}};
+  call.replace("x", steps({256, 256}, 1));
+  const Tensor& x = call.input("x");
+  Tensor came = x;
+  std::copy_n(x.as<float>() + 8 * 256, 256, came.as<float>() + 7 * 256);
+  SmallBench b{call, x, came};
+  Hypothesis h;
+  h.readings = {make_reading(
+      "x", [](const Matrices&) { return true; },
+      [](const Matrices& m, Index, Index row, Index column) {
+        return (row == 7 ? 8 : row) * m.columns + column;
+      })};
+  int altered = 0;
+  h.alter = [&](Call& c) {
+    ++altered;
+    return read_whole(c, h.readings.front());
+  };
+  h.run = [](Backend&, const Call& c) {
     NamedTensors out;
-    out.emplace("a", floats({2, 2}, {4, 2, 0, 0}));
-    out.emplace("b", zeros);
-    out.emplace("c", c);
+    out.emplace("y", c.input("x"));
     return out;
   };
-  const auto trial = bench.run({&h});
+  b.bench->choose(4, 4);
+  auto trial = b.bench->run({&h});
   ASSERT_TRUE(trial);
-  EXPECT_EQ(trial->seen, 4);
-  EXPECT_EQ(trial->fixed, 2) << "all of c";
-  EXPECT_EQ(trial->broken, 1);
-  EXPECT_GT(trial->gain_db, 200) << "the best of those in which something is left";
-  EXPECT_EQ(trial->patches.size(), 3u);
-  EXPECT_EQ(trial->credits[2].mask, (std::vector<std::uint8_t>{1, 0, 0, 1}));
+  EXPECT_TRUE(trial->all());
+  EXPECT_EQ(altered, 0);
+  b.bench->choose_whole();
+  trial = b.bench->run({&h});
+  ASSERT_TRUE(trial);
+  EXPECT_TRUE(trial->all());
+  EXPECT_EQ(altered, 1);
 }
 
 }  // namespace

@@ -1,0 +1,120 @@
+// Makers of alterations, and the walks over operands that they share.
+#include "golden/explain/alter/alterations.h"
+
+namespace mxo {
+
+Hypothesis& add_altered(List& list, std::string name, std::string phrase, Alter alter,
+                        Stage stage) {
+  list.push_back({std::move(name), std::move(phrase), stage, std::move(alter)});
+  return list.back();
+}
+
+Hypothesis& add_altered_locally(List& list, std::string name, std::string phrase, Alter alter) {
+  Hypothesis& h = add_altered(list, std::move(name), std::move(phrase), std::move(alter));
+  h.local = true;
+  return h;
+}
+
+Hypothesis& add_read(List& list, std::string name, std::string phrase,
+                     std::vector<Reading> readings) {
+  list.push_back(read_elsewhere(std::move(name), std::move(phrase), std::move(readings)));
+  return list.back();
+}
+
+Hypothesis& add_read_locally(List& list, std::string name, std::string phrase, Reading reading) {
+  return add_altered_locally(
+      list, std::move(name), std::move(phrase),
+      [reading = std::move(reading)](Call& c) { return read_whole(c, reading); });
+}
+
+Hypothesis& add_set(List& list, const std::string& key, const std::string& value,
+                    std::string phrase, std::string name) {
+  return add_altered(
+      list, name.empty() ? key + "=" + value : std::move(name), std::move(phrase),
+      [key, value](Call& c) {
+        c.set.set(key, value);
+        return true;
+      },
+      Stage::rule);
+}
+
+Hypothesis& add_rewritten(List& list, std::string name, std::string phrase, Rewrite rewrite,
+                          Stage stage) {
+  list.push_back({std::move(name), std::move(phrase), stage});
+  list.back().rewrite = std::move(rewrite);
+  return list.back();
+}
+
+Hypothesis& add_run(List& list, std::string name, std::string phrase, Make run, Stage stage) {
+  list.push_back({std::move(name), std::move(phrase), stage});
+  list.back().run = std::move(run);
+  return list.back();
+}
+
+Hypothesis& add_summed(List& list, std::string name, std::string phrase, Stage stage, HostSum sum) {
+  Hypothesis& h = add_run(
+      list, std::move(name), std::move(phrase),
+      [sum = std::move(sum)](Backend&, const Call& c) { return host_product(c, sum); }, stage);
+  h.local = true;
+  return h;
+}
+
+Hypothesis read_elsewhere(std::string name, std::string phrase, std::vector<Reading> readings) {
+  Hypothesis h{std::move(name), std::move(phrase), Stage::input};
+  h.alter = [readings](Call& call) {
+    return std::all_of(readings.begin(), readings.end(),
+                       [&call](const Reading& r) { return read_whole(call, r); });
+  };
+  h.readings = std::move(readings);
+  return h;
+}
+
+const ParameterSpec* parameter_of(const Call& call, std::string_view key) {
+  const auto& parameters = catalogue_entry(call.op).parameters;
+  const auto at = std::find_if(parameters.begin(), parameters.end(),
+                               [key](const ParameterSpec& spec) { return spec.key == key; });
+  return at == parameters.end() ? nullptr : &*at;
+}
+
+Parameters without(const Parameters& set, std::string_view key) {
+  Parameters rest;
+  for (const auto& [name, value] : set.all()) {
+    if (name != key) rest.set(name, value);
+  }
+  return rest;
+}
+
+bool map_floats(Call& call, const std::string& name, float (*to)(float)) {
+  if (!call.has(name) || call.input(name).dtype() != Dtype::f32) return false;
+  const Tensor& given = call.input(name);
+  call.replace(name, with_values(given, [&](Index i) { return to(given.as<float>()[i]); }));
+  return true;
+}
+
+Tensor rows_moved(const Tensor& tensor, Index by) {
+  return with_rows(tensor,
+                   [by](Index r, Index rows) { return std::clamp<Index>(r + by, 0, rows - 1); });
+}
+
+std::uint8_t code_of(Dtype format, float v, Overflow overflow) {
+  return visit_minifloat8(
+      format, [&](auto tag) { return encode<decltype(tag)::type::spec>(v, overflow).bits; });
+}
+
+ScalePlaces::ScalePlaces(const Tensor& codes, const BlockExtents& block) {
+  const Matrices m = matrices_of(codes);
+  rows_ = std::max<Index>(1, m.rows);
+  columns_ = std::max<Index>(1, m.columns);
+  height_ = block.rows == kWhole ? rows_ : block.rows;
+  width_ = block.columns == kWhole ? columns_ : block.columns;
+  lines_ = ceil_div(rows_, height_);
+  blocks_ = ceil_div(columns_, width_);
+  matrices_ = m.elements / (rows_ * columns_);
+}
+
+Index ScalePlaces::of(Index i) const {
+  const Index row = i / columns_;
+  return (row / rows_ * lines_ + row % rows_ / height_) * blocks_ + i % columns_ / width_;
+}
+
+}  // namespace mxo
