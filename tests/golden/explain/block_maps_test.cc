@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "golden/explain/find/product/finders.h"
-#include "golden/explain/find/quantiser/seen.h"
+#include "golden/explain/find/product/measured.h"
 #include "tests/golden/lines_taken.h"
 
 namespace mxo {

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "golden/explain/find/product/finders.h"
-#include "golden/explain/find/quantiser/seen.h"
+#include "golden/explain/find/product/measured.h"
 #include "tests/golden/multiplied.h"
 
 namespace mxo {

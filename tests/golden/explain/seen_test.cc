@@ -1,5 +1,5 @@
 // Measured ratios read as scales: where they lie, their value on the grid of the type, their range.
-#include "golden/explain/find/quantiser/seen.h"
+#include "golden/explain/find/product/measured.h"
 
 #include <gtest/gtest.h>
 

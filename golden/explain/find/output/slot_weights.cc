@@ -1,17 +1,16 @@
 // What every slot of a token weighed when rows came back, measured from sums over slots, and the
 // weights that this may have been.
-#include <algorithm>
-#include <cmath>
 #include <map>
 #include <numeric>
 #include <optional>
 #include <set>
 
+#include "golden/explain/alter/makers.h"
 #include "golden/explain/case/wide_values.h"
+#include "golden/explain/find/finding.h"
 #include "golden/explain/find/least_squares.h"
 #include "golden/explain/find/output/slots.h"
 #include "golden/explain/words/places.h"
-#include "golden/judge/elements.h"
 
 namespace mxo {
 namespace {
@@ -40,7 +39,7 @@ struct Token {
   }
 };
 
-/// Weights of the tokens that were measured, each a function of (token, slot).
+/// Of each token that was measured and each of its slots.
 using Weights = std::function<double(const Token&, std::size_t)>;
 using IsMeant = std::function<bool(const Token&, std::size_t)>;
 
@@ -50,14 +49,7 @@ std::optional<Token> measured(const Output& o, Index row, const std::vector<Name
   const auto columns = static_cast<std::size_t>(o.columns);
   if (columns < 2 * n + 8) return std::nullopt;
   const std::string rank = rank_of(o.name);
-  const ElementReader read(o.expected->dtype());
-  std::vector<double> came;
-  double square = 0.0;
-  for (Index c = 0; c < o.columns; ++c) {
-    came.push_back(read(o.came(row * o.columns + c)).value);
-    square += came.back() * came.back();
-  }
-  const double least = std::sqrt(square / static_cast<double>(columns)) / 8.0;
+  const CameNumbers came = came_numbers(o, elements_of_row(o, row));
   LeastSquares equations(n);
   std::vector<double> features(n);
   for (std::size_t c = 0; c < columns; ++c) {
@@ -65,7 +57,7 @@ std::optional<Token> measured(const Output& o, Index row, const std::vector<Name
       const Index at = row * o.columns + static_cast<Index>(c);
       features[s] = static_cast<double>(wide_value(slots[s].at(rank + "out"), at));
     }
-    equations.add(features, came[c], 1.0 / std::max(std::abs(came[c]), least));
+    equations.add(features, came.values[c], came.weight(c));
   }
   auto fit = equations.solved();
   // The misfit of rows of zeros, or with NaN or infinities, is no number.
@@ -126,19 +118,17 @@ bool SlotWeights::add(const std::string& id, const std::string& words, const Wei
     }
   }
   std::map<std::string, Tensor> made;
+  const auto n = static_cast<Index>(slots_);
   for (const auto& [name, experts] : call_.inputs) {
     if (!name.ends_with("experts")) continue;
     const std::string rank = rank_of(name);
-    Tensor w(Dtype::f32, experts->shape());
-    const auto n = static_cast<Index>(slots_);
-    for (Index i = 0; i < w.elements(); ++i) {
+    Tensor& w = made[rank] = Tensor(Dtype::f32, experts->shape());
+    for (Index i = 0; i < w.elements(); ++i)
       w.as<float>()[i] = static_cast<float>(given_weight(call_, rank, i / n, i % n));
-    }
-    made.emplace(rank, std::move(w));
   }
   for (const Token& t : tokens_) {
     for (std::size_t s = 0; s < slots_; ++s) {
-      made.at(t.rank).as<float>()[static_cast<std::size_t>(t.row) * slots_ + s] =
+      made.at(t.rank).as<float>()[t.row * n + static_cast<Index>(s)] =
           static_cast<float>(weights(t, s));
     }
   }
@@ -158,10 +148,12 @@ std::string SlotWeights::where() const {
   for (const Token& t : tokens_) rows[t.rank].push_back(t.row);
   std::string text;
   for (const auto& [rank, list] : rows) {
-    text += (text.empty() ? ", in " : " and ") + ranges_in_words("token", list) +
-            (rank.empty() ? "" : " of " + rank.substr(0, rank.size() - 1));
+    list_words(text,
+               ranges_in_words("token", list) +
+                   (rank.empty() ? "" : " of " + rank.substr(0, rank.size() - 1)),
+               " and ");
   }
-  return text;
+  return ", in " + text;
 }
 
 std::string SlotWeights::which(const IsMeant& is_meant) const {
@@ -187,19 +179,18 @@ std::string SlotWeights::which(const IsMeant& is_meant) const {
   const Index rank = *experts.begin() / own;
   const auto is_of_rank = [&](Index e) { return e / own == rank; };
   if (tokens_.size() > 1 && experts.size() == 1)
-    return "rows of expert " + std::to_string(*experts.begin()) + " are";
+    return filled("rows of expert {} are", *experts.begin());
   if (tokens_.size() > 1 && shared && all_experts >= ranks() &&
       std::all_of(experts.begin(), experts.end(), is_of_rank) &&
       std::none_of(others.begin(), others.end(), is_of_rank))
-    return "rows of the experts of rank" + std::to_string(rank) + " are";
+    return filled("rows of the experts of rank{} are", rank);
   std::vector<Index> slots;
   std::string counts;
   bool all = true;  // of the slots, in every token
   for (const auto& [slot, n] : tokens) {
     slots.push_back(slot);
     all = all && n == static_cast<Index>(tokens_.size());
-    counts += (counts.empty() ? "slot " : ", slot ") + std::to_string(slot) + " of " +
-              std::to_string(n) + (n == 1 ? " token" : " tokens");
+    list_words(counts, filled("slot {} of {}", slot, counted(n, "token")));
   }
   if (!all && later_on_rank) return "slots whose rank has an earlier slot of the token are";
   return (all ? ranges_in_words("slot", slots) : counts) + (slots.size() == 1 ? " is" : " are");
@@ -262,11 +253,9 @@ bool SlotWeights::add_map() {
     const std::size_t from = source[s];
     const bool exchanged = source[from] == s;
     if (from == s || (exchanged && from < s)) continue;
-    const std::string here = std::to_string(s);
-    const std::string there = std::to_string(from);
-    text += (text.empty() ? "" : ", ") +
-            (exchanged ? "the weights of slots " + here + " and " + there + " change places"
-                       : "slot " + here + " takes the weight of slot " + there);
+    list_words(text, filled(exchanged ? "the weights of slots {} and {} change places"
+                                      : "slot {} takes the weight of slot {}",
+                            s, from));
   }
   return !text.empty() &&
          add("slots", text, [&](const Token& t, std::size_t s) { return t.given[source[s]]; });
@@ -366,13 +355,10 @@ void add_measured_slots(Backend& backend, const Call& call, const std::vector<Ou
               for (const double g : t.given) sum += static_cast<float>(g);
               return static_cast<double>(static_cast<float>(t.given[s]) / sum);
             });
-  for (Index by = 1; by <= kMostTokens; ++by) {
-    for (const Index d : {-by, by}) {
-      slots.add_others(
-          "other_token",
-          "weights are those of the token " + std::to_string(by) + (d < 0 ? " before" : " after"),
-          [](const Token& t) { return t.rank; }, d);
-    }
+  for (const Index by : both_ways(kMostTokens)) {
+    slots.add_others(
+        "other_token", "weights are those of the token " + away(by),
+        [](const Token& t) { return t.rank; }, by);
   }
   for (const Output& o : outputs) {
     const std::string rank = rank_of(o.name);

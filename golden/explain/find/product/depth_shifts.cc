@@ -1,10 +1,6 @@
 // One side of a product read some elements early or late along the depth.
-#include <algorithm>
-#include <cmath>
-#include <cstdlib>
-
+#include "golden/explain/find/finding.h"
 #include "golden/explain/find/product/finders.h"
-#include "golden/judge/elements.h"
 
 namespace mxo {
 namespace {
@@ -24,7 +20,11 @@ struct Sample {
 
 std::vector<Sample> samples_of(const Sides& s, const Output& y) {
   struct At {
-    Index group, i, j;
+    Index group, own, other;
+  };
+  const ElementReader read(y.expected->dtype());
+  const auto came = [&](const At& at) {
+    return read(y.came(s.element(y, at.group, at.own, at.other))).value;
   };
   std::vector<At> all;
   for (Index g = 0; g < s.p.groups(); ++g) {
@@ -34,29 +34,17 @@ std::vector<Sample> samples_of(const Sides& s, const Output& y) {
     const Index step = (lines * s.p.n / kElements) | 1;
     for (Index e = 0; e < lines * s.p.n; e += step) {
       const Index i = s.p.first_line(g) + e / s.p.n;
-      if (y.mark(s.p.output_row(g, i), e % s.p.n) == Mark::differs)
-        all.push_back({g, i, e % s.p.n});
+      const Index j = e % s.p.n;
+      const At at = s.side == Side::a ? At{g, i, j} : At{g, j, i};
+      if (s.mark(y, g, at.own, at.other) == Mark::differs && std::isfinite(came(at)))
+        all.push_back(at);
     }
   }
-  const ElementReader read(y.expected->dtype());
-  std::erase_if(all, [&](const At& at) {
-    const Element came = read(y.came(s.p.output_row(at.group, at.i) * y.columns + at.j));
-    return came.nan || came.infinite;
-  });
-  Product plain = s.p;
-  (s.side == Side::a ? plain.a : plain.b).scales = nullptr;
-  const Sides codes{plain, s.side};
   std::vector<Sample> samples;
-  for (const Index n : evenly_spread(0, static_cast<Index>(all.size()), kElements)) {
-    const At& at = all[static_cast<std::size_t>(n)];
-    const Index own = s.side == Side::a ? at.i : at.j;
-    const Index other = s.side == Side::a ? at.j : at.i;
-    Sample sample{codes.line(at.group, own), s.other().line(at.group, other),
-                  read(y.came(s.element(y, at.group, own, other))).value};
-    for (std::size_t d = 0; d < sample.others.size() && s.factor().scales != nullptr; ++d) {
-      sample.others[d] *=
-          scale_value(*s.factor().scales, s.scale(at.group, own, static_cast<Index>(d)));
-    }
+  for (const At& at : evenly_spread(all, kElements)) {
+    Sample sample{s.codes_of(at.group, at.own), s.other().line(at.group, at.other), came(at)};
+    for (Index d = 0; d < s.p.depth(at.group); ++d)
+      nth(sample.others, d) *= s.scale_of(at.group, at.own, d);
     samples.push_back(std::move(sample));
   }
   return samples;
@@ -74,11 +62,10 @@ bool is_shifted(const std::vector<Sample>& samples, Index by) {
     double edge = 0.0;
     double square = 0.0;
     for (Index d = 0; d < depth; ++d) {
-      const double other = s.others[static_cast<std::size_t>(d)];
-      const double own = s.codes[static_cast<std::size_t>(d)];
-      square += own * own;
+      const double other = nth(s.others, d);
+      square += nth(s.codes, d) * nth(s.codes, d);
       if (d + by >= 0 && d + by < depth) {
-        inside += s.codes[static_cast<std::size_t>(d + by)] * other;
+        inside += nth(s.codes, d + by) * other;
       } else {
         edge += other * other;
       }
@@ -97,25 +84,20 @@ bool is_shifted(const std::vector<Sample>& samples, Index by) {
 /// What is read beyond the ends of the depth: what lies there in memory, another line or for a
 /// gradient another group, or something else.
 enum class Beyond : std::uint8_t { neighbour, round, zero, wraps };
-struct BeyondWords {
-  Beyond beyond;
-  const char* words;
-};
-constexpr BeyondWords kBeyond[] = {
+constexpr std::pair<Beyond, const char*> kBeyond[] = {
     {Beyond::neighbour, ""},
     {Beyond::round, ", wrapping around at the end of the tensor"},
     {Beyond::zero, ", zeros beyond the end"},
     {Beyond::wraps, ", wrapping around"},
 };
 
-Index modulo(Index i, Index n) { return (i % n + n) % n; }
-
 /// The codes of a side read `by` elements on along their depth: of a gradient rows of each group.
 Reading shifted(const Sides& s, Index by, Beyond beyond) {
   const bool rows = s.p.wgrad;
-  const Index columns = s.factor().codes->shape().back();
-  const Index n = rows ? s.factor().codes->extent(0) : s.factor().codes->elements();
-  const auto source = [by, beyond, rows, columns, n, bounds = bounds_of(s.p)](Index d) {
+  const Tensor& codes = *s.factor().codes;
+  const Index n = rows ? codes.extent(0) : codes.elements();
+  const auto source = [by, beyond, rows, columns = codes.shape().back(), n,
+                       bounds = bounds_of(s.p)](Index d) {
     Index first = d - d % columns;
     Index last = first + columns;
     if (rows) {
@@ -130,7 +112,7 @@ Reading shifted(const Sides& s, Index by, Beyond beyond) {
     return beyond == Beyond::zero && (from < first || from >= last) ? Index{-1} : from;
   };
   const std::string& name = s.factor().codes_name;
-  return rows ? read_axis(name, *s.factor().codes, 0, source) : read_elements(name, source);
+  return rows ? read_axis(name, codes, 0, source) : read_elements(name, source);
 }
 
 }  // namespace
@@ -142,15 +124,12 @@ void add_depth_shifts(const Product& p, const Output& y, std::vector<Hypothesis>
     const std::vector<Sample> samples = samples_of(s, y);
     if (samples.size() < 12) return;
     int found = 0;
-    for (Index i = 2; i < 2 * kMostShift + 2; ++i) {  // -1, 1, -2, 2, ..
-      const Index by = i % 2 == 0 ? -i / 2 : i / 2;
+    for (const Index by : both_ways(kMostShift)) {
       if (!is_shifted(samples, by)) continue;
-      const Index far = std::abs(by);
-      const std::string words =
-          (f.scales == nullptr ? f.name : "the codes of " + f.name) + " are read " +
-          std::to_string(far) + (p.wgrad ? " row" : " element") + (far == 1 ? " " : "s ") +
-          (by < 0 ? "before" : "after") + " their place along " + (p.wgrad ? "the rows" : "K") +
-          (f.scales == nullptr ? "" : ", their scales are not");
+      const std::string words = (f.scales == nullptr ? f.name : "the codes of " + f.name) +
+                                " are read " + away(by, p.wgrad ? "row" : "element") +
+                                " their place along " + (p.wgrad ? "the rows" : "K") +
+                                (f.scales == nullptr ? "" : ", their scales are not");
       for (const auto& [beyond, beyond_words] : kBeyond) {
         list.push_back(read_elsewhere(f.codes_name + "=depth_shifted", words + beyond_words,
                                       {shifted(s, by, beyond)}));

@@ -10,8 +10,6 @@
 
 namespace mxo {
 
-struct Observation;
-
 /// All that follows from the sums of a product, but for the two below.
 void add_measured_scales(const Call& call, const Output& output, std::vector<Hypothesis>& list);
 /// Which expert's weights and which row of x each row shows.

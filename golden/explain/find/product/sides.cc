@@ -5,6 +5,12 @@
 
 namespace mxo {
 
+Sides::Line Sides::codes_of(Index g, Index i) const {
+  Product plain = p;
+  plain.a.scales = plain.b.scales = nullptr;
+  return Sides{plain, side}.line(g, i);
+}
+
 std::vector<Index> Sides::differing(const Output& y, Index g, Index i, Index most) const {
   std::vector<Index> found;
   const Sides with = other();
@@ -19,6 +25,14 @@ std::vector<Index> Sides::failing(const Output& y, Index g) const {
   std::vector<Index> found;
   for (Index i = first(g); i < last(g); ++i) {
     if (!differing(y, g, i, 1).empty()) found.push_back(i);
+  }
+  return found;
+}
+
+std::vector<LineAt> Sides::failing(const Output& y) const {
+  std::vector<LineAt> found;
+  for (Index g = 0; g < p.groups(); ++g) {
+    for (const Index i : failing(y, g)) found.push_back({g, i});
   }
   return found;
 }

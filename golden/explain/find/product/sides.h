@@ -15,6 +15,12 @@ namespace mxo {
 enum class Side : std::uint8_t { a, b };
 inline constexpr Side kSides[] = {Side::a, Side::b};
 
+/// A line of a group.
+struct LineAt {
+  Index group;
+  Index line;
+};
+
 struct Sides {
   using Line = std::vector<double>;
 
@@ -33,6 +39,8 @@ struct Sides {
 
   /// The values of line i of group g.
   Line line(Index g, Index i) const { return side == Side::a ? p.line_a(g, i) : p.line_b(g, i); }
+  /// The same without scales.
+  Line codes_of(Index g, Index i) const;
   /// Where code d of a line lies, and its scale; -1: none.
   Index code(Index g, Index i, Index d) const {
     if (p.wgrad) return (p.begin(g) + d) * lines() + i;
@@ -40,6 +48,11 @@ struct Sides {
   }
   Index scale(Index g, Index i, Index d) const {
     return side == Side::a ? p.scale_a(g, i, d) : p.scale_b(g, i, d);
+  }
+  /// The scale itself; 1 where there is none.
+  double scale_of(Index g, Index i, Index d) const {
+    const Index at = scale(g, i, d);
+    return at < 0 ? 1.0 : scale_value(*factor().scales, at);
   }
 
   /// The element of the output that line i of this side and line j of the other make.
@@ -55,8 +68,9 @@ struct Sides {
   std::vector<Index> differing(const Output& y, Index g, Index i) const {
     return differing(y, g, i, other().lines());
   }
-  /// Lines of group g in which elements differ.
+  /// Lines in which elements differ: of group g, and of all.
   std::vector<Index> failing(const Output& y, Index g) const;
+  std::vector<LineAt> failing(const Output& y) const;
 };
 
 /// The group that a row of x belongs to; the last one for rows of none.

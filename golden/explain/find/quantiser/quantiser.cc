@@ -1,29 +1,12 @@
 // Scales and codes of a quantiser, one after the other; blocks of zeros, and what else is seen.
 #include "golden/explain/find/quantiser/quantiser.h"
 
-#include <algorithm>
-#include <cmath>
-
-#include "golden/explain/case/product.h"
+#include "golden/explain/find/finding.h"
+#include "golden/explain/find/output/claims.h"
 #include "golden/explain/find/quantiser/quantiser_call.h"
-#include "golden/judge/elements.h"
 
 namespace mxo {
 namespace {
-
-/// What is left of an output, claimed as it looks.
-std::optional<Claim> claim_seen(Output& scales, const QuantiserCall& q) {
-  const std::string words = scales_in_words(q, true);
-  if (words.empty()) return std::nullopt;
-  const auto differs = [&](Index i) {
-    return scales.marks[static_cast<std::size_t>(i)] == Mark::differs;
-  };
-  Claim claim{"scale.seen", words, place_of(scales, differs).where};
-  claim.kind = FindingKind::symptom;
-  claim.elements = static_cast<double>(scales.left);
-  for (Index i = 0; i < scales.rows * scales.columns; ++i) scales.settle(i);
-  return claim;
-}
 
 // ---- Blocks of zeros.
 
@@ -43,7 +26,7 @@ Zeros zeros_of(const QuantiserCall& q) {
   for (Index row = 0; row < q.blocks.x->elements(); row += q.blocks.columns) {
     for (Index c = 0; c < q.blocks.columns; c += q.blocks.block_columns) {
       const Index s = q.blocks.scale_of(row + c);
-      if (s >= 0) used[static_cast<std::size_t>(s)] = 1;
+      if (s >= 0) nth(used, s) = 1;
     }
   }
   for (std::size_t s = 0; s < used.size(); ++s) {
@@ -60,7 +43,7 @@ Index scale_of_zeros(const Output& scales, const Zeros& zeros) {
   if (scales.left == 0) return first;
   for (Index i = 0; i < scales.expected->elements(); ++i) {
     if (!zeros.at(i)) {
-      if (scales.marks[static_cast<std::size_t>(i)] == Mark::differs) return -1;
+      if (scales.differs(i)) return -1;
       continue;
     }
     if (first < 0) first = i;
@@ -75,7 +58,7 @@ Index scale_of_zeros(const Output& scales, const Zeros& zeros) {
 bool zeros_are_nan(const QuantiserCall& q, const Zeros& zeros) {
   const ElementReader read(q.format);
   for (Index i = 0; i < q.codes.expected->elements(); ++i) {
-    const bool differs = q.codes.marks[static_cast<std::size_t>(i)] == Mark::differs;
+    const bool differs = q.codes.differs(i);
     if (zeros.at(q.blocks.scale_of(i)) != (differs && read(q.codes.came(i)).nan)) return false;
   }
   return true;
@@ -113,16 +96,19 @@ void mark_what_follows(const Call& call, std::vector<Output>& outputs) {
     output_named(outputs, "codes")->follows = codes_follow(*q);
 }
 
-std::vector<Claim> recover_quantiser(const Call& call, std::vector<Output>& outputs) {
+Claims recover_quantiser(const Call& call, std::vector<Output>& outputs) {
   std::optional<QuantiserCall> q = QuantiserCall::of(call, outputs);
   if (!q) return {};
   Output& codes = *output_named(outputs, "codes");
   Output& scales = *output_named(outputs, "scales");
-  std::vector<Claim> claims;
+  Claims claims;
   if (scales.left > 0) {
     auto claim = claim_scales(scales, *q);
-    if (!claim && codes.follows) claim = claim_seen(scales, *q);
     if (claim) claims.push_back(std::move(*claim));
+    const std::string seen = claim || !codes.follows ? "" : scales_in_words(*q, true);
+    if (!seen.empty())
+      claims = claim_place(scales, {"scale.seen", FindingKind::symptom},
+                           [&](const Place&) { return seen; });
   }
   if (codes.left == 0) return claims;
   std::optional<Claim> claim = claim_codes(codes, *q);
@@ -140,7 +126,7 @@ std::vector<Claim> recover_quantiser(const Call& call, std::vector<Output>& outp
   return claims;
 }
 
-std::vector<Claim> recover_zero_blocks(const Call& call, std::vector<Output>& outputs) {
+Claims recover_zero_blocks(const Call& call, std::vector<Output>& outputs) {
   const std::optional<QuantiserCall> q = QuantiserCall::of(call, outputs);
   if (!q) return {};
   const Zeros zeros = zeros_of(*q);
@@ -183,8 +169,7 @@ std::string magnitudes_seen(const Call& call, const std::vector<Output>& outputs
   std::vector<std::uint8_t> differs(q->amax.size());
   for (Index i = 0; i < q->codes.owed * q->codes.columns; ++i) {
     const Index s = q->blocks.scale_of(i);
-    if (s >= 0 && q->codes.marks[static_cast<std::size_t>(i)] == Mark::differs)
-      differs[static_cast<std::size_t>(s)] = 1;
+    if (s >= 0 && q->codes.differs(i)) nth(differs, s) = 1;
   }
   struct Magnitudes {
     float least = HUGE_VALF;
