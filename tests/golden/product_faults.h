@@ -114,13 +114,14 @@ inline Tensor sums(const Call& call, const Term& term) {
   return y;
 }
 
-/// Names and phrases of what is said where `came` came of `call`, each once, and only what gives
-/// it.
+/// Names and phrases of what is said where `came` came of `call`, each once, of what gives it; how
+/// many others there are, where nothing does.
 inline std::string said(Finder find, const Call& call, const Tensor& came) {
   const Tensor expected = multiplied(call);
   std::vector<Hypothesis> list;
   find(call, make_output(call, product_of(call)->output, expected, came), list);
   std::string text;
+  int others = 0;
   for (const Hypothesis& h : list) {
     EXPECT_EQ(h.stage, Stage::input);
     Call altered = call;
@@ -133,10 +134,11 @@ inline std::string said(Finder find, const Call& call, const Tensor& came) {
           !std::isfinite(v) || std::abs(made.as<float>()[i] - v) <= 1e-5f * (1.0f + std::abs(v));
     }
     const std::string words = h.name + ": " + h.phrase;
+    if (!gives) ++others;
     if (gives && (" | " + text + " | ").find(" | " + words + " | ") == text.npos)
       text += (text.empty() ? "" : " | ") + words;
   }
-  return text;
+  return text.empty() && others > 0 ? std::to_string(others) + " that do not give it" : text;
 }
 
 struct Row {

@@ -63,6 +63,9 @@ TEST(BlockMap, IsNamed) {
            {8, in_order({2, 0, 3, 1}), taken + "4 in the order 2, 0, 3, 1"},
            {8, in_order({0, 4, 1, 5, 2, 6, 3, 7}),
             taken + "8 in the order 0, 4, 1, 5, 2, 6, 3, 7 (2 x 4 transposed)"},
+           {7, in_order({2, 0, 3, 1}),
+            block(0, 2) + ", " + block(1, 0) + ", " + block(2, 3) + ", " + block(3, 1) +
+                " and 2 more take others'"},
            {3, in_order({0, 2, 1}), block(1, 2) + ", " + block(2, 1)},
            {7, in_order({0, 1, 2, 3, 4, 2, 6}), block(5, 2)},
            {7, in_order({5, 1, 4, 6, 2, 0, 3}),

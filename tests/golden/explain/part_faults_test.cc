@@ -51,6 +51,12 @@ TEST(PartFaults, OfPartsAreNamed) {
     return other;
   };
   const Call deep = forward({{2}, 36, 2080});
+  // A scale for every 128 of K; codes of k = 32-63 are zero, and show none.
+  const Call coarse = with_codes(forward({{6}, 40, 288, 128}), "x.codes",
+                                 [](Index i, int c) { return i % 288 / 32 == 1 ? 0 : c; });
+  const Call unscaled = edited<float>(coarse, "x.scales", [](float* s) {
+    for (Index i = 0; i < 18; i += 3) s[i] = 1.0f;
+  });
   const Call experts = with_elements(
       call, {"w.codes"}, [](Index i) { return i >= 24 * 96 && i % 96 < 32 ? i - 24 * 96 : i; });
   const std::string row_after = " of x is read from 1 row after, ";
@@ -83,6 +89,7 @@ TEST(PartFaults, OfPartsAreNamed) {
                         for (Index i = 1; i < 36; i += 3) s[i] = 1.0f;
                       }),
         "x.scales=part_left_out: k = 32-63 of x is not multiplied by its scales"},
+       {coarse, unscaled, "x.scales=part_left_out: k = 0-127 of x is not multiplied by its scales"},
        {deep, part(deep, {"x.codes"}, 128, 256, 1),
         "x.codes=part: k = 128-255" + row_after + "without its scales"},
        {deep, part(deep, {"x.codes"}, 64, 96, 1), ""},  // of a long depth runs are of 128
@@ -167,7 +174,8 @@ TEST(PartFaults, OfRowsAreNamed) {
        {three, zeros,
         ends + " 0 ends at row 5 rather than 6 and group 2 ends at row 16 rather than 18"},
        // A whole group over the next one's end, and rows that are no other's.
-       {three, made(three, [](Index r, Index g) { return r == 4 || r == 5 ? 2 : g; }), ""},
+       {three, made(three, [](Index r, Index g) { return r == 4 || r == 5 ? 2 : g; }),
+        "1 that do not give it"},
        {one, shifted(1), from_rows + "1 after them"},
        {one, shifted(64), from_rows + "64 after them"},
        {one, shifted(3), ""},

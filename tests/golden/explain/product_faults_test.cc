@@ -167,7 +167,8 @@ TEST(ProductFaults, OfTheDepthAreNamed) {
        row(zero, but({2, 4}, 0), left_out("2 to 4")),
        row(zero, but({2}, 0), left_out("2")),
        {odd, spoiled, left_out("5 to 6")}});
-  EXPECT_EQ(said(add_measured_scales, odd, times(odd, mixed_up)), "") << "none gives all";
+  EXPECT_EQ(said(add_measured_scales, odd, times(odd, mixed_up)), "3 that do not give it")
+      << "each gives its own";
 }
 
 /// Sums where, in each group, block b of the second side met block met[b] of the first; -1: none.
@@ -204,6 +205,7 @@ TEST(ProductFaults, OfBlocksThatMeetOthersAreNamed) {
         both("x", "w",
              "k = 64 to 95 of x meet k = 32 to 63 of w, k = 64 to 95 of w meet nothing" + scales)},
        {plain, met(plain, {0, 2, 1, 3}), both("x", "w", exchanged)},
+       {call, met(call, {0, -1, 2, 3}), "k.missing: the products of k = 32 to 63 are left out"},
        {many, met(many, {1, 0, 3, 2, 5, 4}),
         both("x", "w",
              "k = 32 to 63 of x meet k = 0 to 31 of w, k = 0 to 31 of x meet k = 32 to 63 of w, k "

@@ -202,6 +202,21 @@ TEST(QuantiserCodes, OfNoNumbersAreKept) {
   EXPECT_EQ(of(2.0f, 0x40, 0x7F), "none");
 }
 
+/// 40 rows past the last group: nobody owes them.
+TEST(QuantiserCodes, PastTheLastGroupSayNothing) {
+  Quantised q(test::random_floats(Dtype::f32, {160, 64}, 2), 64, Dtype::f32);
+  q.call.replace("group_ends", test::group_ends_of({120}));
+  q.scales = Tensor(Dtype::f32, {1, 1});
+  q.scales.as<float>()[0] = 0.25f;
+  q.came_scales = q.scales;
+  const auto own = [&](Index i, Index) { return q.x(i) * 4.0f; };
+  q.codes_come(own);
+  q.codes = q.came_codes;
+  q.codes_come(own, truncated_code);
+  for (Index i = 120 * 64; i < q.codes.elements(); ++i) q.came(i) = 0x7F;
+  EXPECT_EQ(q.words().substr(0, 10), "codes.rule");
+}
+
 // ---- Chance.
 
 const std::string kRandom =

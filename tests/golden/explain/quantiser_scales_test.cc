@@ -51,6 +51,12 @@ const Row kRows[] = {
      },
      "scale.amax columns 1 to 3 of rows 32 to 63 of scales: amax is that of the block before",
      Dtype::f32, 64},
+    {[](const Quantised& q, Index) {
+       float most = 0.0f;
+       for (Index s = 0; s < q.scales.elements(); ++s) most = std::max(most, q.amax(s));
+       return of_amax(q, most);
+     },
+     "scale.amax scales: amax is that of the whole tensor", Dtype::f32},
     {[](const Quantised&, Index) { return 1.0f; },
      "scale.one every scale is 1 (byte 127), whatever amax is"},
     {[](const Quantised&, Index) { return 0x1p-7f; },
