@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "golden/explain/find/product/measured.h"
+#include "golden/explain/find/product/sides.h"
 #include "tests/golden/multiplied.h"
 
 namespace mxo {

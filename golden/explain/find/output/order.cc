@@ -107,8 +107,8 @@ void add_orders_of_matrices(const Output& output, Orders& list) {
   }
   if (t.rank() == 3) {
     list.push_back({"order.outer_exchanged", "its first two axes are exchanged", t.elements(),
-                    [=, of_rows = transposed(t.extent(0), rows)](Index k) {
-                      return of_rows(k / columns) * columns + k % columns;
+                    [=, from = transposed(t.extent(0), rows)](Index k) {
+                      return from(k / columns) * columns + k % columns;
                     }});
   }
   if (t.rank() != 1 || columns <= 16) return;

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "golden/explain/find/product/measured.h"
+#include "golden/explain/find/product/sides.h"
 #include "golden/explain/hypotheses.h"
 
 namespace mxo {
