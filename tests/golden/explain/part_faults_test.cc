@@ -221,6 +221,7 @@ TEST(PartFaults, OfLanesAreNamed) {
        row(
            call, "x.codes", 1, [](Index i) { return 15 - i; },
            of_x + "16 along K in the order 15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0"),
+       row(call, "x.codes", 1, order({1, 2, 1, 2}, 16), of_x + "4 along K in the order 1, 2, 1, 2"),
        row(wide, "x.codes", 1, order({0, 2, 3, 3}, 128, 8),
            of_x + "32 along K in the order 0, 2, 3, 3, 8 at a time"),
        row(more, "x.codes", 1, order({2, 0, 1, 2}, 18), of_x + "4 along K in the order 2, 0, 1, 2"),

@@ -184,6 +184,7 @@ TEST(ProductFaults, OfBlocksThatMeetOthersAreNamed) {
   const Call call = forward({{3, 9}, 40, 128});
   const Call many = forward({{3, 9}, 40, 192});
   const Call rows = gradient({{96, 192}, 40, 6});
+  const Call across = gradient({{80, 160}, 40, 6});  // a scale of two groups
   Call plain = call;
   for (const char* name : {"x.scales", "w.scales"}) plain.inputs.erase(name);
   // Both sides give it with their scales.
@@ -217,6 +218,7 @@ TEST(ProductFaults, OfBlocksThatMeetOthersAreNamed) {
              "rows 32 to 63 of dy meet rows 0 to 31 of x, rows 0 to 31 of dy meet rows 32 to 63 "
              "of x (rows of each group)" +
                  scales)},
+       {across, met(across, {1, 0, 2}), "2 that do not give it"},
        {call, noisy, ""},
        {call, column, ""}});
 }
