@@ -4,16 +4,13 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <array>
 #include <cmath>
-#include <limits>
 
 #include "formats/scale_layout.h"
+#include "tests/golden/tensors.h"
 
 namespace mxo {
 namespace {
-
-constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();
 
 /// One call of quantize, with codes of the shape of x.
 struct Quantised {
@@ -94,19 +91,11 @@ TEST(Blocks, LieInTilesWhereTheLayoutSaysSo) {
   EXPECT_EQ(b->scale_of(0), blocked_offset(0, 0, 2));
   EXPECT_EQ(b->scale_of(129 * 160 + 159), blocked_offset(129, 4, 2));
   EXPECT_EQ(b->scale_of(33 * 160 + 32), blocked_offset(33, 1, 2));
-  q.call.set.set("transpose", "true");
-  EXPECT_FALSE(q.blocks());
-  q.call.set.set("transpose", "false");
-  q.call.set.set("scale_layout", "n8");
-  EXPECT_FALSE(q.blocks());
 }
 
 TEST(Blocks, BeginAnewAtEveryGroup) {
-  Tensor ends(Dtype::i32, {3});
-  for (int g = 0; g < 3; ++g)
-    ends.as<std::int32_t>()[g] = std::array{130, 130, 200}[static_cast<std::size_t>(g)];
   Quantised q(counted({210, 4}), {3, 4});
-  q.call.replace("group_ends", ends);
+  q.call.replace("group_ends", ends_at({130, 130, 200}));
   auto b = q.blocks();
   ASSERT_TRUE(b) << "one for a group and column";
   EXPECT_EQ(b->scale_of(129 * 4), 0);
@@ -124,55 +113,6 @@ TEST(Blocks, BeginAnewAtEveryGroup) {
   EXPECT_GT(amax[8], 0.0f);
   q.scales = Tensor(Dtype::f32, {2, 4});
   EXPECT_FALSE(q.blocks()) << "too few for the runs";
-  Tensor two(Dtype::i32, {2});
-  two.as<std::int32_t>()[0] = 130;
-  two.as<std::int32_t>()[1] = 200;
-  q.call.replace("group_ends", two);
-  q.scales = Tensor(Dtype::f32, {3, 4});
-  ASSERT_TRUE(q.blocks()) << "two runs and one";
-  EXPECT_EQ(q.blocks()->scale_of(199 * 4 + 3), 11);
-}
-
-TEST(Blocks, AreNoneWhereShapesDoNotTell) {
-  Quantised q(counted({4, 32}), {4, 1});
-  EXPECT_TRUE(q.blocks());
-  q.call.op = "swiglu_quantize";
-  EXPECT_FALSE(q.blocks());
-  q.call.op = "quantize";
-  q.codes = Tensor(Dtype::e4m3, {32, 4});
-  EXPECT_FALSE(q.blocks());
-  EXPECT_FALSE(Quantised(counted({32}), {1}).blocks());
-  EXPECT_FALSE(Quantised(counted({40, 32}), {7, 1}).blocks());
-  EXPECT_TRUE(Quantised(counted({1, 1}), {1, 1}).blocks());
-  EXPECT_FALSE(Quantised(counted({0, 32}), {0, 1}).blocks());
-  EXPECT_FALSE(Quantised(counted({2, 4, 32}), {4}).blocks());
-  EXPECT_FALSE(Quantised(Tensor(Dtype::i32, {4, 32}), {4, 1}).blocks());
-  Tensor bf16(Dtype::bf16, {4, 32}), f16(Dtype::f16, {4, 32});
-  bf16.as<std::uint16_t>()[5] = 0x4000;
-  f16.as<std::uint16_t>()[5] = 0x4000;
-  const Quantised wide(bf16, {4, 1}), narrow(f16, {4, 1});
-  EXPECT_EQ(wide.blocks()->value(5), 2.0f);
-  EXPECT_EQ(narrow.blocks()->value(5), 2.0f);
-}
-
-TEST(Amax, IsTheLargestMagnitudeOfItsBlock) {
-  Tensor x(Dtype::f32, {3, 40});
-  std::fill_n(x.as<float>(), x.elements(), 0.25f);
-  x.as<float>()[3] = -2.0f;
-  x.as<float>()[39] = 1.0f;
-  x.as<float>()[44] = kNaN;
-  x.as<float>()[45] = 5.0f;
-  x.as<float>()[100] = std::numeric_limits<float>::infinity();
-  x.as<float>()[119] = std::numeric_limits<float>::max();
-  const Quantised q(x, {3, 2});
-  const std::vector<float> amax = amax_of(*q.blocks());
-  ASSERT_EQ(amax.size(), 6u);
-  EXPECT_EQ(amax[0], 2.0f);
-  EXPECT_EQ(amax[1], 1.0f);
-  EXPECT_TRUE(std::isnan(amax[2]));
-  EXPECT_EQ(amax[3], 0.25f);
-  EXPECT_TRUE(std::isnan(amax[4]));
-  EXPECT_EQ(amax[5], std::numeric_limits<float>::max());
 }
 
 /// The largest magnitude among the elements that `takes(row, place along the row)` lets in.
@@ -254,18 +194,6 @@ TEST_P(AmaxOf, MayBeAPartOfTheBlock) {
     }
     EXPECT_EQ(windows[0].amax[static_cast<std::size_t>(s)], most);
     EXPECT_EQ(windows[1].amax[static_cast<std::size_t>(s)], least);
-  }
-}
-
-TEST(Amax, HasNoNeighboursInTiles) {
-  Quantised q(counted({128, 128}), {512});
-  q.call.set.set("scale_layout", "blocked");
-  const Blocks b = *q.blocks();
-  EXPECT_EQ(other_windows(b, amax_of(b)).size(), 9u);
-  const Quantised elements(counted({2, 3}), {2, 3});
-  const Blocks single = *elements.blocks();
-  for (const AmaxWindow& w : other_windows(single, amax_of(single))) {
-    EXPECT_EQ(std::string(w.words).find("half"), std::string::npos) << "blocks of one element";
   }
 }
 

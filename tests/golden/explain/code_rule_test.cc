@@ -9,30 +9,6 @@ namespace {
 const Grid kGrid(Dtype::e4m3);
 const std::size_t kTop = 126;
 
-TEST(CodeGrid, HasTheMagnitudesOfItsFormat) {
-  struct Row {
-    Dtype format;
-    std::size_t top;
-    double largest, least_normal;
-    std::vector<std::uint64_t> none;  ///< codes that are no numbers
-    std::vector<std::uint64_t> some;
-  };
-  const Row rows[] = {
-      {Dtype::e4m3, 126, 448.0, 0x1p-6, {0x7F, 0xFF}, {0x7E, 0xFE, 0x80}},
-      {Dtype::e5m2, 123, 57344.0, 0x1p-14, {0x7C, 0xFF}, {0x7B}},
-      {Dtype::e4m3fnuz, 127, 240.0, 0x1p-7, {0x80}, {0, 0x7F, 0xFF}},
-      {Dtype::e5m2fnuz, 127, 57344.0, 0x1p-15, {0x80}, {0, 0x7F, 0xFF}},
-  };
-  for (const Row& row : rows) {
-    const Grid g(row.format);
-    EXPECT_EQ(g.top(), row.top);
-    EXPECT_EQ(g.value(g.top()), row.largest);
-    EXPECT_EQ(g.least_normal(), row.least_normal);
-    for (const auto code : row.none) EXPECT_TRUE(g.no_number(code)) << code;
-    for (const auto code : row.some) EXPECT_FALSE(g.no_number(code)) << code;
-  }
-}
-
 /// Every magnitude, and four places between neighbours, of both signs.
 std::vector<double> values_of(const Grid& g) {
   std::vector<double> list;

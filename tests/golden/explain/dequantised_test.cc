@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <cmath>
 #include <functional>
-#include <limits>
 #include <string>
 #include <vector>
 
@@ -12,9 +11,6 @@
 
 namespace mxo {
 namespace {
-
-constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();
-constexpr float kInf = std::numeric_limits<float>::infinity();
 
 using Scales = std::vector<std::vector<double>>;
 double at(const Scales& s, Index r, Index c) {
@@ -191,14 +187,6 @@ TEST(DequantisedBlocks, ShowWhichScalesWereTaken) {
   }
 }
 
-TEST(DequantisedBlocks, ShowNumbersWhoseSquaresAreFloats) {
-  Dequantised b({{4, 0.25, 8, 32}});
-  b.come([&](Index, Index c) { return at(b.given, 0, c) * at(b.given, 0, c); });
-  EXPECT_EQ(b.words(), "twice: the scales are applied twice");
-  b.come([&](Index, Index c) { return 1 / at(b.given, 0, c); });
-  EXPECT_EQ(b.words(), "inverse: x is divided by the scales");
-}
-
 /// Rows that come again: the move is the least, and the one before of two.
 TEST(DequantisedBlocks, ShowTheNearestOfEqualScales) {
   for (const Index every : {4, 2}) {
@@ -207,89 +195,6 @@ TEST(DequantisedBlocks, ShowTheNearestOfEqualScales) {
     Dequantised b(given);
     b.come([&](Index r, Index c) { return at(given, (r + 7) % 8, c); });
     EXPECT_EQ(b.words(), kThose + "1 row before") << every;
-  }
-}
-
-TEST(DequantisedBlocks, OfOtherCallsShowNothing) {
-  const auto shows = [](const std::function<void(Dequantised&)>& edit) {
-    Dequantised b(irregular(2, 4), 2);
-    b.come([](Index, Index) { return 1.0; });
-    edit(b);
-    return !b.shown().empty();
-  };
-  const auto other = [&](const char* name, Dtype dtype, std::vector<Index> shape) {
-    return shows([&](Dequantised& b) {
-      Tensor t(dtype, shape);
-      const Tensor& given = b.call.input(name);
-      std::copy_n(given.data(), std::min(given.bytes(), t.bytes()), t.data());
-      b.call.replace(name, std::move(t));
-    });
-  };
-  EXPECT_TRUE(shows([](Dequantised&) {}));
-  EXPECT_FALSE(shows([](Dequantised& b) { b.call.op = "dequantize_mx"; }));
-  EXPECT_FALSE(shows([](Dequantised& b) { b.call.inputs.erase("codes"); }));
-  EXPECT_FALSE(shows([](Dequantised& b) { b.call.inputs.erase("scales"); }));
-  EXPECT_FALSE(shows([](Dequantised& b) { b.call.set.set("scale_layout", "blocked"); }));
-  EXPECT_FALSE(shows([](Dequantised& b) { b.call.set.set("transpose", "true"); }));
-  EXPECT_FALSE(
-      shows([](Dequantised& b) { b.call.replace("group_ends", Tensor(Dtype::i32, {1})); }));
-  EXPECT_FALSE(other("codes", Dtype::u8, {64})) << "rank";
-  EXPECT_FALSE(other("codes", Dtype::u16, {4, 16})) << "no bytes";
-  EXPECT_FALSE(other("codes", Dtype::u8, {4, 17}));
-  EXPECT_FALSE(other("codes", Dtype::u8, {0, 16}));
-  EXPECT_FALSE(other("scales", Dtype::f32, {8})) << "rank";
-  EXPECT_FALSE(other("scales", Dtype::f32, {0, 4}));
-  EXPECT_FALSE(other("scales", Dtype::f32, {2, 7})) << "16 columns are 7 blocks of no width";
-  EXPECT_FALSE(other("scales", Dtype::f32, {4, 2})) << "other blocks give other numbers";
-}
-
-/// What one element shows of blocks whose scales are left out; `code` is the first of its block.
-TEST(DequantisedBlocks, AreReadFromTheirLoudestNumber) {
-  const auto of = [](std::uint8_t code, float came, std::uint8_t later, float came_later) {
-    Dequantised b(irregular(1, 8));
-    std::fill_n(b.codes.begin(), 4, std::uint8_t{0x30});
-    b.codes[0] = code;
-    b.codes[2] = later;
-    b.come([](Index, Index) { return 1.0; });
-    b.actual.as<float>()[0] = came;
-    b.actual.as<float>()[2] = came_later;
-    return b.shown().size();
-  };
-  EXPECT_EQ(of(0xC0, -2, 0x30, 7), 1u) << "one that is quieter may be anything";
-  EXPECT_EQ(of(0xC0, -2, 0x40, 7), 1u) << "and one as loud, but later";
-  EXPECT_EQ(of(0xC0, -7, 0x40, 2), 0u);
-  EXPECT_EQ(of(0xC0, 2, 0x40, 2), 0u) << "another sign";
-  for (const float lost : {kNaN, kInf, 0.0f}) EXPECT_EQ(of(0xC0, lost, 0x40, 2), 0u);
-  EXPECT_EQ(of(0x7F, 7, 0x40, 2), 1u) << "NaN is not the loudest";
-  EXPECT_EQ(of(0x00, 7, 0x40, 2), 1u) << "nor is zero";
-}
-
-TEST(DequantisedBlocks, MayBeRoundedOnce) {
-  const auto of = [](double off, Dtype out) {
-    Dequantised b({{0.5, 0.5, 0.5, 0.5}});
-    b.out = out;
-    std::fill(b.codes.begin(), b.codes.end(), std::uint8_t{0x38});
-    b.come([off](Index, Index) { return 1.0 + off; });
-    return b.shown().size();
-  };
-  EXPECT_EQ(of(0x1p-7, Dtype::bf16), 1u);
-  EXPECT_EQ(of(0x1p-6, Dtype::bf16), 0u);
-  EXPECT_EQ(of(-0x1p-20, Dtype::f32), 1u);
-  EXPECT_EQ(of(-0x1p-19, Dtype::f32), 0u);
-  // What is only rounded otherwise takes the scale of no other block.
-  Dequantised b(irregular(5, 8));
-  b.come([&](Index r, Index c) { return at(b.given, r, c); });
-  for (Index i = 0; i < b.actual.elements(); ++i) b.actual.as<std::uint32_t>()[i] ^= 1;
-  EXPECT_EQ(b.words(), "none");
-}
-
-/// A block that came as expected is held to what it shows, and zeros show nothing.
-TEST(DequantisedBlocks, OfZerosShowNothing) {
-  for (const bool zeros : {true, false}) {
-    Dequantised b(irregular(2, 4));
-    if (zeros) std::fill_n(b.codes.begin() + 4, 4, std::uint8_t{0});
-    b.come([&](Index r, Index c) { return r == 0 && c == 1 ? at(b.given, r, c) : 1.0; });
-    EXPECT_EQ(b.shown().size(), zeros ? 1u : 0u);
   }
 }
 

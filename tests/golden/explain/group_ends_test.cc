@@ -87,17 +87,5 @@ TEST(GroupEnds, AreMovedInTheCallAndNeverCross) {
   EXPECT_EQ(moved(floats({3}, {0, 0, 1})), Ends{}) << "of another type";
 }
 
-TEST(GroupEnds, AreThoseOfTheOutput) {
-  using Change = std::function<void(Call&, Output&)>;
-  for (const Change& change : std::vector<Change>{[](Call&c, Output&) { c.inputs.clear(); },
-                                                  [](Call&, Output&o) { o.group = "expert"; },
-                                                  [](Call&, Output&o) {
-                                                    o.ends = {4, 6, 8};
-                                                  },
-                                                  [](Call&, Output&o) { o.left = 0; }}) {
-    EXPECT_TRUE(shown({4, 8}, {3}, change).empty());
-  }
-}
-
 }  // namespace
 }  // namespace mxo

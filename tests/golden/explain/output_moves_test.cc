@@ -231,23 +231,6 @@ TEST(OutputMoves, AtAnotherStrideAreNamed) {
   });
 }
 
-TEST(OutputMoves, AreNotSoughtWhereSomethingIsExplained) {
-  const auto settled = [](Find find, const std::vector<Index>& shape, const From& from, Index at) {
-    Came whole = came_from(shape, from);
-    EXPECT_NE(said(whole.output, find), "");
-    Came came = came_from(shape, from);
-    came.output.settle(at);
-    return said(came.output, find);
-  };
-  EXPECT_EQ(settled(
-                shifted_output, {5, 9}, [](Index i) { return i < 2 ? -1 : i - 2; }, 3),
-            "");
-  EXPECT_EQ(settled(recover_row_order, {8, 8}, of_rows(8, [](Index r) { return r ^ 1; }), 9), "");
-  EXPECT_EQ(settled(recover_exchanged, {5, 8}, pair(8, 2, 6), 2), "");
-  EXPECT_EQ(settled(recover_axes, {64}, in_runs(64, [](Index k) { return k % 8 * 8 + k / 8; }), 1),
-            "");
-}
-
 TEST(OutputMoves, EndWithTheRowsOfGroups) {
   Call call{"grouped_matmul", {}, {}};
   call.replace("group_ends", filled<std::int32_t>(Dtype::i32, {1}, [](Index) { return 6; }));

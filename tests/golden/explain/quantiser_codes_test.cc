@@ -1,7 +1,6 @@
 // How x became codes: what was made of it before it was rounded, how that was rounded, chance.
 #include <limits>
 
-#include "formats/scale_layout.h"
 #include "tests/golden/quantised.h"
 
 namespace mxo {
@@ -90,22 +89,13 @@ TEST(QuantiserCasts, AreToldByTheirCodes) {
 }
 
 /// Codes made with the scale of another block; those at the ends keep their own.
-std::string neighbour(Index by, Dtype type, bool tiled = false) {
+std::string neighbour(Index by, Dtype type) {
   Quantised q(test::random_floats(Dtype::f32, {6, 128}, 5), 32, type);
   const Index n = q.scales.elements();
   q.codes_come([&](Index i, Index s) {
     const Index from = s + by;
     return q.x(i) / Quantised::get(q.scales, from < 0 || from >= n ? s : from);
   });
-  if (tiled) {
-    Tensor in_tiles(type, {static_cast<Index>(blocked_bytes(6, 4))});
-    for (Index s = 0; s < n; ++s) {
-      Quantised::put(in_tiles, static_cast<Index>(blocked_offset(s / 4, s % 4, 1)),
-                     Quantised::get(q.scales, s));
-    }
-    q.scales = q.came_scales = in_tiles;
-    q.call.set.set("scale_layout", "blocked");
-  }
   return q.words();
 }
 
@@ -118,8 +108,6 @@ TEST(QuantiserCasts, AreOfTheScaleOfANeighbour) {
     EXPECT_EQ(neighbour(4, type), made + "row after");
     EXPECT_EQ(neighbour(2, type), "none");
   }
-  EXPECT_EQ(neighbour(0, Dtype::e8m0, true), "none") << "as expected";
-  EXPECT_EQ(neighbour(1, Dtype::e8m0, true), "none") << "a tile has no such order";
 }
 
 // ---- Codes of given numbers.

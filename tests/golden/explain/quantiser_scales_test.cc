@@ -51,6 +51,12 @@ const Row kRows[] = {
      },
      "scale.amax columns 1 to 3 of rows 32 to 63 of scales: amax is that of the block before",
      Dtype::f32, 64},
+    {[](const Quantised& q, Index) {
+       float most = 0.0f;
+       for (Index s = 0; s < q.scales.elements(); ++s) most = std::max(most, q.amax(s));
+       return of_amax(q, most);
+     },
+     "scale.amax scales: amax is that of the whole tensor", Dtype::f32},
     {[](const Quantised&, Index) { return 1.0f; },
      "scale.one every scale is 1 (byte 127), whatever amax is"},
     {[](const Quantised&, Index) { return 0x1p-7f; },
@@ -95,33 +101,6 @@ TEST(QuantiserScales, OfOneMayBeThatOfTheWholeTensor) {
   EXPECT_EQ(q.words(), "scale.one" + kPart + words);
 }
 
-TEST(QuantiserScales, CountTheCodesThatFollow) {
-  Quantised q = made(Dtype::e8m0);
-  q.scales_come([&](Index s) { return floor_power(q.amax(s)); });
-  const auto differing = [](const Tensor& a, const Tensor& b) {
-    Index n = 0;
-    for (Index i = 0; i < a.elements(); ++i) n += bits_at(a, i) != bits_at(b, i);
-    return static_cast<double>(n);
-  };
-  const double scales = differing(q.scales, q.came_scales);
-  const std::vector<Claim> both = q.claims();
-  ASSERT_EQ(both.size(), 1u);
-  EXPECT_EQ(both[0].elements, scales + differing(q.codes, q.came_codes));
-  EXPECT_EQ(both[0].where.tensor, "scales, codes");
-  // Codes that are those of the scales expected.
-  q.came_codes = q.codes;
-  EXPECT_EQ(q.claims()[0].elements, scales);
-  EXPECT_EQ(q.claims()[0].where.tensor, "scales");
-  // Codes of another rule.
-  q.codes_come([&](Index i, Index s) { return q.x(i) / Quantised::get(q.came_scales, s); },
-               truncated_code);
-  EXPECT_EQ(q.words(), kFloor + " | codes.rule codes: codes are rounded toward zero (truncated)");
-  // Codes alone that are made with scales of no rule.
-  Quantised codes = made(Dtype::e8m0);
-  codes.codes_come([&](Index i, Index s) { return codes.own(i) * (s % 2 == 0 ? 2.0f : 1.0f); });
-  EXPECT_EQ(codes.words(), "none");
-}
-
 /// A rule says nothing of blocks of zeros: their scales have to be those expected.
 TEST(QuantiserScales, OfZerosAreKept) {
   Tensor x = test::random_floats(Dtype::f32, {6, 128}, 11);
@@ -133,50 +112,6 @@ TEST(QuantiserScales, OfZerosAreKept) {
     q.came_scales.as<std::uint8_t>()[1] = byte;
     EXPECT_EQ(q.words().starts_with("scale.rule scales: "), byte == 0) << q.words();
   }
-}
-
-/// Bytes from 0, which smaller scales become, to 254.
-TEST(QuantiserScales, ReachTheEndsOfBytes) {
-  Tensor x = test::random_floats(Dtype::f32, {6, 128}, 11);
-  std::fill_n(x.as<float>(), 32, 0x1p-125f);
-  std::fill_n(x.as<float>() + 32, 32, 0x1p-120f);
-  std::fill_n(x.as<float>() + 64, 32, 0x1.8p127f);
-  for (const int less : {8, 0}) {
-    Quantised q(x, 32);
-    for (Index s = 0; s < q.scales.elements(); ++s) {
-      const int byte = std::max(0, std::ilogb(q.amax(s)) - less + 127);
-      q.scales.as<std::uint8_t>()[s] = 100;
-      q.came_scales.as<std::uint8_t>()[s] = static_cast<std::uint8_t>(byte);
-    }
-    EXPECT_TRUE(q.words().starts_with("scale.rule scales: the scale is 2^(floor(log2 amax)"))
-        << q.words();
-  }
-}
-
-TEST(QuantiserScales, AreExplainedWhereSomethingIsLeft) {
-  Quantised q = made(Dtype::e8m0);
-  q.scales_come([&](Index s) { return floor_power(q.amax(s)); });
-  const auto of = [&](const char* codes, const char* scales, bool codes_left, bool scales_left) {
-    std::vector<Output> outputs{make_output(q.call, codes, q.codes, q.came_codes),
-                                make_output(q.call, scales, q.scales, q.came_scales)};
-    for (Index i = 0; i < q.codes.elements() && !codes_left; ++i) outputs[0].settle(i);
-    for (Index s = 0; s < q.scales.elements() && !scales_left; ++s) outputs[1].settle(s);
-    std::string text;
-    for (const Claim& c : recover_quantiser(q.call, outputs)) text += c.id + " ";
-    EXPECT_TRUE(text.empty() || outputs[0].left + outputs[1].left == 0);
-    return text;
-  };
-  EXPECT_EQ(of("codes", "scales", true, true), "scale.rule ");
-  EXPECT_EQ(of("codes", "scales", false, true), "scale.rule ");
-  EXPECT_EQ(of("codes", "scales", true, false), "codes.follow ");
-  EXPECT_EQ(of("codes", "scales", false, false), "");
-  EXPECT_EQ(of("y.codes", "scales", true, true), "");
-  EXPECT_EQ(of("codes", "y.scales", true, true), "");
-  q.call.set.set("format", "bf16");
-  EXPECT_EQ(of("codes", "scales", true, true), "") << "no codes of eight bits";
-  q.call.set.set("format", "e4m3");
-  q.call.op = "dequantize";
-  EXPECT_EQ(of("codes", "scales", true, true), "") << "no quantiser";
 }
 
 /// Twelve blocks with an amax of 1 to 12, of which the codes of some differ.

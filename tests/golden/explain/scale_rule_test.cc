@@ -98,26 +98,6 @@ TEST(ScaleBytes, ShowTheSignificandOfTheirStep) {
             k8 + ", twice that from a significand of 1.414214 on: the nearest exponent");
 }
 
-/// Of what is subnormal, or at the ends of bytes, a rule says nothing.
-TEST(ScaleBytes, CountNoBlockThatCannotTell) {
-  const auto with = [](float amax, int byte) {
-    Scaled b = bytes([](double) { return -8; });
-    b.add(amax, static_cast<float>(byte));
-    return b.rule().has_value();
-  };
-  for (const float a : {0.0f, kNaN, 0x1.8p-127f}) EXPECT_TRUE(with(a, 1)) << a;
-  for (const int byte : {0, 254, 255}) EXPECT_TRUE(with(1.0f, byte)) << byte;
-  EXPECT_FALSE(with(0x1p-126f, 1));
-  EXPECT_FALSE(with(1.0f, 253));
-  EXPECT_FALSE(with(1.0f, 1));
-  Scaled few{Dtype::e8m0, {}, {}};
-  for (int e = 0; e < 7; ++e) few.add(std::ldexp(1.5f, e), static_cast<float>(127 + e - 8));
-  EXPECT_EQ(few.words(), "none") << "seven are too few";
-  Scaled both = bytes([](double m) { return m > 1.6 ? -7 : -8; });
-  both.add(1.75f, 127 - 8);
-  EXPECT_EQ(both.words(), "none") << "one significand with the step and without";
-}
-
 // ---- Numbers.
 
 /// 64 numbers that tell roundings apart.
@@ -183,20 +163,6 @@ TEST(ScaleNumbers, AreOfAmaxRaisedToItsFloor) {
   EXPECT_TRUE(std::isnan(one.rule()->stored(0.0f)));
 }
 
-TEST(ScaleNumbers, HaveNoRuleWhereNoBlockTells) {
-  const auto words = [](const Stored& stored, const std::vector<float>& amax) {
-    return numbers(stored, amax).words();
-  };
-  const auto divided = [](float a) { return a / kMax; };
-  const auto one = [](float) { return 1.0f; };
-  EXPECT_EQ(words(divided, {1, 3, 5}), "none");
-  EXPECT_NE(words(divided, {1, 3, 5, 7}), "none");
-  EXPECT_EQ(words([](float a) { return a == 1 ? 1.0f : a / kMax; }, {1, 3, 5, 7}), "none");
-  EXPECT_EQ(words(one, {kNaN, kNaN, kNaN, kNaN}), "none");
-  EXPECT_EQ(words(one, {0, 0, 0, 0}), "none");
-  EXPECT_NE(words([](float) { return 1e-12f / kMax; }, {0, 0, 0, 0}), "none") << "a floor";
-}
-
 // ---- Stacks.
 
 Stored by_rule(F32ScaleRule rule, PowerOfTwo power = PowerOfTwo::none) {
@@ -225,19 +191,12 @@ TEST(StackNames, RaiseScalesAsTheirRowsDo) {
   EXPECT_EQ(stacks(by_rule(kDeepGemm, PowerOfTwo::up_clamped), many({1e-6f})),
             ": the rule of deepgemm or deepep" + kOr);
   // A multiplier that is cut stores an inverse that is rounded up.
-  const std::string cut = stacks(by_rule(kTeBlockwise, PowerOfTwo::down));
-  EXPECT_NE(cut.find("te"), std::string::npos) << cut;
-  const std::string up = stacks(by_rule(kTeBlockwise, PowerOfTwo::up));
-  EXPECT_NE(up, cut);
-}
-
-TEST(StackNames, AreOfStacksThatHaveTheFormat) {
-  Scaled b{Dtype::f32, {}, {}, Dtype::e5m2};
-  F32ScaleRule rule = kDeepGemm;
-  for (const float a : many({1e-6f}))
-    b.add(a, f32_scale<kE5M2>(a, rule, largest_finite<float>()).stored);
-  ASSERT_TRUE(b.rule());
-  EXPECT_EQ(b.rule()->stacks.find("deepgemm"), std::string::npos) << "e4m3 only";
+  EXPECT_EQ(
+      stacks(by_rule(kTeBlockwise, PowerOfTwo::down)),
+      ": the rule of torchao or te or flow or deepgemm or vllm or sglang or triton or deepep" +
+          kOr);
+  EXPECT_EQ(stacks(by_rule(kTeBlockwise, PowerOfTwo::up)),
+            ": the rule of torchao or te or flow" + kOr);
 }
 
 TEST(StackNames, AreOfBytesWhereScaleModeHasNoChoice) {

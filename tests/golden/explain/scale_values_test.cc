@@ -124,25 +124,6 @@ TEST(NanBytes, AsPowersAreOneBelow) {
   Call by_w = with_nan_bytes();
   ASSERT_TRUE(byte_255(by_w, "w", "byte_255").alter(by_w));
   EXPECT_EQ(bytes_of(by_w.input("w.scales")), (Bytes{254, 2, 0, 4, 5, 6, 7, 254, 9, 10, 11, 12}));
-  // Without room for both, or anything to alter.
-  const auto alters = [](const std::string& name, Index at, int byte) {
-    Call call = with_nan_bytes();
-    const Hypothesis h = byte_255(call, "x", "byte_255");
-    Tensor t = call.input(name);
-    t.as<std::uint8_t>()[at] = static_cast<std::uint8_t>(byte);
-    call.replace(name, t);
-    return h.alter(call);
-  };
-  EXPECT_TRUE(alters("x.scales", 0, 1));
-  EXPECT_FALSE(alters("x.scales", 0, 0));
-  EXPECT_TRUE(alters("w.scales", 0, 253));
-  EXPECT_FALSE(alters("w.scales", 0, 254));
-  for (const char* name : {"x.scales", "w.scales", "group_ends"}) {
-    Call call = with_nan_bytes();
-    const Hypothesis h = byte_255(call, "x", "byte_255");
-    call.inputs.erase(name);
-    EXPECT_FALSE(h.alter(call)) << name;
-  }
 }
 
 /// y behind the hypothesis, 5 where it is as before.
@@ -184,28 +165,6 @@ TEST(NanBytes, AsInfinityHaveTheSignOfTheirBlocks) {
   call.replace("w.codes", signs({2, 3, 48}, {"++", "++", "++", "++", "++", "--"}));
   EXPECT_EQ(infinities(call, "x"),
             (Floats{5, 5, 5, 5, -kInf, kInf, 5, 5, 5, 5, kInf, -kInf, 5, 5, 5}));
-}
-
-TEST(NanBytes, OfGradientsLieInTheirGroup) {
-  Call call{"grouped_matmul_wgrad", {}, {}};
-  const auto ones = [](Index) { return 0x38; };
-  call.replace("dy.codes", filled<std::uint8_t>(Dtype::u8, {64, 3}, ones));
-  call.replace("x.codes", filled<std::uint8_t>(Dtype::u8, {64, 2}, ones));
-  call.replace("dy.scales", bytes({2, 3}, {1, 2, 3, 4, 255, 6}));
-  call.replace("x.scales", bytes({2, 2}, {1, 255, 3, 4}));
-  call.replace("group_ends", tensor_from<std::int32_t>(Dtype::i32, {2}, {32, 64}));
-  const auto infinite = [&](const std::string& side) {
-    NamedTensors out;
-    out.emplace("dw", Tensor(Dtype::f32, {2, 3, 2}));
-    EXPECT_TRUE(byte_255(call, side, "byte_255_infinite").rewrite(call, out));
-    std::vector<Index> found;
-    for (Index i = 0; i < 12; ++i) {
-      if (out.at("dw").as<float>()[i] == kInf) found.push_back(i);
-    }
-    return found;
-  };
-  EXPECT_EQ(infinite("dy"), (std::vector<Index>{8, 9}));
-  EXPECT_EQ(infinite("x"), (std::vector<Index>{1, 3, 5}));
 }
 
 }  // namespace

@@ -126,42 +126,8 @@ TEST(SlotRows, AreNamedByWhatTheyTook) {
   EXPECT_EQ(of({}).find("takes"), std::string::npos);
 }
 
-TEST(SlotRows, FitInEveryColumn) {
-  const auto with = [](Index first, Index last, float by) {
-    Brought b;
-    b.bring({0, 5, 1}, {0, 9, 2});
-    BF16* out = b.came.at("rank0.out").as<BF16>() + 5 * kColumns;
-    for (Index c = first; c < last; ++c) out[c] = encode<kBF16>(by * decode(out[c]));
-    return b.measured() != "none";
-  };
-  EXPECT_TRUE(with(0, kColumns, 1.0f));
-  EXPECT_FALSE(with(0, kColumns, 1.02f));
-  EXPECT_FALSE(with(0, 1, 2.0f));
-  EXPECT_FALSE(with(kColumns - 1, kColumns, 2.0f));
-}
-
 /// The next number.
 void step(BF16& value) { value.bits = static_cast<decltype(value.bits)>(value.bits + 1); }
-
-TEST(SlotRows, OfSlotsThatWeighNothingAreNotSought) {
-  Brought b;
-  b.weights_of(5, {0.0f, 0.75f, 0.5f});
-  const std::vector<BF16> own(b.row({0, 5, 1}), b.row({0, 5, 1}) + kColumns);
-  b.edit_row({0, 9, 2}, [&](BF16* row) {
-    std::copy(own.begin(), own.end(), row);
-    for (Index c = 0; c < 4; ++c) step(row[c]);
-  });
-  b.bring({0, 5, 1}, {0, 9, 2});
-  EXPECT_EQ(b.measured(), "slot 1 of token 5 of rank0 takes the row of slot 2 of token 9");
-}
-
-TEST(SlotRows, AreNotToldByZeros) {
-  Brought b;
-  b.weights_of(5, {0.0f, 0.75f, 0.0f});
-  b.edit_row({0, 9, 2}, [](BF16* row) { std::fill_n(row, kColumns, BF16{}); });
-  b.bring({0, 5, 1}, {0, 9, 2});
-  EXPECT_EQ(b.measured(), "none");
-}
 
 TEST(SlotRows, MayBeOfTwoTokensThatAreAlike) {
   const auto with = [](bool alike) {

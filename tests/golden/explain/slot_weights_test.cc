@@ -157,59 +157,6 @@ TEST(SlotWeights, GiveWhatCame) {
   EXPECT_EQ(gradient.said(), kLeftOut);
 }
 
-TEST(SlotWeights, OfOddOperandsAreMeasured) {
-  // What is said of slot 1, left out, where the operands are edited before.
-  const auto edited = [](const std::function<void(SlotsWeighed&, Index rank)>& edit) {
-    SlotsWeighed s(6, 3);
-    for (const Index p : {0, 1}) edit(s, p);
-    s.owed = run_call(*s.backend, s.call);
-    s.weigh([&](Index p, Index t, Index slot) { return kSlot1(s, p, t, slot); });
-    return s.said();
-  };
-  const auto rows = [](const std::function<float(Index row, Index column, float)>& value) {
-    return [=](SlotsWeighed& s, Index p) {
-      Tensor y = s.call.input(s.rank(p) + "y");
-      for (Index i = 0; i < y.elements(); ++i)
-        y.as<BF16>()[i] = encode<kBF16>(value(i / 24, i % 24, decode(y.as<BF16>()[i])));
-      s.call.replace(s.rank(p) + "y", std::move(y));
-    };
-  };
-  EXPECT_EQ(edited(rows([](Index, Index c, float v) { return c == 5 ? 0.0f : v; })), kLeftOut);
-  std::vector<float> same;
-  Scattered next(11);
-  for (Index c = 0; c < 24; ++c) same.push_back(next());
-  EXPECT_EQ(edited(rows([&](Index, Index c, float v) {
-              return same[static_cast<std::size_t>(c)] + 0.05f * v;
-            })),
-            kLeftOut)
-      << "of rows that hardly differ";
-  EXPECT_EQ(edited([](SlotsWeighed& s, Index p) {
-              Tensor w = s.weights(p);
-              w.as<float>()[3 * p + 2] = 0;
-              s.call.replace(s.rank(p) + "weights", std::move(w));
-            }),
-            kLeftOut)
-      << "a slot that weighs nothing is its own";
-  SlotsWeighed equal(6, 3);
-  for (const Index p : {0, 1}) {
-    Tensor w = equal.weights(p);
-    for (Index t = 0; t < 6; ++t) w.as<float>()[3 * t] = w.as<float>()[3 * t + 1];
-    equal.call.replace(equal.rank(p) + "weights", std::move(w));
-  }
-  equal.owed = run_call(*equal.backend, equal.call);
-  equal.weigh(
-      [&](Index p, Index t, Index slot) { return equal.given(p, t, slot == 2 ? 1 : slot); });
-  EXPECT_EQ(equal.said(), Words{"slots: slot 2 takes the weight of slot 0"})
-      << "of equal weights none is taken from another slot";
-  SlotsWeighed rounded(6, 3);
-  rounded.weigh([&](Index p, Index t, Index slot) {
-    return decode(encode<kBF16>(rounded.given(p, t, slot)));
-  });
-  for (const std::string& words : rounded.said()) {
-    EXPECT_FALSE(words.starts_with("slots: ") || words.starts_with("other_token")) << words;
-  }
-}
-
 TEST(SlotWeights, ThatCannotBeMeasuredAreSilent) {
   EXPECT_EQ(weighed(kSlot1, 2, 16, 48), kLeftOut);
   EXPECT_EQ(weighed(kSlot1, 2, 17, 48), Words{}) << "slots";
@@ -229,11 +176,6 @@ TEST(SlotWeights, ThatCannotBeMeasuredAreSilent) {
   EXPECT_EQ(spoiled([](SlotsWeighed&, BF16* out) { out[30] = encode<kBF16>(decode(out[30]) + 1); }),
             Words{})
       << "an element that no weights give";
-  EXPECT_EQ(spoiled([](SlotsWeighed& s, BF16*) { s.call.op = "dispatch"; }), Words{});
-  EXPECT_EQ(spoiled([](SlotsWeighed& s, BF16*) {
-              for (const Index p : {0, 1}) s.call.inputs.erase(s.rank(p) + "experts");
-            }),
-            Words{});
 }
 
 }  // namespace

@@ -123,18 +123,6 @@ TEST(ZeroBlocks, AreSaidWhereTheyAreAllThatIsWrong) {
   for (const Row& row : rows) EXPECT_EQ(row.came.words(), row.words);
 }
 
-TEST(ZeroBlocks, AreOfCodesOfEightBitsInKnownBlocks) {
-  Zeros z = Zeros({1, 4}).nan_codes();
-  z.call.set.set("format", "bf16");
-  EXPECT_EQ(z.words(), "none");
-  z.call.set.set("format", "e5m2");
-  EXPECT_NE(z.words(), "none") << "0x7F is NaN there, too";
-  z.scales = z.came_scales = Tensor(Dtype::f32, {5, 3});
-  EXPECT_EQ(z.words(), "none");
-  std::vector<Output> outputs{make_output(z.call, "codes", z.codes, z.came_codes)};
-  EXPECT_TRUE(recover_zero_blocks(z.call, outputs).empty()) << "no scales";
-}
-
 /// A scale for each column of each group of x [8, 10]: what is said where the codes of blocks that
 /// are zero came as NaN.
 std::string of_columns(const std::vector<Index>& ends, bool (*zero)(Index row, Index column)) {

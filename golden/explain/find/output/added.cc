@@ -1,11 +1,9 @@
 // Rows, tiles and experts that hold their own sum and what is expected, or came, elsewhere.
-#include <algorithm>
-#include <cmath>
 #include <map>
 
+#include "golden/explain/find/finding.h"
 #include "golden/explain/find/output/claims.h"
 #include "golden/explain/find/output/recover.h"
-#include "golden/judge/elements.h"
 
 namespace mxo {
 namespace {
@@ -59,7 +57,7 @@ class Sums {
 bool tiles_hold(const Output& o, const Sums& sums, Index by) {
   Index told = 0;
   for (Index i = 0; i < o.owed * o.columns; ++i) {
-    if (!differs(o, i)) continue;
+    if (!o.differs(i)) continue;
     if (i % o.columns < by || !sums.holds(i, o.came(i - by))) return false;
     told += sums.tells(i, o.wanted(i - by));
   }
@@ -72,8 +70,8 @@ bool runs_on(const Output& o, Index by) {
   const Sums sums(o, kSteps);
   Index told = 0;
   for (Index i = 0; i < o.owed * o.columns; ++i) {
-    if (i < by ? differs(o, i) : !sums.holds(i, o.came(i - by))) return false;
-    told += differs(o, i) && sums.tells(i, o.came(i - by));
+    if (i < by ? o.differs(i) : !sums.holds(i, o.came(i - by))) return false;
+    told += o.differs(i) && sums.tells(i, o.came(i - by));
   }
   return told >= kLeastTold && told * 2 > o.left;
 }
@@ -106,13 +104,11 @@ Claims recover_added(Output& output) {
   std::vector<Index> failing;
   for (Index r = 0; r < output.owed; ++r) {
     Index left = 0;
-    for (Index c = 0; c < output.columns; ++c) left += differs(output, r * output.columns + c);
+    for (Index c = 0; c < output.columns; ++c) left += output.differs(r * output.columns + c);
     if (left * 2 > output.columns) failing.push_back(r);
   }
-  const auto n = static_cast<Index>(failing.size());
   std::map<Index, Index> votes;  // how many rows on
-  for (Index i = 0; i < std::min(n, kRows); ++i) {
-    const Index r = failing[static_cast<std::size_t>(n <= kRows ? i : i * n / kRows)];
+  for (const Index r : evenly_spread(failing, kRows)) {
     Index from = 0;
     while (from < output.owed && !sums.row_holds(r, from)) ++from;
     if (from < output.owed) ++votes[from - r];
@@ -126,21 +122,17 @@ Claims recover_added(Output& output) {
     }
     if (static_cast<Index>(rows.size()) < kLeastRows) continue;
     const bool experts = output.group == "expert" && by % output.ends.front() == 0;
-    const Index apart = std::abs(by) / (experts ? output.ends.front() : 1);
-    const std::string source = std::to_string(apart) + (experts ? " expert" : " row") +
-                               (apart == 1 ? "" : "s") + (by < 0 ? " before" : " after");
-    for (Claim& c : claim_where(
-             output, {"rows.added", FindingKind::cause, true},
-             [&](Index i) {
-               return std::binary_search(rows.begin(), rows.end(), i / output.columns);
-             },
-             [&](const Place& place) {
-               return place.words + std::string(place.hold()) + (place.one() ? "its" : "their") +
-                      " own sum and that of " + source +
-                      ": accumulators that were not cleared, or a row added twice";
-             })) {
-      claims.push_back(std::move(c));
-    }
+    const std::string source = experts ? away(by / output.ends.front(), "expert") : away(by, "row");
+    append(claims, claim_where(
+                       output, {"rows.added", FindingKind::cause, true},
+                       [&](Index i) {
+                         return std::binary_search(rows.begin(), rows.end(), i / output.columns);
+                       },
+                       [&](const Place& place) {
+                         return place.words + std::string(place.hold()) +
+                                (place.one() ? "its" : "their") + " own sum and that of " + source +
+                                ": accumulators that were not cleared, or a row added twice";
+                       }));
   }
   return claims;
 }

@@ -1,8 +1,8 @@
 // The axes of a tensor, or of tiles of it, in another order.
-#include <algorithm>
 #include <bit>
 
 #include "formats/scale_layout.h"
+#include "golden/explain/find/finding.h"
 #include "golden/explain/find/output/claims.h"
 #include "golden/explain/find/output/recover.h"
 
@@ -37,7 +37,7 @@ class AxisSearch {
     for (Index i = first; i < end; ++i) {
       for (const Index at : units_) {
         ++trials_;
-        if (o_.came(at + i) != o_.wanted(at + from_[static_cast<std::size_t>(i)])) return false;
+        if (o_.came(at + i) != o_.wanted(at + nth(from_, i))) return false;
       }
     }
     return true;
@@ -50,8 +50,7 @@ class AxisSearch {
       const std::size_t b = n == 0 ? bit : n <= bit ? n - 1 : n;
       if (taken_[b] || trials_ > kMostTrials) continue;
       for (Index i = 0; i < half; ++i) {
-        from_[static_cast<std::size_t>(half + i)] =
-            from_[static_cast<std::size_t>(i)] | (Index{1} << b);
+        nth(from_, half + i) = nth(from_, i) | (Index{1} << b);
       }
       if (!holds(half, 2 * half)) continue;
       taken_[b] = 1;
@@ -130,8 +129,8 @@ Index transposed(const Output& o, const TileBox& tile, bool written) {
   for (Index k = 0; k < tile.elements(); ++k) {
     const Index i = tile.at(o, k);
     if (o.came(i) != o.wanted(tile.at(o, tile.source(k, written)))) return 0;
-    if (o.marks[static_cast<std::size_t>(i)] == Mark::settled) return 0;
-    differing += differs(o, i);
+    if (nth(o.marks, i) == Mark::settled) return 0;
+    differing += o.differs(i);
   }
   return differing;
 }
@@ -204,7 +203,7 @@ Claims recover_tiles(Output& output) {
     }
   }
   // One tile that is all that differs may begin anywhere.
-  const Place all = place_of(output, [&](Index i) { return differs(output, i); });
+  const Place all = place_of(output, [&](Index i) { return output.differs(i); });
   const TileBox box{all.rows.front(), all.columns.front(), all.rows.back() - all.rows.front() + 1,
                     all.columns.back() - all.columns.front() + 1};
   for (const bool written : {true, false}) {
@@ -216,7 +215,7 @@ Claims recover_tiles(Output& output) {
   std::vector<std::uint8_t> in(output.marks.size());
   for (const TileBox& tile : best.tiles) {
     for (Index k = 0; k < tile.elements(); ++k) {
-      in[static_cast<std::size_t>(tile.at(output, k))] = 1;
+      nth(in, tile.at(output, k)) = 1;
     }
   }
   const TileBox& shape = best.tiles.front();
@@ -225,8 +224,7 @@ Claims recover_tiles(Output& output) {
                           : best.written              ? "written column-major"
                                                       : "read column-major";
   return claim_where(
-      output, {"order.tiles_transposed"},
-      [&](Index i) { return in[static_cast<std::size_t>(i)] != 0; },
+      output, {"order.tiles_transposed"}, [&](Index i) { return nth(in, i) != 0; },
       [&](const Place& place) {
         return (one ? "a tile of " : "tiles of ") + std::to_string(shape.height) + " x " +
                std::to_string(shape.width) + (one ? " is " : " are ") + how + ", in " + place.words;

@@ -1,9 +1,7 @@
 // Places of causes, and rows that a model gives.
 #include "golden/explain/find/output/claims.h"
 
-#include <algorithm>
-
-#include "golden/judge/elements.h"
+#include "golden/explain/find/finding.h"
 
 namespace mxo {
 namespace {
@@ -33,7 +31,7 @@ bool is_reordered_in_rows(const Output& output) {
     std::vector<std::uint64_t> wanted;
     std::vector<std::uint64_t> came;
     for (Index i = r * output.columns; i < (r + 1) * output.columns; ++i) {
-      if (!differs(output, i)) continue;
+      if (!output.differs(i)) continue;
       wanted.push_back(output.wanted(i));
       came.push_back(output.came(i));
     }
@@ -45,29 +43,22 @@ bool is_reordered_in_rows(const Output& output) {
 }
 
 Claims claim_all(Output& output, const ClaimId& id, std::string sentence) {
-  Where where;
-  where.tensor = output.name;
-  Claim claim = made(id, std::move(sentence), std::move(where), output.left);
-  for (std::size_t i = 0; i < output.marks.size(); ++i) output.settle(static_cast<Index>(i));
+  Claim claim = made(id, std::move(sentence), {output.name, {}, {}, {}, {}}, output.left);
+  output.settle_all();
   return {std::move(claim)};
 }
 
-Claims claim_where(Output& output, const ClaimId& id, const std::function<bool(Index)>& holds,
-                   const std::function<std::string(const Place&)>& sentence) {
-  std::vector<std::uint8_t> in(output.marks.size());
-  for (std::size_t i = 0; i < in.size(); ++i) {
-    const auto at = static_cast<Index>(i);
-    in[i] = differs(output, at) && holds(at);
-  }
-  const Place place =
-      place_of(output, [&in](Index i) { return in[static_cast<std::size_t>(i)] != 0; });
+Claims claim_where(Output& output, const ClaimId& id, const Holds& holds, const InPlace& sentence) {
+  const Place place = place_of(output, [&](Index i) { return output.differs(i) && holds(i); });
   if (place.elements == 0) return {};
-  for (const Index i : marked(in)) output.settle(i);
-  return {made(id, sentence(place), place.where, place.elements)};
+  Claim claim = made(id, sentence(place), place.where, place.elements);
+  for (Index i = 0; i < output.rows * output.columns; ++i) {
+    if (output.differs(i) && holds(i)) output.settle(i);
+  }
+  return {std::move(claim)};
 }
 
-Claims claim_place(Output& output, const ClaimId& id,
-                   const std::function<std::string(const Place&)>& sentence) {
+Claims claim_place(Output& output, const ClaimId& id, const InPlace& sentence) {
   return claim_where(
       output, id, [](Index) { return true; }, sentence);
 }
@@ -81,7 +72,7 @@ std::optional<Claim> claim_fits(Output& output, const std::function<RowFit(Index
     const auto [fits, here] = fit(r);
     if (!fits && ++misfits > kHopeless && fixed == 0) return std::nullopt;
     if (!fits || here == 0) continue;
-    good[static_cast<std::size_t>(r)] = 1;
+    nth(good, r) = 1;
     fixed += here;
   }
   // What needs many elements to be told from chance needs them even where no others are left.
@@ -95,8 +86,7 @@ std::optional<Claim> claim_fits(Output& output, const std::function<RowFit(Index
   if (!whole && runs(rows) > kMostRuns && ranges(rows).find("mod") == std::string::npos)
     return std::nullopt;
   Claims claims = claim_where(
-      output, {id},
-      [&](Index i) { return good[static_cast<std::size_t>(i / output.columns)] != 0; },
+      output, {id}, [&](Index i) { return nth(good, i / output.columns) != 0; },
       [&](const Place& place) { return (whole ? output.name : place.words) + ": " + phrase; });
   return claims.empty() ? std::nullopt : std::optional(std::move(claims.front()));
 }
@@ -107,11 +97,11 @@ std::optional<Claim> claim_model(Output& output, const std::function<std::uint64
   const auto fit = [&](Index row) {
     RowFit found;
     for (Index i = row * output.columns; i < (row + 1) * output.columns; ++i) {
-      if (output.marks[static_cast<std::size_t>(i)] == Mark::settled) continue;
+      if (nth(output.marks, i) == Mark::settled) continue;
       const std::uint64_t bits = model(i);
       const std::uint64_t came = output.came(i);
       if (bits != came && !(read(bits).nan && read(came).nan)) return RowFit{false, 0};
-      found.fixed += differs(output, i);
+      found.fixed += output.differs(i);
     }
     return found;
   };

@@ -21,9 +21,9 @@ struct ClaimId {
   bool yields = false;  ///< to one altered call that gives every bit
 };
 
-inline bool differs(const Output& o, Index i) {
-  return o.marks[static_cast<std::size_t>(i)] == Mark::differs;
-}
+/// Of each element of an output.
+using Holds = std::function<bool(Index)>;
+using InPlace = std::function<std::string(const Place&)>;
 
 /// Whether `least` elements differ, and nothing explains any of them.
 inline bool is_unexplained(const Output& o, Index least) {
@@ -40,12 +40,10 @@ bool is_reordered_in_rows(const Output& output);
 Claims claim_all(Output& output, const ClaimId& id, std::string sentence);
 
 /// The cause of the elements that differ and that `holds`, in words that name their place.
-Claims claim_where(Output& output, const ClaimId& id, const std::function<bool(Index)>& holds,
-                   const std::function<std::string(const Place&)>& sentence);
+Claims claim_where(Output& output, const ClaimId& id, const Holds& holds, const InPlace& sentence);
 
 /// The same of everything that differs.
-Claims claim_place(Output& output, const ClaimId& id,
-                   const std::function<std::string(const Place&)>& sentence);
+Claims claim_place(Output& output, const ClaimId& id, const InPlace& sentence);
 
 /// How a row of an output fits what a cause gives it.
 struct RowFit {

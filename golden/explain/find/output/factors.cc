@@ -1,13 +1,11 @@
 // Rows, columns or all of an output times numbers, powers of two or any, each element rounded on
 // its own; columns to which a number was added.
-#include <algorithm>
-#include <cmath>
 #include <cstdio>
 #include <map>
 
+#include "golden/explain/find/finding.h"
 #include "golden/explain/find/output/claims.h"
 #include "golden/explain/find/output/recover.h"
-#include "golden/judge/elements.h"
 
 namespace mxo {
 namespace {
@@ -58,7 +56,7 @@ bool cut(const Output& o, const ElementReader& read, Made made, Index i, Interva
   const Element want = read(o.wanted(i));
   const Element came = read(o.came(i));
   if (want.nan || want.infinite || came.nan || came.infinite)
-    return made != Made::doubled && !differs(o, i);
+    return made != Made::doubled && !o.differs(i);
   if (made == Made::doubled) {
     if (want.value == 0.0 && came.value == 0.0) return true;  // zeros are times anything
     int by = 0;  // of no number, and of 0 and infinity, there is no half
@@ -100,7 +98,7 @@ std::vector<LineNumber> numbers_of(const Lines& lines, Made made) {
     Index first = lines.length();
     Index last = 0;
     for (Index k = 0; k < lines.length(); ++k) {
-      if (!differs(o, lines.at(line, k))) continue;
+      if (!o.differs(lines.at(line, k))) continue;
       ++found.differing;
       first = std::min(first, k);
       last = k;
@@ -113,8 +111,7 @@ std::vector<LineNumber> numbers_of(const Lines& lines, Made made) {
     bool all = found.differing >= (made == Made::doubled ? 1 : kLeastInLine);
     for (Index k = first; k <= last && all; ++k) {
       const Index i = lines.at(line, k);
-      all = o.marks[static_cast<std::size_t>(i)] == Mark::settled ||
-            cut(o, read, made, i, found.number);
+      all = nth(o.marks, i) == Mark::settled || cut(o, read, made, i, found.number);
     }
     // Zeros alone, of either sign, are times any power.
     if (all && (made != Made::doubled || std::isfinite(found.number.low))) list.push_back(found);
@@ -184,10 +181,10 @@ std::string in_words(const Interval& number) {
 /// The cause of what differs in some lines, where something does.
 void add_claim(Output& output, const Lines& lines, const std::vector<Index>& in,
                const std::string& id, const std::string& words, Claims& claims) {
-  const auto found = claim_where(
-      output, {id}, [&](Index i) { return std::binary_search(in.begin(), in.end(), lines.of(i)); },
-      [&](const Place& place) { return place.words + ": " + words; });
-  claims.insert(claims.end(), found.begin(), found.end());
+  append(claims, claim_where(
+                     output, {id},
+                     [&](Index i) { return std::binary_search(in.begin(), in.end(), lines.of(i)); },
+                     [&](const Place& place) { return place.words + ": " + words; }));
 }
 
 /// Up to three numbers that many lines share.

@@ -1,13 +1,12 @@
 // Rows that should be zero because no one fills them: padding of groups and tiles, gradients of
 // experts without tokens.
-#include <algorithm>
 #include <functional>
 
 #include "formats/scale_layout.h"
 #include "golden/explain/case/product.h"
+#include "golden/explain/find/finding.h"
 #include "golden/explain/find/output/claims.h"
 #include "golden/explain/find/output/recover.h"
-#include "golden/judge/elements.h"
 #include "golden/judge/group_rows.h"
 #include "ops/catalogue/scale_parameters.h"
 
@@ -23,7 +22,7 @@ struct Idle {
 /// Rows that are marked.
 Idle idle_rows(const Output& output, std::string what, std::vector<std::uint8_t> rows) {
   return {std::move(what), [rows = std::move(rows), columns = output.columns](Index i) {
-            return rows[static_cast<std::size_t>(i / columns)] != 0;
+            return nth(rows, i / columns) != 0;
           }};
 }
 
@@ -47,10 +46,9 @@ Idle tile_padding(const Call& call, const Output& output) {
   std::vector<std::uint8_t> idle(static_cast<std::size_t>(bytes), 1);
   for (Index i = 0; i < rows * columns; ++i) {
     const Index to = blocked_offset(i / columns, i % columns, ceil_div(columns, kTileColumns));
-    idle[static_cast<std::size_t>(to)] = 0;
+    nth(idle, to) = 0;
   }
-  return {"padding of tiles",
-          [=](Index i) { return idle[static_cast<std::size_t>(i % bytes)] != 0; }};
+  return {"padding of tiles", [=](Index i) { return nth(idle, i % bytes) != 0; }};
 }
 
 /// Of scales [.., C, R4] what a row holds beyond the R rows of x.
@@ -76,7 +74,7 @@ Idle pad_rows(const Call& call, const Output& output, const NamedTensors& expect
   for (std::size_t g = 0; g < own.size(); ++g) {
     const Index at = starts->second.as<std::int32_t>()[g];
     for (Index r = at; r < std::min(at + own[g] - begin, output.rows); ++r) {
-      idle[static_cast<std::size_t>(r)] = 0;
+      nth(idle, r) = 0;
     }
     begin = own[g];
   }
@@ -127,7 +125,7 @@ Idle zero_lines(const Call& call, const Output& output) {
         const Index at = p->wgrad ? (p->begin(g) + d) * p->a_lines + i : i * p->k + d;
         zero = read(bits_at(*p->a.codes, at)).value == 0.0;
       }
-      idle[static_cast<std::size_t>(p->output_row(g, i))] = zero;
+      nth(idle, p->output_row(g, i)) = zero;
     }
   }
   if (std::find(idle.begin(), idle.end(), 1) == idle.end()) return {};
@@ -146,12 +144,11 @@ Claims claim_idle(const Idle& idle, Output& output) {
     const auto row = static_cast<std::size_t>(i / output.columns);
     ++all;
     ++of_row[row];
-    wrong += differs(output, i);
-    if (differs(output, i)) touched[row] = 1;
+    wrong += output.differs(i);
+    if (output.differs(i)) touched[row] = 1;
   }
   const auto touch = [&](Index r, Index beside) {
-    if (touched[static_cast<std::size_t>(beside)] != 0 && idle.holds(r * output.columns))
-      touched[static_cast<std::size_t>(r)] = 1;
+    if (nth(touched, beside) != 0 && idle.holds(r * output.columns)) nth(touched, r) = 1;
   };
   for (Index r = 1; r < output.rows; ++r) touch(r, r - 1);
   for (Index r = output.rows - 2; r >= 0; --r) touch(r, r + 1);
@@ -196,7 +193,7 @@ Claims recover_padding(const Call& call, Output& output, const NamedTensors& exp
   for (const Idle& idle : {pad_rows(call, output, expected), rows_without_tokens(output, expected),
                            empty_experts(call, output), tile_padding(call, output),
                            row_padding(call, output), zero_lines(call, output)}) {
-    for (Claim& c : claim_idle(idle, output)) claims.push_back(std::move(c));
+    append(claims, claim_idle(idle, output));
   }
   return claims;
 }

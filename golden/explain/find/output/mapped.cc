@@ -1,14 +1,12 @@
 // A function of the value that is expected: known ones, and what most elements show.
-#include <algorithm>
 #include <bit>
-#include <cmath>
 #include <cstdio>
 #include <map>
 #include <optional>
 
+#include "golden/explain/find/finding.h"
 #include "golden/explain/find/output/claims.h"
 #include "golden/explain/find/output/recover.h"
-#include "golden/judge/elements.h"
 
 namespace mxo {
 namespace {
@@ -88,7 +86,7 @@ void add_clamps(const Output& output, const Words& f, std::vector<ValueMap>& lis
   bool keeps_nan = false;
   for (Index i = 0; i < output.owed * output.columns; ++i) {
     const std::uint64_t w = output.came(i);
-    const bool settled = output.marks[static_cast<std::size_t>(i)] == Mark::settled;
+    const bool settled = nth(output.marks, i) == Mark::settled;
     if (f.is_nan(w)) {
       keeps_nan = keeps_nan || !settled;
       continue;
@@ -120,12 +118,14 @@ void add_clamps(const Output& output, const Words& f, std::vector<ValueMap>& lis
 
 /// What most of the differing elements show: a difference, a power of two, bits.
 void add_shown(const Output& output, const Words& f, std::vector<ValueMap>& list) {
+  std::vector<Index> failing;
+  for (Index i = 0; i < output.rows * output.columns; ++i) {
+    if (output.differs(i)) failing.push_back(i);
+  }
   std::vector<Index> sample;
   const Index step = std::max<Index>(1, output.left / kSampled);
-  Index seen = 0;
-  for (Index i = 0; i < output.rows * output.columns; ++i) {
-    if (differs(output, i) && seen++ % step == 0) sample.push_back(i);
-  }
+  for (Index n = 0; n < static_cast<Index>(failing.size()); n += step)
+    sample.push_back(nth(failing, n));
   // What more than half of the sample agree on.
   const auto agreed = [&](const auto& of) -> std::optional<std::int64_t> {
     std::map<std::int64_t, std::size_t> votes;
@@ -209,7 +209,7 @@ Claims claim_flipped_bit(Output& output, const Words& f) {
   std::uint64_t mask = 0;
   bool lost = true;  // whether what differs came without it
   for (Index i = 0; i < output.rows * output.columns; ++i) {
-    if (!differs(output, i)) continue;
+    if (!output.differs(i)) continue;
     const std::uint64_t bits = output.wanted(i) ^ output.came(i);
     if (!std::has_single_bit(bits) || (mask != 0 && bits != mask)) return {};
     mask = bits;
@@ -255,7 +255,7 @@ Claims recover_mapped(Output& output) {
         output, [&](Index i) { return map.map(output.wanted(i)); }, map.id, map.phrase, map.least);
     if (claim) claims.push_back(*claim);
   }
-  for (Claim& c : claim_flipped_bit(output, f)) claims.push_back(std::move(c));
+  append(claims, claim_flipped_bit(output, f));
   return claims;
 }
 

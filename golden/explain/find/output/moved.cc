@@ -1,6 +1,5 @@
 // Rows, parts of rows and runs of short rows that lie somewhere else in an output; rows written at
 // another stride.
-#include <algorithm>
 #include <array>
 #include <bit>
 #include <cstring>
@@ -9,6 +8,7 @@
 #include <unordered_set>
 
 #include "golden/explain/confirm/score.h"
+#include "golden/explain/find/finding.h"
 #include "golden/explain/find/output/claims.h"
 #include "golden/explain/find/output/recover.h"
 
@@ -92,14 +92,13 @@ Claim claim_pieces(Output& output, const std::vector<Index>& pieces, Index width
   std::vector<std::uint8_t> column(static_cast<std::size_t>(output.columns));
   const Index before = output.left;
   for (const Index at : pieces) {
-    row[static_cast<std::size_t>(at / output.columns)] = 1;
-    for (Index i = 0; i < width; ++i) {
-      column[static_cast<std::size_t>(at % output.columns + i)] = 1;
-      output.settle(at + i);
+    nth(row, at / output.columns) = 1;
+    for (Index i = at; i < at + width; ++i) {
+      nth(column, i % output.columns) = 1;
+      output.settle(i);
     }
   }
   const Place place = place_of(output, marked(row), marked(column));
-
   Claim claim{std::move(id), place.words + words(place), place.where,
               static_cast<double>(before - output.left)};
   claim.yields = true;
@@ -110,15 +109,11 @@ Claim claim_pieces(Output& output, const std::vector<Index>& pieces, Index width
 Claim claim_shifted(Output& output, const std::vector<Index>& pieces, Index width, Index by) {
   return claim_pieces(output, pieces, width, "rows.shifted", [&](const Place& place) {
     const std::string hold(place.hold());
-    const char* side = by < 0 ? " before" : " after";
-    const Index far = std::abs(by);
-    if (far % output.columns != 0)
-      return hold + "what is expected " + std::to_string(far) + " elements" + side;
-    const Index rows = far / output.columns;
-    const std::string distance = std::to_string(rows) + side;
-    if (place.one()) return hold + "the row " + distance + " it";
-    return rows == 1 ? " each" + hold + "the row " + distance
-                     : hold + "the rows " + distance + " them";
+    if (by % output.columns != 0) return hold + "what is expected " + away(by, "element");
+    const Index rows = by / output.columns;
+    if (place.one()) return hold + "the row " + away(rows) + " it";
+    return std::abs(rows) == 1 ? " each" + hold + "the row " + away(rows)
+                               : hold + "the rows " + away(rows) + " them";
   });
 }
 
@@ -202,7 +197,7 @@ RowRun longest_run(const Output& o, const std::vector<std::uint8_t>& failing, In
       if (bytes_of(*o.actual, (first + n) * o.columns, o.columns) !=
           bytes_of(*o.expected, (from + n) * o.columns, o.columns))
         break;
-      if (failing[static_cast<std::size_t>(first + n)] != 0) last = n + 1;
+      if (nth(failing, first + n) != 0) last = n + 1;
     }
     const bool nearer = std::abs(from - first) < std::abs(best.by);
     if (last > best.rows || (last == best.rows && nearer)) best = {last, from - first};
@@ -220,7 +215,7 @@ Claims recover_moved(Output& output) {
   if (row >= kLeastBytes) claims = claims_of_pieces(output, output.columns);
   for (const Index width : kSegments) {
     if (output.left == 0 || width >= output.columns || output.columns % width != 0) continue;
-    for (Claim& c : claims_of_pieces(output, width)) claims.push_back(std::move(c));
+    append(claims, claims_of_pieces(output, width));
   }
   return claims;
 }
@@ -231,14 +226,14 @@ Claims recover_moved_runs(Output& output) {
   if (output.left == 0 || row >= kLeastBytes) return {};
   std::vector<std::uint8_t> failing(static_cast<std::size_t>(output.owed));
   for (Index r = 0; r < output.owed; ++r) {
-    failing[static_cast<std::size_t>(r)] = output.differs_in(r * output.columns, output.columns);
+    nth(failing, r) = output.differs_in(r * output.columns, output.columns);
   }
   const Index wrong = std::count(failing.begin(), failing.end(), 1);
   if (wrong * output.owed > kMostComparisons) return {};
   const Chance chance(output);
   std::map<Index, std::vector<Index>> by_distance;
   for (Index r = 0; r < output.owed; ++r) {
-    if (failing[static_cast<std::size_t>(r)] == 0) continue;
+    if (nth(failing, r) == 0) continue;
     const RowRun run = longest_run(output, failing, r);
     if (run.rows == 0 ||
         !chance.tells({r * output.columns}, run.rows * output.columns,
@@ -285,7 +280,7 @@ Claims recover_stride(Output& output) {
     for (Index r = 0; r < output.owed; ++r) rows.insert(expected(r));
     for (Index r = 0; r < output.owed; ++r) {
       const std::string_view here = bytes_of(*output.actual, r * columns, columns);
-      const bool own = placed[static_cast<std::size_t>(r * columns)] != 0;
+      const bool own = nth(placed, r * columns) != 0;
       if (!own && !is_plain(here, size) && rows.contains(here)) return {};
     }
   }

@@ -1,7 +1,7 @@
 // The right values at other places: in a known order, some elements late, lines exchanged.
-#include <algorithm>
-
 #include "formats/scale_layout.h"
+#include "golden/explain/alter/makers.h"
+#include "golden/explain/find/finding.h"
 #include "golden/explain/find/output/claims.h"
 #include "golden/explain/find/output/recover.h"
 #include "golden/explain/words/permutation.h"
@@ -13,8 +13,10 @@ constexpr Index kLeast = 8;              ///< elements that differ: fewer fit so
 constexpr Index kMostLate = 64;          ///< elements by which an output may be late
 constexpr Index kLeastLate = 24;         ///< elements that differ in one that is
 constexpr Index kMostColumns = 512;      ///< of which some may be exchanged
-constexpr std::size_t kLeastTokens = 4;  ///< one that is shuffled is no order
-constexpr std::size_t kMostPairs = 4;    ///< that are named one by one
+constexpr std::size_t kMostPairs = 4;    ///< of columns that are named one by one
+constexpr std::size_t kLeastTokens = 4;  ///< whose slots are in orders of their own
+
+// ---- Known orders.
 
 /// Element k of every `run` elements holds what is expected at from(k) of them.
 struct Order {
@@ -23,51 +25,47 @@ struct Order {
   Index run;
   std::function<Index(Index)> from;
 };
-
-Index reversed(Index k, Index n) { return n - 1 - k; }
-Index halves_exchanged(Index k, Index n) { return (k + n / 2) % n; }
-Index halves_interleaved(Index k, Index n) { return k % 2 * (n / 2) + k / 2; }
-Index set_apart(Index k, Index n) { return k < n / 2 ? 2 * k : 2 * (k - n / 2) + 1; }
+using Orders = std::vector<Order>;
 
 /// Orders of every n neighbours, n a power of two.
 struct RunOrder {
   const char* id;
-  const char* before;  ///< n
-  const char* after;
+  const char* phrase;
   Index (*from)(Index k, Index n);
 };
-constexpr RunOrder kRunOrders[] = {
-    {"order.reversed_", "neighbours are reversed in runs of ", "", reversed},
-    {"order.exchanged_halves_", "the halves of every ", " neighbours are exchanged",
-     halves_exchanged},
-    {"order.interleaved_", "the halves of every ", " neighbours are interleaved",
-     halves_interleaved},
-    {"order.deinterleaved_", "even and odd ones of every ", " neighbours are set apart", set_apart},
-};
+constexpr RunOrder kReversed = {"order.reversed_{}", "neighbours are reversed in runs of {}",
+                                [](Index k, Index n) { return n - 1 - k; }};
+constexpr RunOrder kExchanged = {"order.exchanged_halves_{}",
+                                 "the halves of every {} neighbours are exchanged",
+                                 [](Index k, Index n) { return (k + n / 2) % n; }};
+constexpr RunOrder kInterleaved = {"order.interleaved_{}",
+                                   "the halves of every {} neighbours are interleaved",
+                                   [](Index k, Index n) { return k % 2 * (n / 2) + k / 2; }};
+constexpr RunOrder kSetApart = {
+    "order.deinterleaved_{}", "even and odd ones of every {} neighbours are set apart",
+    [](Index k, Index n) { return k < n / 2 ? 2 * k : 2 * (k - n / 2) + 1; }};
 
-void add_orders_of_rows(Index columns, std::vector<Order>& list) {
+void add_orders_of_rows(Index columns, Orders& list) {
+  const auto add = [&](const std::string& id, const std::string& phrase, Index n,
+                       const RunOrder& order) {
+    list.push_back({id, phrase, n, [n, from = order.from](Index k) { return from(k, n); }});
+  };
   for (const Index n : {2, 4, 8, 16, 32, 64, 128}) {
     if (columns % n != 0) continue;
-    for (const RunOrder& o : kRunOrders) {
-      const std::string every = std::to_string(n);
-      list.push_back({o.id + every, o.before + every + o.after, n,
-                      [n, from = o.from](Index k) { return from(k, n); }});
-    }
+    for (const RunOrder& o : {kReversed, kExchanged, kInterleaved, kSetApart})
+      add(filled(o.id, n), filled(o.phrase, n), n, o);
   }
   if (columns % 2 == 0) {
-    list.push_back({"order.halves", "the halves of each row are exchanged", columns,
-                    [columns](Index k) { return halves_exchanged(k, columns); }});
-    list.push_back({"order.interleaved", "the halves of each row are interleaved", columns,
-                    [columns](Index k) { return halves_interleaved(k, columns); }});
+    add("order.halves", "the halves of each row are exchanged", columns, kExchanged);
+    add("order.interleaved", "the halves of each row are interleaved", columns, kInterleaved);
   }
   for (const Index by : {1, 2, 4, 8, 16, 32, 64, 128}) {
     if (by >= columns) continue;
     for (const bool right : {true, false}) {
-      const Index from = right ? columns - by : by;
-      list.push_back({"order.columns_shifted",
-                      "each row is shifted by " + std::to_string(by) +
-                          (right ? " to the right" : " to the left"),
-                      columns, [=](Index k) { return (k + from) % columns; }});
+      list.push_back(
+          {"order.columns_shifted",
+           filled("each row is shifted by {} to the {}", by, right ? "right" : "left"), columns,
+           [columns, from = right ? columns - by : by](Index k) { return (k + from) % columns; }});
     }
   }
 }
@@ -86,44 +84,49 @@ Index byte_of(Index k, Index columns) {
   return blocked_offset(k / columns, k % columns, columns / kTileColumns);
 }
 
-void add_orders_of_matrices(const Output& output, std::vector<Order>& list) {
+void add_orders_of_matrices(const Output& output, Orders& list) {
   const Tensor& t = *output.expected;
   const Index columns = output.columns;
   const Index rows = t.rank() < 2 ? 1 : t.shape()[t.shape().size() - 2];
   const Index matrix = rows * columns;
-  list.push_back({"order.transposed", "it is written column-major", matrix,
-                  [=](Index k) { return k % rows * columns + k / rows; }});
-  list.push_back({"order.untransposed", "it is read column-major", matrix,
-                  [=](Index k) { return k % columns * rows + k / columns; }});
-  if (rows % kTileRows == 0 && columns % kTileColumns == 0) {
+  const auto are_tiles = [](Index height, Index width) {
+    return height % kTileRows == 0 && width % kTileColumns == 0;
+  };
+  const auto transposed = [](Index height, Index width) {
+    return [=](Index k) { return k % height * width + k / height; };
+  };
+  list.push_back(
+      {"order.transposed", "it is written column-major", matrix, transposed(rows, columns)});
+  list.push_back(
+      {"order.untransposed", "it is read column-major", matrix, transposed(columns, rows)});
+  if (are_tiles(rows, columns)) {
     list.push_back({"order.tiles", "it is written in 128x4 tiles", matrix,
                     [=](Index k) { return element_at(k, columns); }});
     list.push_back({"order.untiled", "it is written as if its 128x4 tiles were rows", matrix,
                     [=](Index k) { return byte_of(k, columns); }});
   }
   if (t.rank() == 3) {
-    const Index outer = t.extent(0);
-    list.push_back(
-        {"order.outer_exchanged", "its first two axes are exchanged", t.elements(), [=](Index k) {
-           const Index r = k / columns;
-           return (r % outer * rows + r / outer) * columns + k % columns;
-         }});
+    list.push_back({"order.outer_exchanged", "its first two axes are exchanged", t.elements(),
+                    [=, from = transposed(t.extent(0), rows)](Index k) {
+                      return from(k / columns) * columns + k % columns;
+                    }});
   }
   if (t.rank() != 1 || columns <= 16) return;
   for (const Index width : {2, 4, 8, 16, 32, 64, 128, 256}) {  // of a matrix that is given flat
     if (columns % width != 0) continue;
     const Index height = columns / width;
-    const std::string a_row = std::to_string(width) + " a row";
-    list.push_back({"order.transposed", "it is written column-major, " + a_row, columns,
-                    [=](Index k) { return k % height * width + k / height; }});
-    if (width % kTileColumns != 0 || height % kTileRows != 0) continue;
-    list.push_back({"order.untiled",
-                    "the rows of its matrix, " + a_row + ", take the place of 128x4 tiles", columns,
-                    [=](Index k) { return byte_of(k, width); }});
+    list.push_back({"order.transposed", filled("it is written column-major, {} a row", width),
+                    columns, transposed(height, width)});
+    if (!are_tiles(height, width)) continue;
+    list.push_back(
+        {"order.untiled",
+         filled("the rows of its matrix, {} a row, take the place of 128x4 tiles", width), columns,
+         [=](Index k) { return byte_of(k, width); }});
   }
 }
 
-/// Rows, or columns, in an order that comes again every few.
+// ---- Lines in an order that comes again every few.
+
 Claims claim_line_order(Output& output, bool rows) {
   if (!is_unexplained(output, kLeast)) return {};
   const Index columns = output.columns;
@@ -157,21 +160,21 @@ Claims claim_line_order(Output& output, bool rows) {
     // An order without a name has to come again, and one line for all of them.
     const bool again = 2 * p.period() <= n && runs_that_differ(p.period()) > 1;
     if ((!p.has_name() || p.source.front() == p.source.back()) && !again) continue;
-    const auto from = [&](Index i) {
+    const auto model = [&](Index i) {
       const Index line = p.from(rows ? i / columns : i % columns);
-      if (line >= n) return i;
-      return rows ? line * columns + i % columns : i / columns * columns + line;
+      const Index from = rows ? line * columns + i % columns : i / columns * columns + line;
+      return output.wanted(line >= n ? i : from);
     };
-    const auto claim = claim_model(
-        output, [&](Index i) { return output.wanted(from(i)); },
-        rows ? "order.rows" : "order.columns",
-        (rows ? "rows are taken " : "columns are taken ") + p.words(), kLeast);
+    const std::string lines = rows ? "rows" : "columns";
+    const auto claim =
+        claim_model(output, model, "order." + lines, lines + " are taken " + p.words(), kLeast);
     if (claim) return {*claim};
   }
   return {};
 }
 
-/// Columns of some rows that hold what is expected in others of them.
+// ---- Columns of some rows that hold what is expected in others of them.
+
 struct Columns {
   std::vector<Index> rows;  ///< those in which something differs
   std::vector<Index> columns;
@@ -200,14 +203,11 @@ std::string pairs_in_words(const Output& o, const Columns& wrong) {
       return holds(o, wrong.rows, c, d) && holds(o, wrong.rows, d, c);
     });
     if (other == rest.end()) return {};
-    if (++pairs <= kMostPairs) {
-      text += (text.empty() ? "" : ", ") + wrong.noun() + "s " + std::to_string(c) + " and " +
-              std::to_string(*other);
-    }
+    if (++pairs <= kMostPairs) list_words(text, filled("{}s {} and {}", wrong.noun(), c, *other));
     rest.erase(other);
     rest.erase(rest.begin());
   }
-  if (pairs > kMostPairs) text += " and " + std::to_string(pairs - kMostPairs) + " more pairs";
+  if (pairs > kMostPairs) text += filled(" and {} more pairs", pairs - kMostPairs);
   // In one row numbers are alike by chance: two neighbours, or the slots of a token.
   const std::vector<Index>& all = wrong.columns;
   const bool neighbours = all.size() == 2 && all.back() == all.front() + 1;
@@ -218,15 +218,12 @@ std::string pairs_in_words(const Output& o, const Columns& wrong) {
 /// "columns 2 to 5 hold those 1 after": every column that differs one so far away.
 std::string shift_in_words(const Output& o, const Columns& wrong) {
   if (o.left < kLeast || wrong.columns.size() < 2) return {};
-  for (Index by = 1; by < o.columns; ++by) {
-    for (const Index d : {-by, by}) {
-      const bool all = std::all_of(wrong.columns.begin(), wrong.columns.end(), [&](Index c) {
-        return c + d >= 0 && c + d < o.columns && holds(o, wrong.rows, c, c + d);
-      });
-      if (!all) continue;
-      return ranges_in_words(wrong.noun(), wrong.columns) + wrong.of(o) + " hold those " +
-             std::to_string(by) + (d < 0 ? " before" : " after");
-    }
+  for (const Index by : both_ways(o.columns - 1)) {
+    const bool all = std::all_of(wrong.columns.begin(), wrong.columns.end(), [&](Index c) {
+      return c + by >= 0 && c + by < o.columns && holds(o, wrong.rows, c, c + by);
+    });
+    if (all)
+      return ranges_in_words(wrong.noun(), wrong.columns) + wrong.of(o) + " hold those " + away(by);
   }
   return {};
 }
@@ -235,7 +232,7 @@ std::string shift_in_words(const Output& o, const Columns& wrong) {
 
 Claims recover_order(Output& output) {
   Claims claims;
-  std::vector<Order> list;
+  Orders list;
   add_orders_of_matrices(output, list);
   add_orders_of_rows(output.columns, list);
   for (const Order& order : list) {
@@ -244,8 +241,8 @@ Claims recover_order(Output& output) {
       const Index k = i % order.run;
       return output.wanted(i - k + order.from(k));
     };
-    const auto claim = claim_model(output, model, order.id, order.phrase, kLeast);
-    if (claim) claims.push_back(*claim);
+    if (const auto claim = claim_model(output, model, order.id, order.phrase, kLeast))
+      claims.push_back(*claim);
   }
   return claims;
 }
@@ -262,28 +259,26 @@ Claims shifted_output(Output& output) {
     Index told = 0;
     for (Index i = std::max<Index>(0, -by); i < std::min(n, n - by); ++i) {
       if (output.came(i) != output.wanted(i + by)) return false;
-      told += differs(output, i);
+      told += output.differs(i);
     }
     return told >= kLeastLate;
   };
-  for (Index far = 1; far <= kMostLate; ++far) {
-    if (far % output.columns == 0) continue;  // whole rows that lie elsewhere are rows that moved
-    for (const Index by : {-far, far}) {
-      if (!is_moved(by)) continue;
-      const auto bytes = far * static_cast<Index>(size_of(output.expected->dtype()));
-      return claim_all(output, {"elements.shifted"},
-                       "all of " + output.name + " is written " + std::to_string(far) +
-                           (far == 1 ? " element " : " elements ") + (by < 0 ? "late" : "early") +
-                           " (" + std::to_string(bytes) + (bytes == 1 ? " byte)" : " bytes)") +
-                           ", across rows and tiles");
-    }
+  for (const Index by : both_ways(kMostLate)) {
+    // Whole rows that lie elsewhere are rows that moved.
+    if (by % output.columns == 0 || !is_moved(by)) continue;
+    const Index far = std::abs(by);
+    return claim_all(
+        output, {"elements.shifted"},
+        filled("all of {} is written {} {} ({}), across rows and tiles", output.name,
+               counted(far, "element"), by < 0 ? "late" : "early",
+               counted(far * static_cast<Index>(size_of(output.expected->dtype())), "byte")));
   }
   return {};
 }
 
 Claims recover_exchanged(Output& output) {
   if (!is_unexplained(output, 2) || output.columns > kMostColumns) return {};
-  const Place place = place_of(output, [&](Index i) { return differs(output, i); });
+  const Place place = place_of(output, [&](Index i) { return output.differs(i); });
   const bool slots = output.name.ends_with("experts") || output.name.ends_with("weights");
   const Columns wrong{place.rows, place.columns, slots};
   const auto claim = [&](const ClaimId& id, const std::string& sentence) {

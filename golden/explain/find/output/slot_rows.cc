@@ -1,14 +1,13 @@
 // Tokens to which one slot brought the row of another: found among all rows that came back.
-#include <algorithm>
-#include <cmath>
 #include <cstring>
 #include <map>
 #include <optional>
 #include <span>
 
+#include "golden/explain/alter/makers.h"
+#include "golden/explain/find/finding.h"
 #include "golden/explain/find/output/slots.h"
 #include "golden/explain/words/places.h"
-#include "golden/judge/elements.h"
 
 namespace mxo {
 namespace {
@@ -30,7 +29,7 @@ struct Slot {
     return std::memcmp(row.data(), o.row.data(), row.size_bytes()) == 0;
   }
   std::string words(bool with_rank) const {
-    return "slot " + std::to_string(slot) + " of token " + std::to_string(token) +
+    return filled("slot {} of token {}", slot, token) +
            (with_rank ? " of " + rank.substr(0, rank.size() - 1) : "");
   }
 };
@@ -46,24 +45,15 @@ struct Replaced {
 std::optional<Replaced> replaced(const Call& call, const Output& o, const std::vector<Slot>& all,
                                  std::span<const Slot> own) {
   const auto n = static_cast<std::size_t>(o.columns);
-  const ElementReader read(o.expected->dtype());
-  std::vector<double> came(n);
-  double square = 0.0;
-  for (std::size_t c = 0; c < n; ++c) {
-    const Element e = read(o.came(own.front().token * o.columns + static_cast<Index>(c)));
-    if (e.nan || e.infinite) return std::nullopt;
-    came[c] = e.value;
-    square += e.value * e.value;
-  }
-  const double least = std::sqrt(square / static_cast<double>(n)) / 8.0;
-  if (!(least > 0.0)) return std::nullopt;
+  const CameNumbers came = came_numbers(o, elements_of_row(o, own.front().token));
+  if (!came.tell()) return std::nullopt;
   const auto weight_of = [&](const Slot& s) { return given_weight(call, s.rank, s.token, s.slot); };
   const double limit = kFit * kFit * static_cast<double>(n);
   std::optional<Replaced> found;
   for (const Slot& slot : own) {
     const double weight = weight_of(slot);
     if (weight == 0.0) continue;
-    std::vector<double> rest = came;
+    std::vector<double> rest = came.values;
     for (const Slot& kept : own) {
       if (&kept == &slot) continue;
       const double w = weight_of(kept);
@@ -73,8 +63,7 @@ std::optional<Replaced> replaced(const Call& call, const Output& o, const std::v
       double left = 0.0;
       for (std::size_t c = 0; c < n && left <= limit; ++c) {
         const double off = rest[c] - weight * static_cast<double>(decode(from.row[c]));
-        const double gain = 1.0 / std::max(std::abs(came[c]), least);
-        left += off * off * gain * gain;
+        left += off * off * came.weight(c) * came.weight(c);
       }
       if (left > limit || from.is(slot)) continue;
       if (!found) {
@@ -97,21 +86,20 @@ std::string in_words(const std::vector<Replaced>& list) {
   std::string text;
   if (list.size() <= kSaidSingly && !(near && list.size() > 1)) {
     for (const Replaced& r : list) {
-      text += (text.empty() ? "" : ", ") + r.slot.words(true) + " takes the row of " +
-              r.from.words(r.from.rank != r.slot.rank);
+      list_words(text, r.slot.words(true) + " takes the row of " +
+                           r.from.words(r.from.rank != r.slot.rank));
     }
     return text;
   }
   std::map<std::string, std::vector<Index>> tokens;
   for (const Replaced& r : list) tokens[r.slot.rank].push_back(r.slot.token);
   for (const auto& [rank, at] : tokens) {
-    text += (text.empty() ? ", in " : " and ") + ranges_in_words("token", at) + " of " +
-            rank.substr(0, rank.size() - 1);
+    list_words(text, ranges_in_words("token", at) + " of " + rank.substr(0, rank.size() - 1),
+               " and ");
   }
-  return (near ? "a slot takes the row of the token " + std::to_string(std::abs(by)) +
-                     (by < 0 ? " before" : " after")
+  return (near ? "a slot takes the row of the token " + away(by)
                : "a slot takes the row of another token") +
-         text;
+         ", in " + text;
 }
 
 /// Writes what rows hold to where others lie, each found by its bytes; false if one is not there.
@@ -181,8 +169,8 @@ void add_measured_slot_rows(Backend& backend, const Call& call, const std::vecto
         {{r.slot.row.begin(), r.slot.row.end()}, {r.from.row.begin(), r.from.row.end()}});
   }
   const char* operand = call.op == "combine" ? ".y" : ".dy";
-  list.push_back({"rows=other_token", in_words(found), Stage::input,
-                  [moved, operand](Call& c) { return bring(c, operand, moved); }});
+  list.push_back(altered("rows=other_token", in_words(found),
+                         [moved, operand](Call& c) { return bring(c, operand, moved); }));
 }
 
 }  // namespace mxo

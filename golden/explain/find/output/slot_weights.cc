@@ -1,17 +1,16 @@
 // What every slot of a token weighed when rows came back, measured from sums over slots, and the
 // weights that this may have been.
-#include <algorithm>
-#include <cmath>
 #include <map>
 #include <numeric>
 #include <optional>
 #include <set>
 
+#include "golden/explain/alter/makers.h"
 #include "golden/explain/case/wide_values.h"
+#include "golden/explain/find/finding.h"
 #include "golden/explain/find/least_squares.h"
 #include "golden/explain/find/output/slots.h"
 #include "golden/explain/words/places.h"
-#include "golden/judge/elements.h"
 
 namespace mxo {
 namespace {
@@ -40,7 +39,7 @@ struct Token {
   }
 };
 
-/// Weights of the tokens that were measured, each a function of (token, slot).
+/// Of each token that was measured and each of its slots.
 using Weights = std::function<double(const Token&, std::size_t)>;
 using IsMeant = std::function<bool(const Token&, std::size_t)>;
 
@@ -50,14 +49,7 @@ std::optional<Token> measured(const Output& o, Index row, const std::vector<Name
   const auto columns = static_cast<std::size_t>(o.columns);
   if (columns < 2 * n + 8) return std::nullopt;
   const std::string rank = rank_of(o.name);
-  const ElementReader read(o.expected->dtype());
-  std::vector<double> came;
-  double square = 0.0;
-  for (Index c = 0; c < o.columns; ++c) {
-    came.push_back(read(o.came(row * o.columns + c)).value);
-    square += came.back() * came.back();
-  }
-  const double least = std::sqrt(square / static_cast<double>(columns)) / 8.0;
+  const CameNumbers came = came_numbers(o, elements_of_row(o, row));
   LeastSquares equations(n);
   std::vector<double> features(n);
   for (std::size_t c = 0; c < columns; ++c) {
@@ -65,7 +57,7 @@ std::optional<Token> measured(const Output& o, Index row, const std::vector<Name
       const Index at = row * o.columns + static_cast<Index>(c);
       features[s] = static_cast<double>(wide_value(slots[s].at(rank + "out"), at));
     }
-    equations.add(features, came[c], 1.0 / std::max(std::abs(came[c]), least));
+    equations.add(features, came.values[c], came.weight(c));
   }
   auto fit = equations.solved();
   // The misfit of rows of zeros, or with NaN or infinities, is no number.
@@ -85,17 +77,135 @@ class SlotWeights {
         list_(list) {}
 
   /// The hypothesis, if these are the weights that were measured.
-  bool add(const std::string& id, const std::string& words, const Weights& weights);
+  bool add(const std::string& id, const std::string& words, const Weights& weights) {
+    for (const Token& t : tokens_) {
+      for (std::size_t s = 0; s < slots_; ++s) {
+        if (!t.is_candidate(s, weights(t, s))) return false;
+      }
+    }
+    std::map<std::string, Tensor> made;
+    const auto n = static_cast<Index>(slots_);
+    for (const auto& [name, experts] : call_.inputs) {
+      if (!name.ends_with("experts")) continue;
+      const std::string rank = rank_of(name);
+      Tensor& w = made[rank] = Tensor(Dtype::f32, experts->shape());
+      for (Index i = 0; i < w.elements(); ++i)
+        w.as<float>()[i] = static_cast<float>(given_weight(call_, rank, i / n, i % n));
+    }
+    for (const Token& t : tokens_) {
+      for (std::size_t s = 0; s < slots_; ++s) {
+        made.at(t.rank).as<float>()[t.row * n + static_cast<Index>(s)] =
+            static_cast<float>(weights(t, s));
+      }
+    }
+    Hypothesis h{"weights=" + id, words + where(), Stage::input};
+    h.run = [made = std::move(made)](Backend& backend, const Call& call) {
+      Call altered = call;
+      for (const auto& [rank, w] : made) altered.replace(rank + "weights", w);
+      return combined(backend, std::move(altered));
+    };
+    list_.push_back(std::move(h));
+    return true;
+  }
   /// "slot 2 is left out", where every slot has its own weight but some that have `times` as much.
-  void add_some(double times, const std::string& id, const std::string& what);
+  void add_some(double times, const std::string& id, const std::string& what) {
+    const auto is_meant = [times](const Token& t, std::size_t s) {
+      return std::abs(t.seen[s] - times * t.given[s]) < std::abs(t.seen[s] - t.given[s]);
+    };
+    const std::string slots = which(is_meant);
+    if (slots.empty()) return;  // all are within a hundredth of their own
+    add(id, slots + " " + what, [&](const Token& t, std::size_t s) {
+      const auto given = static_cast<float>(t.given[s]);
+      return static_cast<double>(is_meant(t, s) ? static_cast<float>(times) * given : given);
+    });
+  }
   /// The same of the shortest number that fits.
-  void add_fraction();
+  void add_fraction() {
+    // The factor of the weights that are not their own.
+    double sum = 0.0;
+    double certainty = 0.0;
+    for (const Token& t : tokens_) {
+      for (std::size_t s = 0; s < slots_; ++s) {
+        if (t.is_candidate(s, t.given[s]) || t.given[s] == 0.0) continue;
+        const double certain = t.given[s] / (t.sigma[s] + 1e-9);
+        sum += certain * certain * t.seen[s] / t.given[s];
+        certainty += certain * certain;
+      }
+    }
+    const double factor = certainty > 0.0 ? sum / certainty : 0.0;
+    // The shortest number: by its denominator.
+    for (const double parts : {1.0, 2.0, 4.0, 8.0, 10.0, 3.0, 20.0, 6.0, 100.0}) {
+      const double times = std::round(factor * parts) / parts;
+      if (!(std::abs(times - factor) <= kRatio * std::abs(factor))) continue;
+      if (times == 0.0 || times == 1.0 || times == 2.0) return;
+      std::string text = std::to_string(times);
+      while (text.ends_with('0')) text.pop_back();
+      if (text.ends_with('.')) text.pop_back();
+      return add_some(times, "slots_fraction", "weighed by " + text + " times the weight");
+    }
+  }
   /// Weights that went to other slots of their token: the same in all, or by a rule in each.
-  void add_other_slots();
+  void add_other_slots() {
+    if (add_map() || slots_ == 1) return;
+    struct Rule {
+      const char* id;
+      const char* words;
+      std::function<double(const Token&, std::size_t)> key;  ///< ascending
+    };
+    const Rule rules[] = {
+        {"by_expert", "in the order of experts",
+         [&](const Token& t, std::size_t s) { return static_cast<double>(expert(t, s)); }},
+        {"permuted", "the largest first",
+         [](const Token& t, std::size_t s) { return -t.given[s]; }},
+        {"permuted", "the smallest first",
+         [](const Token& t, std::size_t s) { return t.given[s]; }}};
+    const std::string permuted = "weights of a token are permuted among its slots";
+    for (const Rule& rule : rules) {
+      // Slots take weights in that order, or weights in their order go to slots in that order.
+      for (const bool inverse : {false, true}) {
+        const auto weights = [&](const Token& t, std::size_t s) {
+          std::vector<std::size_t> order(slots_);
+          std::iota(order.begin(), order.end(), std::size_t{0});
+          std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
+            return rule.key(t, a) < rule.key(t, b);
+          });
+          const auto place = std::find(order.begin(), order.end(), s) - order.begin();
+          return t.given[inverse ? static_cast<std::size_t>(place) : order[s]];
+        };
+        if (add(rule.id, permuted + ": " + rule.words, weights)) return;
+      }
+    }
+    // The given weight of the token that is nearest to what a slot weighed.
+    const auto nearest = [](const Token& t, std::size_t s) {
+      return *std::min_element(t.given.begin(), t.given.end(), [&](double a, double b) {
+        return std::abs(a - t.seen[s]) < std::abs(b - t.seen[s]);
+      });
+    };
+    const auto takes_each_once = [&](const Token& t) {
+      std::vector<double> taken;
+      for (std::size_t s = 0; s < slots_; ++s) taken.push_back(nearest(t, s));
+      return std::is_permutation(taken.begin(), taken.end(), t.given.begin());
+    };
+    if (tokens_.size() < kLeastTokens ||
+        !std::all_of(tokens_.begin(), tokens_.end(), takes_each_once))
+      return;
+    add("permuted", permuted + ", in each token another way", nearest);
+  }
   /// Weights that the token `further` of a rank has.  Where there is none, nobody knows what was
   /// read; but most have to be there.
   void add_others(const std::string& id, const std::string& words,
-                  const std::function<std::string(const Token&)>& rank, Index further);
+                  const std::function<std::string(const Token&)>& rank, Index further) {
+    const auto is_there = [&](const Token& t) {
+      const Index row = t.row + further;
+      return row >= 0 && row < call_.input(rank(t) + "experts").extent(0);
+    };
+    const auto there = std::count_if(tokens_.begin(), tokens_.end(), is_there);
+    if (there * 2 < static_cast<std::ptrdiff_t>(tokens_.size())) return;
+    add(id, words, [&](const Token& t, std::size_t s) {
+      return is_there(t) ? given_weight(call_, rank(t), t.row + further, static_cast<Index>(s))
+                         : t.seen[s];
+    });
+  }
 
  private:
   Index expert(const Token& t, std::size_t s) const {
@@ -107,10 +217,86 @@ class SlotWeights {
                          [](const auto& input) { return input.first.ends_with(".experts"); });
   }
   /// "slot 2 is", "rows of expert 5 are", "slots whose rank has an earlier slot of the token are".
-  std::string which(const IsMeant& is_meant) const;
-  bool add_map();
+  std::string which(const IsMeant& is_meant) const {
+    std::set<Index> experts;
+    std::set<Index> others;         // whose slots have their own weights
+    std::map<Index, Index> tokens;  // of each slot
+    const Index all_experts = call_.set.integer("experts", 0);
+    const bool shared = ranks() > 1;  // by ranks, each with experts of its own
+    const Index own = std::max<Index>(1, shared ? all_experts / ranks() : all_experts);
+    bool later_on_rank = shared;  // all of the slots that have one before them on their rank
+    for (const Token& t : tokens_) {
+      std::set<Index> seen;
+      for (std::size_t s = 0; s < slots_; ++s) {
+        const Index e = expert(t, s);
+        const bool meant = is_meant(t, s);
+        (meant ? experts : others).insert(e);
+        if (meant) ++tokens[static_cast<Index>(s)];
+        const bool first = e < 0 || seen.insert(e / own).second;
+        later_on_rank = later_on_rank && meant == !first;
+      }
+    }
+    if (tokens.empty()) return {};
+    const Index rank = *experts.begin() / own;
+    const auto is_of_rank = [&](Index e) { return e / own == rank; };
+    if (tokens_.size() > 1 && experts.size() == 1)
+      return filled("rows of expert {} are", *experts.begin());
+    if (tokens_.size() > 1 && shared && all_experts >= ranks() &&
+        std::all_of(experts.begin(), experts.end(), is_of_rank) &&
+        std::none_of(others.begin(), others.end(), is_of_rank))
+      return filled("rows of the experts of rank{} are", rank);
+    std::vector<Index> slots;
+    std::string counts;
+    bool all = true;  // of the slots, in every token
+    for (const auto& [slot, n] : tokens) {
+      slots.push_back(slot);
+      all = all && n == static_cast<Index>(tokens_.size());
+      list_words(counts, filled("slot {} of {}", slot, counted(n, "token")));
+    }
+    if (!all && later_on_rank) return "slots whose rank has an earlier slot of the token are";
+    return (all ? ranges_in_words("slot", slots) : counts) + (slots.size() == 1 ? " is" : " are");
+  }
+  bool add_map() {
+    std::vector<std::size_t> source(slots_);
+    for (std::size_t s = 0; s < slots_; ++s) {
+      double least = HUGE_VAL;
+      for (std::size_t from = 0; from < slots_; ++from) {
+        double off = 0.0;
+        for (const Token& t : tokens_) {
+          const double sigmas = (t.given[from] - t.seen[s]) / (t.sigma[s] + 1e-9);
+          off += sigmas * sigmas;
+        }
+        if (off > least || (off == least && from != s)) continue;
+        least = off;
+        source[s] = from;
+      }
+    }
+    std::string text;
+    for (std::size_t s = 0; s < slots_; ++s) {
+      const std::size_t from = source[s];
+      const bool exchanged = source[from] == s;
+      if (from == s || (exchanged && from < s)) continue;
+      list_words(text, filled(exchanged ? "the weights of slots {} and {} change places"
+                                        : "slot {} takes the weight of slot {}",
+                              s, from));
+    }
+    return !text.empty() &&
+           add("slots", text, [&](const Token& t, std::size_t s) { return t.given[source[s]]; });
+  }
   /// The tokens, where not nearly all are meant.
-  std::string where() const;
+  std::string where() const {
+    if (static_cast<Index>(tokens_.size()) * 4 >= all_ * 3) return "";
+    std::map<std::string, std::vector<Index>> rows;
+    for (const Token& t : tokens_) rows[t.rank].push_back(t.row);
+    std::string text;
+    for (const auto& [rank, list] : rows) {
+      list_words(text,
+                 ranges_in_words("token", list) +
+                     (rank.empty() ? "" : " of " + rank.substr(0, rank.size() - 1)),
+                 " and ");
+    }
+    return ", in " + text;
+  }
 
   const Call& call_;
   std::vector<Token> tokens_;
@@ -118,218 +304,6 @@ class SlotWeights {
   std::size_t slots_;
   std::vector<Hypothesis>& list_;
 };
-
-bool SlotWeights::add(const std::string& id, const std::string& words, const Weights& weights) {
-  for (const Token& t : tokens_) {
-    for (std::size_t s = 0; s < slots_; ++s) {
-      if (!t.is_candidate(s, weights(t, s))) return false;
-    }
-  }
-  std::map<std::string, Tensor> made;
-  for (const auto& [name, experts] : call_.inputs) {
-    if (!name.ends_with("experts")) continue;
-    const std::string rank = rank_of(name);
-    Tensor w(Dtype::f32, experts->shape());
-    const auto n = static_cast<Index>(slots_);
-    for (Index i = 0; i < w.elements(); ++i) {
-      w.as<float>()[i] = static_cast<float>(given_weight(call_, rank, i / n, i % n));
-    }
-    made.emplace(rank, std::move(w));
-  }
-  for (const Token& t : tokens_) {
-    for (std::size_t s = 0; s < slots_; ++s) {
-      made.at(t.rank).as<float>()[static_cast<std::size_t>(t.row) * slots_ + s] =
-          static_cast<float>(weights(t, s));
-    }
-  }
-  Hypothesis h{"weights=" + id, words + where(), Stage::input};
-  h.run = [made = std::move(made)](Backend& backend, const Call& call) {
-    Call altered = call;
-    for (const auto& [rank, w] : made) altered.replace(rank + "weights", w);
-    return combined(backend, std::move(altered));
-  };
-  list_.push_back(std::move(h));
-  return true;
-}
-
-std::string SlotWeights::where() const {
-  if (static_cast<Index>(tokens_.size()) * 4 >= all_ * 3) return "";
-  std::map<std::string, std::vector<Index>> rows;
-  for (const Token& t : tokens_) rows[t.rank].push_back(t.row);
-  std::string text;
-  for (const auto& [rank, list] : rows) {
-    text += (text.empty() ? ", in " : " and ") + ranges_in_words("token", list) +
-            (rank.empty() ? "" : " of " + rank.substr(0, rank.size() - 1));
-  }
-  return text;
-}
-
-std::string SlotWeights::which(const IsMeant& is_meant) const {
-  std::set<Index> experts;
-  std::set<Index> others;         // whose slots have their own weights
-  std::map<Index, Index> tokens;  // of each slot
-  const Index all_experts = call_.set.integer("experts", 0);
-  const bool shared = ranks() > 1;  // by ranks, each with experts of its own
-  const Index own = std::max<Index>(1, shared ? all_experts / ranks() : all_experts);
-  bool later_on_rank = shared;  // all of the slots that have one before them on their rank
-  for (const Token& t : tokens_) {
-    std::set<Index> seen;
-    for (std::size_t s = 0; s < slots_; ++s) {
-      const Index e = expert(t, s);
-      const bool meant = is_meant(t, s);
-      (meant ? experts : others).insert(e);
-      if (meant) ++tokens[static_cast<Index>(s)];
-      const bool first = e < 0 || seen.insert(e / own).second;
-      later_on_rank = later_on_rank && meant == !first;
-    }
-  }
-  if (tokens.empty()) return {};
-  const Index rank = *experts.begin() / own;
-  const auto is_of_rank = [&](Index e) { return e / own == rank; };
-  if (tokens_.size() > 1 && experts.size() == 1)
-    return "rows of expert " + std::to_string(*experts.begin()) + " are";
-  if (tokens_.size() > 1 && shared && all_experts >= ranks() &&
-      std::all_of(experts.begin(), experts.end(), is_of_rank) &&
-      std::none_of(others.begin(), others.end(), is_of_rank))
-    return "rows of the experts of rank" + std::to_string(rank) + " are";
-  std::vector<Index> slots;
-  std::string counts;
-  bool all = true;  // of the slots, in every token
-  for (const auto& [slot, n] : tokens) {
-    slots.push_back(slot);
-    all = all && n == static_cast<Index>(tokens_.size());
-    counts += (counts.empty() ? "slot " : ", slot ") + std::to_string(slot) + " of " +
-              std::to_string(n) + (n == 1 ? " token" : " tokens");
-  }
-  if (!all && later_on_rank) return "slots whose rank has an earlier slot of the token are";
-  return (all ? ranges_in_words("slot", slots) : counts) + (slots.size() == 1 ? " is" : " are");
-}
-
-void SlotWeights::add_some(double times, const std::string& id, const std::string& what) {
-  const auto is_meant = [times](const Token& t, std::size_t s) {
-    return std::abs(t.seen[s] - times * t.given[s]) < std::abs(t.seen[s] - t.given[s]);
-  };
-  const std::string slots = which(is_meant);
-  if (slots.empty()) return;  // all are within a hundredth of their own
-  add(id, slots + " " + what, [&](const Token& t, std::size_t s) {
-    const auto given = static_cast<float>(t.given[s]);
-    return static_cast<double>(is_meant(t, s) ? static_cast<float>(times) * given : given);
-  });
-}
-
-void SlotWeights::add_fraction() {
-  // The factor of the weights that are not their own.
-  double sum = 0.0;
-  double certainty = 0.0;
-  for (const Token& t : tokens_) {
-    for (std::size_t s = 0; s < slots_; ++s) {
-      if (t.is_candidate(s, t.given[s]) || t.given[s] == 0.0) continue;
-      const double certain = t.given[s] / (t.sigma[s] + 1e-9);
-      sum += certain * certain * t.seen[s] / t.given[s];
-      certainty += certain * certain;
-    }
-  }
-  const double factor = certainty > 0.0 ? sum / certainty : 0.0;
-  // The shortest number: by its denominator.
-  for (const double parts : {1.0, 2.0, 4.0, 8.0, 10.0, 3.0, 20.0, 6.0, 100.0}) {
-    const double times = std::round(factor * parts) / parts;
-    if (!(std::abs(times - factor) <= kRatio * std::abs(factor))) continue;
-    if (times == 0.0 || times == 1.0 || times == 2.0) return;
-    std::string text = std::to_string(times);
-    while (text.ends_with('0')) text.pop_back();
-    if (text.ends_with('.')) text.pop_back();
-    return add_some(times, "slots_fraction", "weighed by " + text + " times the weight");
-  }
-}
-
-bool SlotWeights::add_map() {
-  std::vector<std::size_t> source(slots_);
-  for (std::size_t s = 0; s < slots_; ++s) {
-    double least = HUGE_VAL;
-    for (std::size_t from = 0; from < slots_; ++from) {
-      double off = 0.0;
-      for (const Token& t : tokens_) {
-        const double sigmas = (t.given[from] - t.seen[s]) / (t.sigma[s] + 1e-9);
-        off += sigmas * sigmas;
-      }
-      if (off > least || (off == least && from != s)) continue;
-      least = off;
-      source[s] = from;
-    }
-  }
-  std::string text;
-  for (std::size_t s = 0; s < slots_; ++s) {
-    const std::size_t from = source[s];
-    const bool exchanged = source[from] == s;
-    if (from == s || (exchanged && from < s)) continue;
-    const std::string here = std::to_string(s);
-    const std::string there = std::to_string(from);
-    text += (text.empty() ? "" : ", ") +
-            (exchanged ? "the weights of slots " + here + " and " + there + " change places"
-                       : "slot " + here + " takes the weight of slot " + there);
-  }
-  return !text.empty() &&
-         add("slots", text, [&](const Token& t, std::size_t s) { return t.given[source[s]]; });
-}
-
-void SlotWeights::add_other_slots() {
-  if (add_map() || slots_ == 1) return;
-  struct Rule {
-    const char* id;
-    const char* words;
-    std::function<double(const Token&, std::size_t)> key;  ///< ascending
-  };
-  const Rule rules[] = {
-      {"by_expert", "in the order of experts",
-       [&](const Token& t, std::size_t s) { return static_cast<double>(expert(t, s)); }},
-      {"permuted", "the largest first", [](const Token& t, std::size_t s) { return -t.given[s]; }},
-      {"permuted", "the smallest first", [](const Token& t, std::size_t s) { return t.given[s]; }}};
-  const std::string permuted = "weights of a token are permuted among its slots";
-  for (const Rule& rule : rules) {
-    // Slots take weights in that order, or weights in their order go to slots in that order.
-    for (const bool inverse : {false, true}) {
-      const auto weights = [&](const Token& t, std::size_t s) {
-        std::vector<std::size_t> order(slots_);
-        std::iota(order.begin(), order.end(), std::size_t{0});
-        std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
-          return rule.key(t, a) < rule.key(t, b);
-        });
-        const auto place = std::find(order.begin(), order.end(), s) - order.begin();
-        return t.given[inverse ? static_cast<std::size_t>(place) : order[s]];
-      };
-      if (add(rule.id, permuted + ": " + rule.words, weights)) return;
-    }
-  }
-  // The given weight of the token that is nearest to what a slot weighed.
-  const auto nearest = [](const Token& t, std::size_t s) {
-    return *std::min_element(t.given.begin(), t.given.end(), [&](double a, double b) {
-      return std::abs(a - t.seen[s]) < std::abs(b - t.seen[s]);
-    });
-  };
-  const auto takes_each_once = [&](const Token& t) {
-    std::vector<double> taken;
-    for (std::size_t s = 0; s < slots_; ++s) taken.push_back(nearest(t, s));
-    return std::is_permutation(taken.begin(), taken.end(), t.given.begin());
-  };
-  if (tokens_.size() < kLeastTokens ||
-      !std::all_of(tokens_.begin(), tokens_.end(), takes_each_once))
-    return;
-  add("permuted", permuted + ", in each token another way", nearest);
-}
-
-void SlotWeights::add_others(const std::string& id, const std::string& words,
-                             const std::function<std::string(const Token&)>& rank, Index further) {
-  const auto is_there = [&](const Token& t) {
-    const Index row = t.row + further;
-    return row >= 0 && row < call_.input(rank(t) + "experts").extent(0);
-  };
-  const auto there = std::count_if(tokens_.begin(), tokens_.end(), is_there);
-  if (there * 2 < static_cast<std::ptrdiff_t>(tokens_.size())) return;
-  add(id, words, [&](const Token& t, std::size_t s) {
-    return is_there(t) ? given_weight(call_, rank(t), t.row + further, static_cast<Index>(s))
-                       : t.seen[s];
-  });
-}
 
 }  // namespace
 
@@ -366,13 +340,10 @@ void add_measured_slots(Backend& backend, const Call& call, const std::vector<Ou
               for (const double g : t.given) sum += static_cast<float>(g);
               return static_cast<double>(static_cast<float>(t.given[s]) / sum);
             });
-  for (Index by = 1; by <= kMostTokens; ++by) {
-    for (const Index d : {-by, by}) {
-      slots.add_others(
-          "other_token",
-          "weights are those of the token " + std::to_string(by) + (d < 0 ? " before" : " after"),
-          [](const Token& t) { return t.rank; }, d);
-    }
+  for (const Index by : both_ways(kMostTokens)) {
+    slots.add_others(
+        "other_token", "weights are those of the token " + away(by),
+        [](const Token& t) { return t.rank; }, by);
   }
   for (const Output& o : outputs) {
     const std::string rank = rank_of(o.name);

@@ -1,10 +1,9 @@
 // Parts of an output that no one wrote: runs of one bit pattern.
-#include <algorithm>
 #include <map>
 
+#include "golden/explain/find/finding.h"
 #include "golden/explain/find/output/claims.h"
 #include "golden/explain/find/output/recover.h"
-#include "golden/judge/elements.h"
 
 namespace mxo {
 namespace {
@@ -59,14 +58,14 @@ class Run {
       wanted_ = output_->wanted(i);
     }
     ++length_;
-    wrong_ += differs(*output_, i);
+    wrong_ += output_->differs(i);
     varied_ = varied_ || output_->wanted(i) != wanted_;
   }
   void close(Runs& found) {
     if (length_ >= least_ && wrong_ * 2 > length_ && (varied_ || is_plain(fill_))) {
       for (Index n = 0; n < length_; ++n) {
         const Index i = first_ + n * step_;
-        if (differs(*output_, i)) found[fill_].push_back(i);
+        if (output_->differs(i)) found[fill_].push_back(i);
       }
     }
     length_ = wrong_ = 0;
@@ -110,14 +109,14 @@ Claims recover_unwritten(Output& output) {
     for (Index i = first; i < first + output.columns; ++i) {
       const std::uint64_t fill = fill_of(i);
       if (fails) along.take(i, fill, found);
-      if (!down.empty()) down[static_cast<std::size_t>(i - first)].take(i, fill, found);
+      if (!down.empty()) nth(down, i - first).take(i, fill, found);
     }
     along.close(found);
   }
   for (Run& column : down) column.close(found);
   std::map<std::uint64_t, std::size_t> everywhere;
   for (Index i = 0; i < output.owed * output.columns; ++i) {
-    if (differs(output, i) && found.contains(fill_of(i))) ++everywhere[fill_of(i)];
+    if (output.differs(i) && found.contains(fill_of(i))) ++everywhere[fill_of(i)];
   }
   Claims claims;
   for (auto& [fill, elements] : found) {
@@ -127,14 +126,13 @@ Claims recover_unwritten(Output& output) {
     if (elements.size() * 2 < everywhere[fill] || elements.size() < kLeastElements) continue;
     if (!is_plain(fill) && output.name.ends_with("scales")) continue;
     const Fill said = described(dtype, fill);
-    for (Claim& c : claim_where(
-             output, {said.id, FindingKind::symptom, is_plain(fill)},
-             [&all = elements](Index i) { return std::binary_search(all.begin(), all.end(), i); },
-             [&](const Place& place) {
-               return place.words + std::string(place.hold()) + said.words;
-             })) {
-      claims.push_back(std::move(c));
-    }
+    append(claims,
+           claim_where(
+               output, {said.id, FindingKind::symptom, is_plain(fill)},
+               [&all = elements](Index i) { return std::binary_search(all.begin(), all.end(), i); },
+               [&](const Place& place) {
+                 return place.words + std::string(place.hold()) + said.words;
+               }));
   }
   return claims;
 }

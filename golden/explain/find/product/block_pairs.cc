@@ -1,10 +1,10 @@
 // Which block of one side each block of the other was multiplied with, along the depth.
-#include <algorithm>
-#include <cmath>
+#include <numeric>
 
+#include "golden/explain/alter/makers.h"
+#include "golden/explain/find/finding.h"
+#include "golden/explain/find/least_squares.h"
 #include "golden/explain/find/product/finders.h"
-#include "golden/explain/words/places.h"
-#include "golden/judge/elements.h"
 
 namespace mxo {
 namespace {
@@ -14,156 +14,138 @@ constexpr Index kColumns = 256;
 constexpr Index kMostBlocks = 64;
 constexpr double kFits = 0.003;  ///< of the root mean square that may be left: bf16 and its sums
 
+/// Block `a` of x with block `b` of w.
+struct Pair {
+  std::size_t a;
+  std::size_t b;
+};
+
+double dot(const Sides::Line& x, const Sides::Line& y) {
+  return std::inner_product(x.begin(), x.end(), y.begin(), 0.0);
+}
+
+/// What came of a row of x, and what its blocks give.
+struct PairRow {
+  Sides::Line came;
+  Sides::Line left;                   ///< when the chosen pairs take all they can
+  std::vector<Sides::Line> products;  ///< of each pair
+};
+
 /// Products of every block of some rows of x with every block of some lines of w, and what came.
 class Pairing {
  public:
-  /// Block `a` of x with block `b` of w.
-  struct Pair {
-    std::size_t a;
-    std::size_t b;
-  };
-
   Pairing(const Product& p, const Output& y, Index g, const std::vector<Index>& rows, Index block)
       : blocks_(static_cast<std::size_t>(ceil_div(p.depth(g), block))) {
     const ElementReader read(y.expected->dtype());
     const Index step = std::max<Index>(1, p.n / kColumns);
-    std::vector<Index> columns;
     std::vector<Sides::Line> lines;
-    for (Index j = 0; j < p.n; j += step) {
-      columns.push_back(j);
-      lines.push_back(p.line_b(g, j));
-    }
-    columns_ = columns.size();
+    for (Index j = 0; j < p.n; j += step) lines.push_back(p.line_b(g, j));
     for (const Index r : rows) {
       const Sides::Line x = p.line_a(g, r);
-      Sides::Line came;
-      Sides::Line products(blocks_ * blocks_ * columns_);
-      bool finite = true;
-      for (std::size_t c = 0; c < columns_; ++c) {
-        const Element e = read(y.came(p.output_row(g, r) * y.columns + columns[c]));
-        finite = finite && !e.nan && !e.infinite;
-        came.push_back(e.value);
-        for (std::size_t a = 0; a < blocks_; ++a) {
-          for (std::size_t b = 0; b < blocks_; ++b) {
-            products[(a * blocks_ + b) * columns_ + c] =
-                dot(x, lines[c], a, b, static_cast<std::size_t>(block));
-          }
-        }
+      PairRow row;
+      for (Index j = 0; j < p.n; j += step)
+        row.came.push_back(read(y.came(p.output_row(g, r) * y.columns + j)).value);
+      const double square = dot(row.came, row.came);
+      if (!std::isfinite(square) || square == 0.0) continue;
+      for (std::size_t at = 0; at < blocks_ * blocks_; ++at) {
+        Sides::Line& products = row.products.emplace_back();
+        for (const Sides::Line& w : lines)
+          products.push_back(of_blocks(x, w, pair(at), static_cast<std::size_t>(block)));
       }
-      const double square = squares({came});
-      if (!finite || square == 0.0) continue;
       // Loud rows count no more than others.
-      const double gain = std::sqrt(static_cast<double>(columns_) / square);
-      for (double& v : came) v *= gain;
-      came_.push_back(std::move(came));
-      products_.push_back(std::move(products));
+      const double gain = std::sqrt(static_cast<double>(lines.size()) / square);
+      for (double& v : row.came) v *= gain;
+      rows_.push_back(std::move(row));
     }
-    level_columns();
-    left_ = came_;
-  }
-
-  /// Pairs that give what came, greedily, one for each block of w at most; empty if they do not.
-  std::vector<Pair> pairs() {
-    std::vector<Pair> chosen;
-    const double all = squares(came_);
-    while (squares(left_) > kFits * kFits * all) {
-      double most = 0.0;
-      Pair best{};
-      for (std::size_t a = 0; a < blocks_; ++a) {
-        for (std::size_t b = 0; b < blocks_; ++b) {
-          const double gain = gain_of({a, b});
-          if (gain > most) {
-            most = gain;
-            best = {a, b};
-          }
-        }
-      }
-      const bool again =
-          std::any_of(chosen.begin(), chosen.end(), [&](const Pair& p) { return p.b == best.b; });
-      if (most == 0.0 || again) return {};
-      chosen.push_back(best);
-      for (std::size_t r = 0; r < came_.size(); ++r) {
-        if (!refit(r, chosen)) return {};
-      }
-    }
-    return chosen;
+    for (std::size_t c = 0; c < lines.size(); ++c) level_column(c);
+    for (PairRow& row : rows_) row.left = row.came;
   }
 
   std::size_t blocks() const { return blocks_; }
 
- private:
-  /// Loud columns count no more than others, either.
-  void level_columns() {
-    for (std::size_t c = 0; c < columns_; ++c) {
-      double square = 0.0;
-      for (const auto& row : came_) square += row[c] * row[c];
-      if (square == 0.0) continue;
-      const double gain = 1.0 / std::sqrt(square);
-      for (auto& row : came_) row[c] *= gain;
-      for (auto& row : products_) {
-        for (std::size_t at = c; at < row.size(); at += columns_) row[at] *= gain;
+  /// Pairs that give what came, greedily, one for each block of w at most; empty if they do not.
+  std::vector<Pair> pairs() {
+    std::vector<std::size_t> chosen;
+    std::vector<Pair> found;
+    double all = 0.0;
+    for (const PairRow& row : rows_) all += dot(row.came, row.came);
+    while (left() > kFits * kFits * all) {
+      double most = 0.0;
+      std::size_t best = 0;
+      for (std::size_t at = 0; at < blocks_ * blocks_; ++at) {
+        const double gain = gain_of(at);
+        if (gain <= most) continue;
+        most = gain;
+        best = at;
+      }
+      const bool again = std::any_of(found.begin(), found.end(),
+                                     [&](const Pair& p) { return p.b == pair(best).b; });
+      if (most == 0.0 || again) return {};
+      chosen.push_back(best);
+      found.push_back(pair(best));
+      for (PairRow& row : rows_) {
+        if (!refit(row, chosen)) return {};
       }
     }
+    return found;
   }
 
-  static double dot(const Sides::Line& x, const Sides::Line& w, std::size_t a, std::size_t b,
-                    std::size_t run) {
+ private:
+  Pair pair(std::size_t at) const { return {at / blocks_, at % blocks_}; }
+
+  static double of_blocks(const Sides::Line& x, const Sides::Line& w, const Pair& p,
+                          std::size_t run) {
     double sum = 0.0;
-    const std::size_t end = std::min({run, x.size() - a * run, w.size() - b * run});
-    for (std::size_t d = 0; d < end; ++d) sum += x[a * run + d] * w[b * run + d];
+    const std::size_t end = std::min({run, x.size() - p.a * run, w.size() - p.b * run});
+    for (std::size_t d = 0; d < end; ++d) sum += x[p.a * run + d] * w[p.b * run + d];
     return std::isfinite(sum) ? sum : 0.0;
   }
 
-  static double squares(const std::vector<Sides::Line>& rows) {
-    double sum = 0.0;
-    for (const auto& row : rows) {
-      for (const double v : row) sum += v * v;
+  /// Loud columns count no more than others, either.
+  void level_column(std::size_t c) {
+    double square = 0.0;
+    for (const PairRow& row : rows_) square += row.came[c] * row.came[c];
+    if (square == 0.0) return;
+    for (PairRow& row : rows_) {
+      row.came[c] /= std::sqrt(square);
+      for (Sides::Line& products : row.products) products[c] /= std::sqrt(square);
     }
+  }
+
+  double left() const {
+    double sum = 0.0;
+    for (const PairRow& row : rows_) sum += dot(row.left, row.left);
     return sum;
   }
 
-  const double* of(std::size_t row, const Pair& p) const {
-    return &products_[row][(p.a * blocks_ + p.b) * columns_];
-  }
-
-  double gain_of(const Pair& p) const {
+  double gain_of(std::size_t at) const {
     double gain = 0.0;
-    for (std::size_t r = 0; r < came_.size(); ++r) {
-      const double* v = of(r, p);
-      double with = 0.0;
-      double own = 0.0;
-      for (std::size_t c = 0; c < columns_; ++c) {
-        with += v[c] * left_[r][c];
-        own += v[c] * v[c];
-      }
+    for (const PairRow& row : rows_) {
+      const double own = dot(row.products[at], row.products[at]);
+      const double with = dot(row.products[at], row.left);
       if (own > 0.0) gain += with * with / own;
     }
     return gain;
   }
 
-  /// What is left of a row when the chosen pairs take all they can.
-  bool refit(std::size_t row, const std::vector<Pair>& chosen) {
-    const std::size_t n = chosen.size();
-    LeastSquares equations(n);
-    Sides::Line features(n);
-    for (std::size_t c = 0; c < columns_; ++c) {
-      for (std::size_t i = 0; i < n; ++i) features[i] = of(row, chosen[i])[c];
-      equations.add(features, came_[row][c]);
+  static bool refit(PairRow& row, const std::vector<std::size_t>& chosen) {
+    LeastSquares equations(chosen.size());
+    Sides::Line features(chosen.size());
+    for (std::size_t c = 0; c < row.came.size(); ++c) {
+      for (std::size_t i = 0; i < chosen.size(); ++i) features[i] = row.products[chosen[i]][c];
+      equations.add(features, row.came[c]);
     }
     const std::optional<LeastSquaresFit> fit = equations.solved();
-    if (!fit) return false;
-    left_[row] = came_[row];
-    for (std::size_t i = 0; i < n; ++i) {
-      for (std::size_t c = 0; c < columns_; ++c) left_[row][c] -= fit->x[i] * of(row, chosen[i])[c];
+    row.left = row.came;
+    for (std::size_t i = 0; fit && i < chosen.size(); ++i) {
+      for (std::size_t c = 0; c < row.came.size(); ++c)
+        row.left[c] -= fit->x[i] * row.products[chosen[i]][c];
     }
-    return true;
+    return fit.has_value();
   }
 
   std::size_t blocks_;
-  std::size_t columns_ = 0;
-  std::vector<Sides::Line> came_;
-  std::vector<Sides::Line> left_;
-  std::vector<Sides::Line> products_;
+  std::vector<PairRow> rows_;
 };
 
 /// Runs of the depth taken from elsewhere: run b of each stretch of it between two bounds from
@@ -175,7 +157,7 @@ Reading read_runs(const Product& p, const std::string& name, const Tensor& given
     if (end == bounds.end()) return d;  // a row of no group
     const Index b = (d - *std::prev(end)) / run;
     if (b >= static_cast<Index>(source.size())) return d;
-    const Index from = source[static_cast<std::size_t>(b)];
+    const Index from = nth(source, b);
     const Index at = d + (from - b) * run;
     return from < 0 ? from : at < *end ? at : d;
   });
@@ -183,21 +165,20 @@ Reading read_runs(const Product& p, const std::string& name, const Tensor& given
 
 /// "k = 96 to 127 of x meet k = 160 to 191 of w, ...": block b of w met block source[b] of x.
 std::string words_of(const Product& p, const std::vector<Index>& source, Index block) {
-  constexpr std::size_t kListed = 4;
+  constexpr Index kListed = 4;
   const auto run_of = [&](Index b, const ProductSide& f) {
-    return (p.wgrad ? "rows " : "k = ") + std::to_string(b * block) + " to " +
-           std::to_string((b + 1) * block - 1) + " of " + f.name;
+    return (p.wgrad ? "rows " : "k = ") +
+           filled("{} to {} of {}", b * block, (b + 1) * block - 1, f.name);
   };
   std::string text;
-  std::size_t moved = 0;
-  for (std::size_t b = 0; b < source.size(); ++b) {
-    const auto own = static_cast<Index>(b);
-    if (source[b] == own || ++moved > kListed) continue;
-    text += (text.empty() ? "" : ", ") +
-            (source[b] < 0 ? run_of(own, p.b) + " meet nothing"
-                           : run_of(source[b], p.a) + " meet " + run_of(own, p.b));
+  Index moved = 0;
+  for (Index b = 0; b < static_cast<Index>(source.size()); ++b) {
+    const Index from = nth(source, b);
+    if (from == b || ++moved > kListed) continue;
+    list_words(text, from < 0 ? run_of(b, p.b) + " meet nothing"
+                              : run_of(from, p.a) + " meet " + run_of(b, p.b));
   }
-  if (moved > kListed) text += ", and so on for " + std::to_string(moved) + " blocks";
+  if (moved > kListed) text += filled(", and so on for {} blocks", moved);
   return p.wgrad ? text + " (rows of each group)" : text;
 }
 
@@ -241,7 +222,7 @@ void add_measured_pairing(const Product& p, const Output& y, const std::vector<E
   std::vector<Index> x_of(pairing.blocks(), -1);  // of block b of w: the block of x
   std::vector<Index> w_of(pairing.blocks(), -1);
   bool moved = false;
-  for (const Pairing::Pair& pair : pairing.pairs()) {
+  for (const Pair& pair : pairing.pairs()) {
     x_of[pair.b] = static_cast<Index>(pair.a);
     w_of[pair.a] = static_cast<Index>(pair.b);
     moved = moved || pair.a != pair.b;
@@ -250,7 +231,7 @@ void add_measured_pairing(const Product& p, const Output& y, const std::vector<E
   const std::string words = words_of(p, x_of, block);
   for (const Side side : kSides) {
     const ProductSide& f = Sides{p, side}.factor();
-    const std::vector<Index>& source = side == Side::a ? x_of : w_of;
+    const std::vector<Index> source = side == Side::a ? x_of : w_of;
     const std::optional<Index> run = scale_run(p, f);
     if (run && block % *run != 0) continue;
     const std::vector<Index> stretch = p.wgrad ? bounds_of(p) : std::vector<Index>{0, p.k};
@@ -259,20 +240,15 @@ void add_measured_pairing(const Product& p, const Output& y, const std::vector<E
     for (const bool with : {true, false}) {
       if (with && !run) continue;
       const char* scales = !run ? "" : with ? ", with their scales" : ", without their scales";
-      list.push_back({f.name + "=blocks",
-                      words + scales,
-                      Stage::input,
-                      [side, with, stretch, of_scales, source, block, run](Call& c) {
-                        const std::optional<Product> now = product_of(c);
-                        if (!now) return false;
-                        const ProductSide& own = Sides{*now, side}.factor();
-                        return read_whole(c, read_runs(*now, own.codes_name, *own.codes, stretch,
-                                                       source, block)) &&
-                               (!with || read_whole(c, read_runs(*now, own.scales_name, *own.scales,
-                                                                 of_scales, source, block / *run)));
-                      },
-                      {},
-                      true});
+      const auto alter = [=](Call& c) {
+        const std::optional<Product> now = product_of(c);
+        if (!now) return false;
+        const ProductSide& own = Sides{*now, side}.factor();
+        return read_whole(c, read_runs(*now, own.codes_name, *own.codes, stretch, source, block)) &&
+               (!with || read_whole(c, read_runs(*now, own.scales_name, *own.scales, of_scales,
+                                                 source, block / *run)));
+      };
+      list.push_back(altered(f.name + "=blocks", words + scales, alter, true));
     }
   }
 }

@@ -1,12 +1,11 @@
 // Shapes, groups and layouts to blocks.
 #include "golden/explain/find/product/blocks.h"
 
-#include <algorithm>
-#include <cmath>
 #include <limits>
 
 #include "formats/dtype.h"
 #include "formats/scale_layout.h"
+#include "golden/explain/find/finding.h"
 #include "golden/judge/group_rows.h"
 
 namespace mxo {
@@ -28,17 +27,109 @@ float joined(float most, float v) {
   return v > most ? v : most;
 }
 
-/// fn(element, value, scale) for every element of a block.
+/// fn(first, end, scale) for the elements of a row that lie in one block.
 template <typename Fn>
-void each(const Blocks& b, Fn fn) {
+void each_run(const Blocks& b, Fn fn) {
   for (Index first = 0; first < b.x->elements(); first += b.columns) {
     for (Index c = 0; c < b.columns; c += b.block_columns) {
       const Index s = b.scale_of(first + c);
-      if (s < 0) continue;
-      const Index end = first + std::min(c + b.block_columns, b.columns);
-      for (Index i = first + c; i < end; ++i) fn(i, b.value(i), static_cast<std::size_t>(s));
+      if (s >= 0) fn(first + c, first + std::min(c + b.block_columns, b.columns), s);
     }
   }
+}
+
+/// What may be taken of each block: the largest of the values themselves, and, of runs of 4 and
+/// more, the amax of some places.
+std::vector<AmaxWindow> parts_of_blocks(const Blocks& b, std::size_t scales) {
+  const Index run = b.block_columns;
+  std::vector<AmaxWindow> list;
+  const auto add = [&](const char* words) { list.push_back({words, std::vector<float>(scales)}); };
+  add("the largest value of its block, whatever is negative");
+  add("the least value of its block, whatever is positive");
+  if (run >= 4) {
+    add("the first half of its block");
+    add("the second half of its block");
+    add("every second element of its block");
+    add("its block without the last element");
+    add("its block without the first element");
+    add("the first element of its block");
+  }
+  each_run(b, [&](Index begin, Index end, Index s) {
+    const auto join = [&](std::size_t window, std::initializer_list<float> parts) {
+      float& m = nth(list[window].amax, s);
+      for (const float v : parts) m = joined(m, v);
+    };
+    float most = 0.0f;
+    float least = 0.0f;
+    // Of magnitudes by half and parity, those at both ends apart.
+    float of[2][2] = {};
+    float first = 0.0f;
+    float last = 0.0f;
+    for (Index i = begin; i < end; ++i) {
+      const Index at = i - begin;
+      const float v = b.value(i);
+      most = joined(most, std::max(v, 0.0f));
+      least = joined(least, std::max(-v, 0.0f));
+      float& m = at == 0 ? first : at == run - 1 ? last : of[at >= run / 2][at % 2];
+      m = joined(m, std::fabs(v));
+    }
+    join(0, {most});
+    join(1, {least});
+    if (run < 4) return;
+    join(2, {first, of[0][0], of[0][1]});
+    join(3, {of[1][0], of[1][1], last});
+    join(4, {first, of[0][0], of[1][0], run % 2 == 0 ? 0.0f : last});
+    join(5, {first, of[0][0], of[0][1], of[1][0], of[1][1]});
+    join(6, {of[0][0], of[0][1], of[1][0], of[1][1], last});
+    join(7, {first});
+  });
+  return list;
+}
+
+/// Those of other blocks: a neighbour's, or the largest of several.
+void add_other_blocks(const Blocks& b, const std::vector<float>& amax,
+                      std::vector<AmaxWindow>& list) {
+  const Index columns = b.scale_columns;
+  const auto n = static_cast<Index>(amax.size());
+  const Index rows = n / columns;
+  const auto add = [&](const char* words, const auto& value) {
+    AmaxWindow w{words, std::vector<float>(amax.size())};
+    for (Index s = 0; s < n; ++s) nth(w.amax, s) = value(s);
+    list.push_back(std::move(w));
+  };
+  add("the block before", [&](Index s) { return nth(amax, s % columns > 0 ? s - 1 : s); });
+  add("the block after", [&](Index s) { return nth(amax, s % columns + 1 < columns ? s + 1 : s); });
+  add("the same block of the row before",
+      [&](Index s) { return nth(amax, s >= columns ? s - columns : s); });
+  add("the same block of the row after",
+      [&](Index s) { return nth(amax, s + columns < n ? s + columns : s); });
+  const auto add_pool = [&](const char* words, Index rows_of, Index columns_of) {
+    std::vector<float> most(amax.size());
+    const auto pool_of = [&](Index s) -> float& {
+      return nth(most, s / columns / rows_of * columns + s % columns / columns_of);
+    };
+    for (Index s = 0; s < n; ++s) pool_of(s) = joined(pool_of(s), nth(amax, s));
+    add(words, pool_of);
+  };
+  if (columns % 2 == 0) add_pool("two neighbouring blocks", 1, 2);
+  if (columns % 4 == 0) add_pool("four neighbouring blocks", 1, 4);
+  if (columns > 1) add_pool("the whole row", 1, columns);
+  for (const auto& [count, words] :
+       {std::pair{2, "its column in two neighbouring rows of blocks"},
+        std::pair{4, "its column in four neighbouring rows of blocks"},
+        std::pair{8, "its column in eight neighbouring rows of blocks"},
+        std::pair{16, "its column in 16 neighbouring rows of blocks"},
+        std::pair{32, "its column in 32 neighbouring rows of blocks"},
+        std::pair{128, "its column in 128 neighbouring rows of blocks"}}) {
+    if (count < rows) add_pool(words, count, 1);
+  }
+  if (rows > 1) add_pool("its column in all rows of blocks", rows, 1);
+  const auto add_running = [&](const char* words, Index every) {
+    float most = 0.0f;
+    add(words, [&](Index s) { return most = joined(s % every == 0 ? 0.0f : most, nth(amax, s)); });
+  };
+  if (columns > 1) add_running("its block and all before it in the row, not begun anew", columns);
+  add_running("its block and all before it in the tensor, not begun anew", n);
 }
 
 /// Rows of groups in runs of 128 that begin anew at each group, or one run for a group.
@@ -48,10 +139,8 @@ std::vector<Index> rows_of_groups(const std::vector<Index>& ends, Index rows, In
   Index begin = 0;
   Index tile = 0;
   for (std::size_t g = 0; g < ends.size(); ++g) {
-    for (Index r = begin; r < std::min(ends[g], rows); ++r) {
-      block_row[static_cast<std::size_t>(r)] =
-          whole ? static_cast<Index>(g) : tile + (r - begin) / 128;
-    }
+    for (Index r = begin; r < std::min(ends[g], rows); ++r)
+      nth(block_row, r) = whole ? static_cast<Index>(g) : tile + (r - begin) / 128;
     tile += ceil_div(ends[g] - begin, 128);
     begin = ends[g];
   }
@@ -69,7 +158,7 @@ float Blocks::value(Index i) const {
 
 Index Blocks::scale_of(Index i) const {
   const Index r = i / columns;
-  const Index row = block_row[static_cast<std::size_t>(r % rows)];
+  const Index row = nth(block_row, r % rows);
   if (row < 0) return -1;
   const Index column = i % columns / block_columns;
   const Index at = tiled ? blocked_offset(row, column, ceil_div(scale_columns, kTileColumns))
@@ -83,98 +172,16 @@ Index Blocks::scales() const {
 
 std::vector<float> amax_of(const Blocks& blocks) {
   std::vector<float> most(static_cast<std::size_t>(blocks.scales()));
-  each(blocks, [&](Index, float v, std::size_t s) { most[s] = joined(most[s], std::fabs(v)); });
+  each_run(blocks, [&](Index first, Index end, Index s) {
+    float& m = nth(most, s);
+    for (Index i = first; i < end; ++i) m = joined(m, std::fabs(blocks.value(i)));
+  });
   return most;
 }
 
 std::vector<AmaxWindow> other_windows(const Blocks& b, const std::vector<float>& amax) {
-  std::vector<AmaxWindow> list;
-  const auto gathered = [&](const char* words, auto takes) {
-    AmaxWindow w{words, std::vector<float>(amax.size())};
-    each(b, [&](Index i, float v, std::size_t s) {
-      if (takes(i)) w.amax[s] = joined(w.amax[s], std::fabs(v));
-    });
-    list.push_back(std::move(w));
-  };
-  const Index run = b.block_columns;
-  AmaxWindow largest{"the largest value of its block, whatever is negative", {}};
-  largest.amax.resize(amax.size());
-  AmaxWindow least{"the least value of its block, whatever is positive", {}};
-  least.amax.resize(amax.size());
-  each(b, [&](Index, float v, std::size_t s) {
-    largest.amax[s] = joined(largest.amax[s], std::max(v, 0.0f));
-    least.amax[s] = joined(least.amax[s], std::max(-v, 0.0f));
-  });
-  list.push_back(std::move(largest));
-  list.push_back(std::move(least));
-  if (run >= 4) {
-    const auto of_run = [&](const char* words, auto takes) {  // by the place in the block
-      gathered(words, [&b, run, takes](Index i) { return takes(i % b.columns % run); });
-    };
-    of_run("the first half of its block", [run](Index at) { return at < run / 2; });
-    of_run("the second half of its block", [run](Index at) { return at >= run / 2; });
-    of_run("every second element of its block", [](Index at) { return at % 2 == 0; });
-    of_run("its block without the last element", [run](Index at) { return at != run - 1; });
-    of_run("its block without the first element", [](Index at) { return at != 0; });
-    of_run("the first element of its block", [](Index at) { return at == 0; });
-  }
-  // Those of other blocks: a neighbour's, or the largest of several.
-  const Index columns = b.scale_columns;
-  const auto n = static_cast<Index>(amax.size());
-  const auto list_from = [&](const char* words, auto value) {
-    AmaxWindow w{words, std::vector<float>(amax.size())};
-    for (Index s = 0; s < n; ++s) w.amax[static_cast<std::size_t>(s)] = value(s);
-    list.push_back(std::move(w));
-  };
-  const auto neighbour = [&](const char* words, auto source) {
-    list_from(words, [&](Index s) { return amax[static_cast<std::size_t>(source(s))]; });
-  };
-  const auto pool = [&](const char* words, Index pools, auto pool_of) {
-    std::vector<float> most(static_cast<std::size_t>(pools));
-    for (Index s = 0; s < n; ++s) {
-      float& m = most[static_cast<std::size_t>(pool_of(s))];
-      m = joined(m, amax[static_cast<std::size_t>(s)]);
-    }
-    list_from(words, [&](Index s) { return most[static_cast<std::size_t>(pool_of(s))]; });
-  };
-  if (!b.tiled) {
-    neighbour("the block before", [=](Index s) { return s % columns > 0 ? s - 1 : s; });
-    neighbour("the block after", [=](Index s) { return s % columns + 1 < columns ? s + 1 : s; });
-    neighbour("the same block of the row before",
-              [=](Index s) { return s >= columns ? s - columns : s; });
-    neighbour("the same block of the row after",
-              [=](Index s) { return s + columns < n ? s + columns : s; });
-    for (const auto& [count, words] :
-         {std::pair{Index{2}, "two neighbouring blocks"},
-          std::pair{Index{4}, "four neighbouring blocks"}, std::pair{columns, "the whole row"}}) {
-      if (count < 2 || columns % count != 0) continue;
-      pool(words, n / count, [count = count](Index s) { return s / count; });
-    }
-    const auto rows = [&](const char* words, Index count) {
-      pool(words, n, [=](Index s) { return s / columns / count * columns + s % columns; });
-    };
-    const Index lines = n / columns;
-    for (const auto& [count, words] :
-         {std::pair{2, "its column in two neighbouring rows of blocks"},
-          std::pair{4, "its column in four neighbouring rows of blocks"},
-          std::pair{8, "its column in eight neighbouring rows of blocks"},
-          std::pair{16, "its column in 16 neighbouring rows of blocks"},
-          std::pair{32, "its column in 32 neighbouring rows of blocks"},
-          std::pair{128, "its column in 128 neighbouring rows of blocks"}}) {
-      if (count < lines) rows(words, count);
-    }
-    if (lines > 1) rows("its column in all rows of blocks", lines);
-    const auto running = [&](const char* words, Index every) {
-      AmaxWindow w{words, amax};
-      for (Index s = 1; s < n; ++s) {
-        float& m = w.amax[static_cast<std::size_t>(s)];
-        if (s % every != 0) m = joined(m, w.amax[static_cast<std::size_t>(s - 1)]);
-      }
-      list.push_back(std::move(w));
-    };
-    if (columns > 1) running("its block and all before it in the row, not begun anew", columns);
-    running("its block and all before it in the tensor, not begun anew", n);
-  }
+  std::vector<AmaxWindow> list = parts_of_blocks(b, amax.size());
+  if (!b.tiled) add_other_blocks(b, amax, list);
   float most = 0.0f;
   for (const float v : amax) most = joined(most, v);
   list.push_back({"the whole tensor", std::vector<float>(amax.size(), most)});

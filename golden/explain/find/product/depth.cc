@@ -1,12 +1,9 @@
 // What of the depth is missing from every sum, added twice or of the other sign: blocks, from the
 // lines that were measured, and single terms, from regression of what came on each of them.
-#include <algorithm>
-#include <cmath>
-#include <cstring>
-
+#include "golden/explain/alter/makers.h"
+#include "golden/explain/find/finding.h"
 #include "golden/explain/find/product/finders.h"
 #include "golden/explain/words/places.h"
-#include "golden/judge/elements.h"
 
 namespace mxo {
 namespace {
@@ -26,11 +23,13 @@ std::string depths_in_words(const Product& p, const std::vector<Index>& depths) 
   return ranges_in_words("row", depths) + " of " + p.a.name + " and " + p.b.name;
 }
 
-/// The operand read without the depths named.
-Reading read_without(const Product& p, const std::vector<Index>& depths) {
-  return read_depth(p, p.a.codes_name, *p.a.codes, [depths](Index d) {
-    return std::binary_search(depths.begin(), depths.end(), d) ? Index{-1} : d;
-  });
+/// Codes of a at the depths named are zero.
+bool leave_out(Call& call, const std::vector<Index>& depths) {
+  const std::optional<Product> p = product_of(call);
+  return p && read_whole(call, read_depth(*p, p->a.codes_name, *p->a.codes, [&](Index d) {
+                           return std::binary_search(depths.begin(), depths.end(), d) ? Index{-1}
+                                                                                      : d;
+                         }));
 }
 
 /// Codes of a at the depths named, columns of x or rows of dy, with the other sign.
@@ -50,22 +49,10 @@ bool negate(Call& call, const std::vector<Index>& depths) {
   return true;
 }
 
-/// The last axis of a tensor made of its places `from`; zeros beyond it, and where that is
-/// negative.
+/// The last axis of a tensor made of its places `from`; zeros where there are none.
 Tensor made_of(const Tensor& t, const std::vector<Index>& from) {
-  const Index columns = t.shape().back();
-  const auto width = static_cast<Index>(from.size());
-  std::vector<Index> shape = t.shape();
-  shape.back() = width;
-  Tensor made(t.dtype(), shape);
-  const std::size_t size = size_of(t.dtype());
-  for (Index i = 0; i < made.elements(); ++i) {
-    const Index c = from[static_cast<std::size_t>(i % width)];
-    if (c < 0 || c >= columns) continue;
-    std::memcpy(made.data() + static_cast<std::size_t>(i) * size,
-                t.data() + static_cast<std::size_t>(i / width * columns + c) * size, size);
-  }
-  return made;
+  return read_gathered(read_lines("", -1, [&](Index i) { return nth(from, i); }), t, t.rank() - 1,
+                       range_of(static_cast<Index>(from.size())));
 }
 
 /// A forward product over K and, once more, the terms named: the blocks that hold them, without
@@ -76,13 +63,12 @@ bool append_terms(Call& call, const std::vector<Index>& depths) {
   const Index block = p->block;
   std::vector<Index> blocks = range_of(ceil_div(p->k, block));
   std::vector<Index> from = range_of(static_cast<Index>(blocks.size()) * block);
-  for (const Index b : range_of(static_cast<Index>(blocks.size()))) {
+  for (const Index b : range_of(ceil_div(p->k, block))) {
     const auto first = std::lower_bound(depths.begin(), depths.end(), b * block);
     if (first == depths.end() || *first >= (b + 1) * block) continue;
     blocks.push_back(b);
-    for (Index d = b * block; d < (b + 1) * block; ++d) {
+    for (Index d = b * block; d < (b + 1) * block; ++d)
       from.push_back(std::binary_search(depths.begin(), depths.end(), d) ? d : Index{-1});
-    }
   }
   for (const ProductSide* f : {&p->a, &p->b}) {
     call.replace(f->codes_name, made_of(*f->codes, from));
@@ -108,28 +94,20 @@ struct Odd {
   std::vector<Index> negative;
 };
 
-void propose(const Product& p, Odd odd, std::vector<Hypothesis>& list) {
+void propose(const Product& p, const Odd& odd, std::vector<Hypothesis>& list) {
   // Of all terms alike other causes speak: a factor, a sign.
   const Index all = p.wgrad ? p.ends.back() : p.k;
+  using Edit = bool (*)(Call&, const std::vector<Index>&);
   const auto add = [&](const char* id, const std::vector<Index>& depths, const char* what,
-                       Hypothesis h) {
+                       Edit edit) {
     if (depths.empty() || static_cast<Index>(depths.size()) == all) return;
-    h.name = h.subject = id;
-    h.phrase = "the products of " + depths_in_words(p, depths) + what;
-    h.stage = Stage::input;
-    h.local = true;
-    list.push_back(std::move(h));
+    list.push_back(altered(
+        id, "the products of " + depths_in_words(p, depths) + what,
+        [depths, edit](Call& c) { return edit(c, depths); }, true));
   };
-  add("k.missing", odd.missing, " are left out",
-      {"", "", Stage::input, [depths = odd.missing](Call& c) {
-         const std::optional<Product> now = product_of(c);
-         return now && read_whole(c, read_without(*now, depths));
-       }});
-  add("k.negative", odd.negative, " have the other sign",
-      {"", "", Stage::input, [depths = odd.negative](Call& c) { return negate(c, depths); }});
-  if (p.wgrad) return;
-  add("k.twice", odd.twice, " are added twice",
-      {"", "", Stage::input, [depths = odd.twice](Call& c) { return append_terms(c, depths); }});
+  add("k.missing", odd.missing, " are left out", leave_out);
+  add("k.negative", odd.negative, " have the other sign", negate);
+  if (!p.wgrad) add("k.twice", odd.twice, " are added twice", append_terms);
 }
 
 /// An element of the output that was sampled; its lines are decoded once.
@@ -144,7 +122,7 @@ struct Sample {
 struct Samples {
   DecodedLines a;
   DecodedLines b;
-  std::vector<Sample> list;
+  std::vector<Sample> list = {};
 };
 
 /// Adds the elements of group g where failing rows and columns meet.
@@ -157,15 +135,14 @@ void sample_group(const Product& p, const Output& y, Index g, Index most, Sample
   for (const Index i : evenly_spread(rows.failing(y, g), each)) {
     for (const Index j : columns) {
       if (rows.mark(y, g, i, j) == Mark::settled) continue;
-      const Element came = read(y.came(rows.element(y, g, i, j)));
-      if (came.nan || came.infinite) continue;
-      Sample s{&samples.a(g, i), &samples.b(g, j), came.value, 1.0};
+      Sample s{&samples.a(g, i), &samples.b(g, j), read(y.came(rows.element(y, g, i, j))).value,
+               1.0};
       double squares = 0.0;
       for (std::size_t d = 0; d < s.a->size(); ++d) {
         const double term = (*s.a)[d] * (*s.b)[d];
         squares += term * term;
       }
-      if (!(squares > 0.0) || !std::isfinite(squares)) continue;
+      if (!std::isfinite(s.came) || !(squares > 0.0) || !std::isfinite(squares)) continue;
       s.weight = 1.0 / squares;
       samples.list.push_back(s);
     }
@@ -264,7 +241,7 @@ void add_odd_terms(const Product& p, const Output& y, const std::vector<Index>& 
   if (depth == 0) return;
   const Index samples_of_all = std::max(kSamples, kTerms / std::max<Index>(depth, 512));
   const Index each = ceil_div(samples_of_all, static_cast<Index>(groups.size()));
-  Samples samples{DecodedLines({p, Side::a}), DecodedLines({p, Side::b}), {}};
+  Samples samples{DecodedLines({p, Side::a}), DecodedLines({p, Side::b})};
   for (const Index g : groups) sample_group(p, y, g, each, samples);
   const std::vector<int> multiple = multiples_of(samples.list, depth);
   for (std::size_t d = 0; d < multiple.size(); ++d) {
@@ -292,11 +269,10 @@ void add_measured_depth(const Product& p, const std::vector<Effective>& lines,
       Index two = 0;
       Index known = 0;
       for (const Effective& e : lines) {
-        const auto at = static_cast<std::size_t>(b);
-        if ((p.wgrad && e.group != g) || at >= e.ratio.size() || e.sigma[at] > 0.1) continue;
+        if ((p.wgrad && e.group != g) || b >= e.blocks() || nth(e.sigma, b) > 0.1) continue;
         ++known;
-        zero += std::abs(e.ratio[at]) < 0.1;
-        two += std::abs(e.ratio[at] - 2.0) < 0.1;
+        zero += std::abs(nth(e.ratio, b)) < 0.1;
+        two += std::abs(nth(e.ratio, b) - 2.0) < 0.1;
       }
       const Index first = p.wgrad ? p.begin(g) : 0;
       const Index last = std::min(p.depth(g), (b + 1) * p.block);
@@ -306,7 +282,7 @@ void add_measured_depth(const Product& p, const std::vector<Effective>& lines,
       }
     }
   }
-  propose(p, std::move(odd), list);
+  propose(p, odd, list);
 }
 
 void add_measured_terms(const Product& p, const Output& y, std::vector<Hypothesis>& list) {
@@ -317,7 +293,7 @@ void add_measured_terms(const Product& p, const Output& y, std::vector<Hypothesi
   } else {
     add_odd_terms(p, y, groups, 0, odd);
   }
-  propose(p, std::move(odd), list);
+  propose(p, odd, list);
 }
 
 }  // namespace mxo

@@ -5,12 +5,10 @@
 #include <string>
 #include <vector>
 
-#include "golden/explain/find/product/measured.h"
+#include "golden/explain/find/product/sides.h"
 #include "golden/explain/hypotheses.h"
 
 namespace mxo {
-
-struct Observation;
 
 /// All that follows from the sums of a product, but for the two below.
 void add_measured_scales(const Call& call, const Output& output, std::vector<Hypothesis>& list);

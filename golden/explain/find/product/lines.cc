@@ -1,10 +1,11 @@
-// Lines of a factor that were taken in another order: codes, scales or both of another line.
-#include <algorithm>
+// Lines of a factor that were taken in another order: codes, scales or both of another line; and
+// codes that were read some elements early or late along the depth.
 #include <map>
+#include <tuple>
 
+#include "golden/explain/find/finding.h"
 #include "golden/explain/find/product/finders.h"
 #include "golden/explain/words/permutation.h"
-#include "golden/judge/elements.h"
 
 namespace mxo {
 namespace {
@@ -13,34 +14,29 @@ constexpr Index kRun = 128;      ///< lines that are looked at
 constexpr Index kPartners = 12;  ///< elements of each
 constexpr double kFit = 0.01;    ///< of the root mean square: bf16 and any accumulation
 constexpr Index kMostShift = 64;
+constexpr Index kElements = 48;  ///< of the output, of which codes may be early or late
+constexpr std::size_t kTold = 6;
+
+// ---- Lines.
 
 enum class Part : std::uint8_t { scales, codes, both };
 constexpr Part kParts[] = {Part::scales, Part::codes, Part::both};
 
-Product without_scales(Product p, Side side) {
-  (side == Side::a ? p.a : p.b).scales = nullptr;
-  return p;
-}
-
 /// Neighbouring lines of one side, those they were multiplied with, and what came of it.
 class LineRun {
  public:
-  LineRun(const Sides& s, const Output& y)
-      : s_(s), y_(y), plain_(without_scales(s.p, s.side)), others_(s.other()) {
-    find();
-  }
+  LineRun(const Sides& s, const Output& y) : s_(s), y_(y), others_(s.other()) { find(); }
   LineRun(const LineRun&) = delete;
   LineRun& operator=(const LineRun&) = delete;
 
   bool empty() const { return failing_ < 4; }
   Index first() const { return first_; }
   Index last() const { return first_ + static_cast<Index>(fails_.size()); }
-  bool fails(Index line) const { return fails_[static_cast<std::size_t>(line - first_)]; }
+  bool fails(Index line) const { return nth(fails_, line - first_); }
 
   /// Whether what came of `line` is what `part` of line `source` gives.
   bool fits(Part part, Index line, Index source) {
-    const auto [at, fresh] =
-        known_[static_cast<std::size_t>(part)].try_emplace({line, source}, false);
+    const auto [at, fresh] = known_.try_emplace({part, line, source}, false);
     if (fresh) at->second = computed(part, line, source);
     return at->second;
   }
@@ -51,11 +47,8 @@ class LineRun {
   /// The aligned run with the most lines that fail, of one group where lines are those of all.
   void find() {
     std::map<std::pair<Index, Index>, Index> failing;  // group and run -> lines
-    for (Index g = 0; g < s_.p.groups(); ++g) {
-      if (s_.p.depth(g) == 0) continue;
-      for (const Index line : s_.failing(y_, g)) {
-        ++failing[{s_.by_groups() ? 0 : g, line / kRun}];
-      }
+    for (const auto& [g, line] : s_.failing(y_)) {
+      if (s_.p.depth(g) > 0) ++failing[{s_.by_groups() ? 0 : g, line / kRun}];
     }
     for (const auto& [at, count] : failing) {
       if (count <= failing_) continue;
@@ -64,9 +57,8 @@ class LineRun {
       first_ = at.second * kRun;
     }
     const Index all = s_.by_groups() ? s_.p.ends.back() : s_.lines();
-    for (Index line = first_; line < std::min(first_ + kRun, all); ++line) {
+    for (Index line = first_; line < std::min(first_ + kRun, all); ++line)
       fails_.push_back(!s_.differing(y_, group_of(line), line, 1).empty());
-    }
   }
 
   /// Lines of the other side in a group, spread.
@@ -74,9 +66,8 @@ class LineRun {
     const Index from = s_.other().first(g);
     const Index n = s_.other().last(g) - from;
     std::vector<Index> found;
-    for (Index i = 0; i < std::min(n, kPartners); ++i) {
+    for (Index i = 0; i < std::min(n, kPartners); ++i)
       found.push_back(from + (n <= kPartners ? i : std::min(i * n / kPartners + i % 3, n - 1)));
-    }
     return found;
   }
 
@@ -84,15 +75,15 @@ class LineRun {
   const Sides::Line& sums(Index g, Index source) {
     const auto [at, fresh] = sums_.try_emplace({g, source});
     if (!fresh) return at->second;
-    const Sides::Line codes = Sides{plain_, s_.side}.line(g, source);
-    const auto block = static_cast<std::size_t>(s_.p.block);
+    const Sides::Line codes = s_.codes_of(g, source);
+    const auto depth = static_cast<Index>(codes.size());
+    // The other side's values, with its scales.
     for (const Index partner : partners(g)) {
       const Sides::Line& v = others_(g, partner);
-      for (std::size_t from = 0; from < codes.size(); from += block) {
+      for (Index from = 0; from < depth; from += s_.p.block) {
         double sum = 0.0;
-        for (std::size_t d = from; d < std::min(codes.size(), from + block); ++d) {
-          sum += codes[d] * v[d];
-        }
+        for (Index d = from; d < std::min(depth, from + s_.p.block); ++d)
+          sum += nth(codes, d) * nth(v, d);
         at->second.push_back(sum);
       }
     }
@@ -101,17 +92,13 @@ class LineRun {
 
   bool computed(Part part, Index line, Index source) {
     const Index g = group_of(line);
-    const Sides::Line& parts = sums(g, part == Part::scales ? line : source);
-    const Tensor* scales = s_.factor().scales;
+    auto sum = sums(g, part == Part::scales ? line : source).begin();
     const ElementReader read(y_.expected->dtype());
     Misfit misfit;
-    std::size_t at = 0;
     for (const Index partner : partners(g)) {
       double model = 0.0;
-      for (Index d = 0; d < s_.p.depth(g); d += s_.p.block) {
-        const Index scale = s_.scale(g, part == Part::codes ? line : source, d);
-        model += parts[at++] * (scales == nullptr ? 1.0 : scale_value(*scales, scale));
-      }
+      for (Index d = 0; d < s_.p.depth(g); d += s_.p.block)
+        model += *sum++ * s_.scale_of(g, part == Part::codes ? line : source, d);
       if (s_.mark(y_, g, line, partner) == Mark::settled) continue;
       misfit.add(read(y_.came(s_.element(y_, g, line, partner))).value, model);
     }
@@ -120,19 +107,19 @@ class LineRun {
 
   Sides s_;
   const Output& y_;
-  Product plain_;  ///< without the scales of this side
   DecodedLines others_;
   Index group_ = 0;
   Index first_ = 0;
   Index failing_ = 0;
   std::vector<bool> fails_;
   std::map<std::pair<Index, Index>, Sides::Line> sums_;
-  std::map<std::pair<Index, Index>, bool> known_[3];
+  std::map<std::tuple<Part, Index, Index>, bool> known_;
 };
 
-/// Lines of a factor come from source(line); each from its own place where there is no such line.
-void add(const Sides& s, Part part, const std::function<Index(Index)>& source,
-         const std::string& words, std::vector<Hypothesis>& list) {
+/// Proposes that lines of a factor come from source(line); each from its own place where there is
+/// no such line.
+void propose(const Sides& s, Part part, const std::function<Index(Index)>& source,
+             const std::string& words, std::vector<Hypothesis>& list) {
   const ProductSide& f = s.factor();
   std::vector<Reading> readings;
   const auto read = [&](const std::string& name, const Tensor& given) {
@@ -143,30 +130,25 @@ void add(const Sides& s, Part part, const std::function<Index(Index)>& source,
   };
   if (part != Part::scales) read(f.codes_name, *f.codes);
   if (part != Part::codes) read(f.scales_name, *f.scales);
-  const std::string lines = (s.by_groups() ? "rows of "
-                             : s.p.wgrad   ? "columns of "
-                                           : "lines of ") +
-                            f.name;
-  const bool codes_alone = part == Part::codes && f.scales != nullptr;
-  list.push_back(
-      read_elsewhere((part == Part::scales  ? f.scales_name
-                      : part == Part::codes ? f.codes_name
-                                            : f.name) +
-                         "=lines",
-                     (part == Part::scales ? "the scales of the " + lines
-                      : codes_alone        ? "the codes of the " + lines + ", without their scales,"
-                                           : "the " + lines) +
-                         " are " + words,
-                     std::move(readings)));
+  std::string lines = "the " + std::string(s.by_groups() ? "rows"
+                                           : s.p.wgrad   ? "columns"
+                                                         : "lines");
+  lines += " of " + f.name;
+  if (part == Part::scales) lines = "the scales of " + lines;
+  if (part == Part::codes && f.scales != nullptr)
+    lines = "the codes of " + lines + ", without their scales,";
+  const std::string& name = part == Part::scales  ? f.scales_name
+                            : part == Part::codes ? f.codes_name
+                                                  : f.name;
+  list.push_back(read_elsewhere(name + "=lines", lines + " are " + words, std::move(readings)));
 }
 
 /// Nearly all lines of the run: one or two may have cancelled.
 bool enough(Index good, Index all) { return all > 0 && good * 20 >= all * 19; }
 
-void add_shift(const Sides& s, LineRun& run, Part part, std::vector<Hypothesis>& list) {
+bool add_shift(const Sides& s, LineRun& run, Part part, std::vector<Hypothesis>& list) {
   const Index lines = s.lines();
-  for (Index i = 2; i < 2 * kMostShift + 2; ++i) {  // -1, 1, -2, 2, ..
-    const Index by = i % 2 == 0 ? -i / 2 : i / 2;
+  for (const Index by : both_ways(kMostShift)) {
     Index all = 0;
     Index good = 0;
     for (Index line = run.first(); line < run.last() && all - good <= 4; ++line) {
@@ -175,14 +157,15 @@ void add_shift(const Sides& s, LineRun& run, Part part, std::vector<Hypothesis>&
       good += run.fits(part, line, line + by);
     }
     if (all < 4 || !enough(good, all)) continue;
-    const std::string words = "those of " + std::to_string(i / 2) + (by < 0 ? " before" : " after");
-    add(
+    const std::string words = "those of " + away(by);
+    propose(
         s, part, [by](Index line) { return line + by; }, words, list);
-    add(
-        s, part, [by, lines](Index line) { return ((line + by) % lines + lines) % lines; },
+    propose(
+        s, part, [by, lines](Index line) { return modulo(line + by, lines); },
         words + ", wrapping around", list);
-    return;
+    return true;
   }
+  return false;
 }
 
 void add_permutation(const Sides& s, LineRun& run, Part part, std::vector<Hypothesis>& list) {
@@ -205,15 +188,120 @@ void add_permutation(const Sides& s, LineRun& run, Part part, std::vector<Hypoth
       return enough(good, all);
     };
     const std::vector<Permutation> found = permutations_of(fits);
-    for (const Permutation& permutation : found) {
-      add(
-          s, part,
-          [permutation, origin_of](Index line) { return permutation.from(line, origin_of(line)); },
-          "taken " + permutation.words() + (of_groups ? ", from the first row of each group" : ""),
-          list);
+    for (const Permutation& order : found) {
+      propose(
+          s, part, [order, origin_of](Index line) { return order.from(line, origin_of(line)); },
+          "taken " + order.words() + (of_groups ? ", from the first row of each group" : ""), list);
     }
     if (!found.empty()) return;
   }
+}
+
+// ---- Codes along the depth.
+
+/// An element of the output that differs: the codes of one side in it, and what each of them is
+/// multiplied by.
+struct Sample {
+  Sides::Line codes;
+  Sides::Line others;
+  double came;
+};
+
+std::vector<Sample> samples_of(const Sides& s, const Output& y) {
+  struct At {
+    Index group, own, other;
+  };
+  const ElementReader read(y.expected->dtype());
+  const auto came = [&](const At& at) {
+    return read(y.came(s.element(y, at.group, at.own, at.other))).value;
+  };
+  std::vector<At> all;
+  for (Index g = 0; g < s.p.groups(); ++g) {
+    if (s.p.depth(g) == 0) continue;
+    const Index lines = s.p.last_line(g) - s.p.first_line(g);
+    // A stride that has no factor with the usual extents.
+    const Index step = (lines * s.p.n / kElements) | 1;
+    for (Index e = 0; e < lines * s.p.n; e += step) {
+      const Index i = s.p.first_line(g) + e / s.p.n;
+      const Index j = e % s.p.n;
+      const At at = s.side == Side::a ? At{g, i, j} : At{g, j, i};
+      if (s.mark(y, g, at.own, at.other) == Mark::differs && std::isfinite(came(at)))
+        all.push_back(at);
+    }
+  }
+  std::vector<Sample> samples;
+  for (const At& at : evenly_spread(all, kElements)) {
+    Sample sample{s.codes_of(at.group, at.own), s.other().line(at.group, at.other), came(at)};
+    for (Index d = 0; d < s.p.depth(at.group); ++d)
+      nth(sample.others, d) *= s.scale_of(at.group, at.own, d);
+    samples.push_back(std::move(sample));
+  }
+  return samples;
+}
+
+/// Whether codes read `by` elements on give what came, as far as they lie inside the depth.
+bool is_shifted(const std::vector<Sample>& samples, Index by) {
+  double noise = 0.0;
+  double signal = 0.0;
+  std::size_t told = 0;  // elements that depend on the inside more than on what is beyond it
+  for (std::size_t e = 0; e < samples.size(); ++e) {
+    const Sample& s = samples[e];
+    const auto depth = static_cast<Index>(s.codes.size());
+    double inside = 0.0;
+    double edge = 0.0;
+    double square = 0.0;
+    for (Index d = 0; d < depth; ++d) {
+      const double other = nth(s.others, d);
+      square += nth(s.codes, d) * nth(s.codes, d);
+      if (d + by >= 0 && d + by < depth) {
+        inside += nth(s.codes, d + by) * other;
+      } else {
+        edge += other * other;
+      }
+    }
+    // Beyond the end anything may be read: as much as there usually is.
+    const double may = 16.0 * edge * square / static_cast<double>(depth);
+    told += 4.0 * may < s.came * s.came;
+    const double off = std::max(0.0, std::abs(s.came - inside) - std::sqrt(may));
+    noise += off * off;
+    signal += s.came * s.came;
+    if (noise > kFit * kFit * signal && e >= 8) return false;
+  }
+  return told >= kTold;
+}
+
+/// What is read beyond the ends of the depth: what lies there in memory, another line or for a
+/// gradient another group, or something else.
+enum class Beyond : std::uint8_t { neighbour, round, zero, wraps };
+constexpr std::pair<Beyond, const char*> kBeyond[] = {
+    {Beyond::neighbour, ""},
+    {Beyond::round, ", wrapping around at the end of the tensor"},
+    {Beyond::zero, ", zeros beyond the end"},
+    {Beyond::wraps, ", wrapping around"},
+};
+
+/// The codes of a side read `by` elements on along their depth: of a gradient rows of each group.
+Reading shifted(const Sides& s, Index by, Beyond beyond) {
+  const bool rows = s.p.wgrad;
+  const Tensor& codes = *s.factor().codes;
+  const Index n = rows ? codes.extent(0) : codes.elements();
+  const auto source = [by, beyond, rows, columns = codes.shape().back(), n,
+                       bounds = bounds_of(s.p)](Index d) {
+    Index first = d - d % columns;
+    Index last = first + columns;
+    if (rows) {
+      const auto end = std::upper_bound(bounds.begin(), bounds.end(), d);
+      if (end == bounds.end()) return d;  // a row of no group
+      first = *std::prev(end);
+      last = *end;
+    }
+    const Index from = d + by;
+    if (beyond == Beyond::round) return modulo(from, n);
+    if (beyond == Beyond::wraps) return first + modulo(from - first, last - first);
+    return beyond == Beyond::zero && (from < first || from >= last) ? Index{-1} : from;
+  };
+  const std::string& name = s.factor().codes_name;
+  return rows ? read_axis(name, codes, 0, source) : read_elements(name, source);
 }
 
 }  // namespace
@@ -230,9 +318,29 @@ void add_measured_lines(const Product& p, const Output& output, std::vector<Hypo
     for (const Part part : kParts) {
       if (part != Part::codes && !scaled) continue;
       // Lines that moved whole show in the output.
-      const std::size_t before = list.size();
-      add_shift(s, run, part, list);
-      if (list.size() == before) add_permutation(s, run, part, list);
+      if (!add_shift(s, run, part, list)) add_permutation(s, run, part, list);
+    }
+  }
+}
+
+void add_depth_shifts(const Product& p, const Output& y, std::vector<Hypothesis>& list) {
+  for (const Side side : kSides) {
+    const Sides s{p, side};
+    const ProductSide& f = s.factor();
+    const std::vector<Sample> samples = samples_of(s, y);
+    if (samples.size() < 12) return;
+    int found = 0;
+    for (const Index by : both_ways(kMostShift)) {
+      if (!is_shifted(samples, by)) continue;
+      const std::string words = (f.scales == nullptr ? f.name : "the codes of " + f.name) +
+                                " are read " + away(by, p.wgrad ? "row" : "element") +
+                                " their place along " + (p.wgrad ? "the rows" : "K") +
+                                (f.scales == nullptr ? "" : ", their scales are not");
+      for (const auto& [beyond, beyond_words] : kBeyond) {
+        list.push_back(read_elsewhere(f.codes_name + "=depth_shifted", words + beyond_words,
+                                      {shifted(s, by, beyond)}));
+      }
+      if (++found == 2) return;
     }
   }
 }

@@ -1,14 +1,13 @@
 // Parts of the depth of an operand that were taken from elsewhere in it: a tile of another row,
 // another place of K, another expert; or without their scales, signs or values.
-#include <algorithm>
-#include <cmath>
-#include <cstdlib>
+#include <cstring>
 #include <optional>
-#include <span>
 
+#include "golden/explain/alter/makers.h"
+#include "golden/explain/find/finding.h"
+#include "golden/explain/find/least_squares.h"
 #include "golden/explain/find/product/finders.h"
 #include "golden/explain/words/places.h"
-#include "golden/judge/elements.h"
 
 namespace mxo {
 namespace {
@@ -46,158 +45,117 @@ struct Misread {
     return there ? std::optional(at) : std::nullopt;
   }
 
+  std::uint64_t code_bits(const Sides& s, const At& to, const At& from) const {
+    const At& at = codes ? from : to;
+    const std::uint64_t bits = bits_at(*s.factor().codes, s.code(at.group, at.line, at.d));
+    return code == nullptr ? bits : code(static_cast<std::uint8_t>(bits));
+  }
+
   /// How much more the element is with it than without.
   double change(const Sides& s, const ElementReader& read, const At& to, double was) const {
     const auto from = source(s, to);
     if (!from) return 0.0;
-    const At& code_at = codes ? *from : to;
-    const At& scale_at = scales ? *from : to;
-    const ProductSide& f = s.factor();
-    std::uint64_t bits = bits_at(*f.codes, s.code(code_at.group, code_at.line, code_at.d));
-    if (code != nullptr) bits = code(static_cast<std::uint8_t>(bits));
-    double v = read(bits).value;
-    const Index at = s.scale(scale_at.group, scale_at.line, scale_at.d);
-    if (!unscaled && at >= 0) v *= scale_value(*f.scales, at);
+    const At& at = scales ? *from : to;
+    const double scale = unscaled ? 1.0 : s.scale_of(at.group, at.line, at.d);
+    const double v = read(code_bits(s, to, *from)).value * scale;
     return std::isfinite(v - was) ? v - was : 0.0;
   }
 };
-
-std::string by_words(Index by, const std::string& noun) {
-  return std::to_string(std::abs(by)) + (noun.empty() ? "" : " " + noun) +
-         (noun.empty() || std::abs(by) == 1 ? "" : "s") + (by < 0 ? " before" : " after");
-}
 
 /// Everything that is tried for a side.
 std::vector<Misread> misreads_of(const Sides& s) {
   std::vector<Misread> list;
   const ProductSide& f = s.factor();
-  const bool scaled = f.scales != nullptr;
-  struct What {
-    bool codes;
-    bool scales;
-    const std::string& id;
-    const char* before;
-    const char* after;
-  };
-  const What scaled_whats[] = {
-      {true, true, f.name, "is read from ", ", with its scales"},
-      {true, false, f.codes_name, "is read from ", ", without its scales"},
-      {false, true, f.scales_name, "takes the scales of ", ""},
-  };
-  const What plain_whats[] = {{true, true, f.name, "is read from ", ""}};
   const auto add = [&](const At& by, const std::string& where) {
-    for (const What& w : scaled ? std::span<const What>(scaled_whats) : plain_whats) {
-      list.push_back({w.id + "=part", w.before + where + w.after, by, w.codes, w.scales});
+    const std::string from = "is read from " + where;
+    if (f.scales == nullptr) {
+      list.push_back({f.name + "=part", from, by});
+      return;
     }
+    list.push_back({f.name + "=part", from + ", with its scales", by});
+    list.push_back({f.codes_name + "=part", from + ", without its scales", by, true, false});
+    list.push_back({f.scales_name + "=part", "takes the scales of " + where, by, false, true});
   };
   std::vector<Index> distances{1, 2, 4, 8, 16, 32, 64};
   for (Index m = 1; m <= kMostTiles; ++m) distances.push_back(128 * m);
   for (const Index far : distances) {
     for (const Index by : {-far, far}) {
-      if (far < s.lines()) add({0, by, 0}, by_words(by, s.by_groups() ? "row" : "line"));
-      if (far >= 32 && !s.p.wgrad && far < s.p.k) {
-        add({0, 0, by}, "the depth " + by_words(by, ""));
-      }
+      if (far < s.lines()) add({0, by, 0}, away(by, s.by_groups() ? "row" : "line"));
+      if (far >= 32 && !s.p.wgrad && far < s.p.k) add({0, 0, by}, "the depth " + away(by));
     }
   }
   const Index experts = s.p.wgrad || s.side == Side::a ? 1 : s.p.groups();
-  for (Index e = 1; e < std::min(experts, kMostExperts + 1); ++e) {
-    for (const Index by : {-e, e}) {
-      add({by, 0, 0}, e > 1    ? by_words(by, "expert")
-                      : by < 0 ? "the expert before"
-                               : "the expert after");
-    }
+  for (const Index by : both_ways(std::min(experts - 1, kMostExperts))) {
+    add({by, 0, 0}, std::abs(by) > 1 ? away(by, "expert")
+                    : by < 0         ? "the expert before"
+                                     : "the expert after");
   }
-  if (scaled) {
-    list.push_back({f.scales_name + "=part_left_out", "is not multiplied by its scales"});
-    list.back().unscaled = true;
-  }
-  if (size_of(f.codes->dtype()) != 1 || !is_minifloat8(f.format)) return list;
-  struct Altered {
-    const char* id;
-    const char* words;
-    std::uint8_t (*code)(std::uint8_t);
+  const auto add_altered = [&list](std::string id, const char* words) -> Misread& {
+    return list.emplace_back(Misread{std::move(id), words});
   };
-  for (const Altered& altered : {
-           Altered{"=signs_lost", "signs are lost in ",
-                   [](std::uint8_t c) { return static_cast<std::uint8_t>(c & 0x7F); }},
-           Altered{"=negated", "signs are turned in ",
-                   [](std::uint8_t c) { return static_cast<std::uint8_t>(c ^ 0x80); }},
-           Altered{"=zero", "codes are zero in ", [](std::uint8_t) { return std::uint8_t{0}; }},
-       }) {
-    list.push_back({f.codes_name + altered.id, altered.words});
-    list.back().code = altered.code;
-  }
+  if (f.scales != nullptr)
+    add_altered(f.scales_name + "=part_left_out", "is not multiplied by its scales").unscaled =
+        true;
+  if (size_of(f.codes->dtype()) != 1 || !is_minifloat8(f.format)) return list;
+  add_altered(f.codes_name + "=signs_lost", "signs are lost in ").code = [](std::uint8_t c) {
+    return static_cast<std::uint8_t>(c & 0x7F);
+  };
+  add_altered(f.codes_name + "=negated", "signs are turned in ").code = [](std::uint8_t c) {
+    return static_cast<std::uint8_t>(c ^ 0x80);
+  };
+  add_altered(f.codes_name + "=zero", "codes are zero in ").code = [](std::uint8_t) {
+    return std::uint8_t{0};
+  };
   return list;
 }
 
-/// Lines of a side in which elements fail, by group.
-struct FailingLines {
-  Index group;
-  std::vector<Index> lines;
-};
-
 /// Lines of which more than one output in sixteen differs: a change of a line shows in many.
-std::vector<FailingLines> failing_lines(const Sides& s, const Output& y) {
-  std::vector<FailingLines> found;
-  for (Index g = 0; g < s.p.groups(); ++g) {
-    FailingLines f{g, s.failing(y, g)};
-    const Index outputs = s.other().last(g) - s.other().first(g);
-    std::erase_if(f.lines, [&](Index i) {
-      return static_cast<Index>(s.differing(y, g, i).size()) * 16 <= outputs;
-    });
-    if (!f.lines.empty()) found.push_back(std::move(f));
-  }
-  return found;
+std::vector<LineAt> failing_lines(const Sides& s, const Output& y) {
+  std::vector<LineAt> failing = s.failing(y);
+  std::erase_if(failing, [&](const LineAt& at) {
+    const Index outputs = s.other().last(at.group) - s.other().first(at.group);
+    return static_cast<Index>(s.differing(y, at.group, at.line).size()) * 16 <= outputs;
+  });
+  return failing;
 }
 
 /// Outputs of some failing lines, and how far what came is from what is expected.
 class SampledOutputs {
  public:
-  SampledOutputs(const Sides& s, const Output& y, const std::vector<FailingLines>& failing)
+  SampledOutputs(const Sides& s, const Output& y, const std::vector<LineAt>& failing)
       : s_(s), run_(s.p.wgrad || s.p.k <= kLongDepth ? 32 : 128), decoded_(s.other()) {
-    std::vector<std::pair<Index, Index>> all;  // group and line
     Index depth = 0;
-    for (const FailingLines& f : failing) {
-      depth = std::max(depth, s.p.depth(f.group));
-      for (const Index i : f.lines) all.emplace_back(f.group, i);
-    }
+    for (const LineAt& at : failing) depth = std::max(depth, s.p.depth(at.group));
     runs_ = static_cast<std::size_t>(ceil_div(depth, run_));
-    const auto lines = static_cast<Index>(all.size());
+    const auto lines = static_cast<Index>(failing.size());
     const Index step = ceil_div(lines, kLines);
     const Index each = ceil_div(2 * static_cast<Index>(runs_) + kSpare, std::min(lines, kLines));
-    for (Index n = step / 2; n < lines; n += step) {
-      const auto& [g, i] = all[static_cast<std::size_t>(n)];
-      add_line(y, g, i, each);
-    }
+    for (Index n = step / 2; n < lines; n += step) add_line(y, nth(failing, n), each);
+    std::size_t outputs = 0;
+    for (const Line& line : lines_) outputs += line.outputs.size();
     // Outputs of no depth at all were made of no part of it.
-    finite_ = finite_ && runs_ > 0 && outputs_.size() >= runs_ + runs_ / 2 + 8;
+    finite_ = finite_ && runs_ > 0 && outputs >= runs_ + runs_ / 2 + 8;
   }
 
   /// Runs of the depth in which what is taken gives what came; empty if it does not.
   std::vector<Index> runs_of(const Misread& taking) const {
     if (!finite_) return {};
     const ElementReader read(s_.factor().format);
-    std::vector<double> features(outputs_.size() * runs_);
+    std::vector<std::vector<double>> features;
     std::vector<double> left;
     LeastSquares equations(runs_);
-    Sides::Line change;
-    for (std::size_t e = 0; e < outputs_.size(); ++e) {
-      const OutputOf& o = outputs_[e];
-      const LineOf& own = lines_[o.line];
-      if (e == 0 || o.line != outputs_[e - 1].line) {
-        change.resize(own.was.size());
-        for (std::size_t d = 0; d < change.size(); ++d) {
-          change[d] =
-              taking.change(s_, read, {own.group, own.line, static_cast<Index>(d)}, own.was[d]);
-        }
+    for (const Line& line : lines_) {
+      Sides::Line change(line.was.size());
+      for (Index d = 0; d < static_cast<Index>(change.size()); ++d)
+        nth(change, d) =
+            taking.change(s_, read, {line.at.group, line.at.line, d}, nth(line.was, d));
+      for (const OutputOf& o : line.outputs) {
+        std::vector<double>& of = features.emplace_back(runs_);
+        for (std::size_t d = 0; d < change.size(); ++d)
+          of[d / static_cast<std::size_t>(run_)] += change[d] * (*o.other)[d] * o.weight;
+        equations.add(of, o.rest);
+        left.push_back(o.rest);
       }
-      for (std::size_t d = 0; d < change.size(); ++d) {
-        features[e * runs_ + d / static_cast<std::size_t>(run_)] +=
-            change[d] * (*o.other)[d] * o.weight;
-      }
-      equations.add({&features[e * runs_], runs_}, o.rest);
-      left.push_back(o.rest);
     }
     const double before = rms(left);
     const std::optional<LeastSquaresFit> share = equations.solved();
@@ -206,7 +164,7 @@ class SampledOutputs {
     for (std::size_t r = 0; r < runs_; ++r) {
       if (share->x[r] < 0.5) continue;
       found.push_back(static_cast<Index>(r));
-      for (std::size_t e = 0; e < left.size(); ++e) left[e] -= features[e * runs_ + r];
+      for (std::size_t e = 0; e < left.size(); ++e) left[e] -= features[e][r];
     }
     const double misfit = rms(left);
     return misfit < kFit && misfit * kWorse < before ? found : std::vector<Index>{};
@@ -215,36 +173,33 @@ class SampledOutputs {
   Index run() const { return run_; }
 
  private:
-  struct LineOf {
-    Index group;
-    Index line;
-    Sides::Line was;
-  };
   struct OutputOf {
-    std::size_t line;
     const Sides::Line* other;
     double weight;
     double rest;  ///< what came, less what is expected, by weight
   };
+  struct Line {
+    LineAt at;
+    Sides::Line was;
+    std::vector<OutputOf> outputs;
+  };
 
-  void add_line(const Output& y, Index g, Index i, Index each) {
-    const ElementReader read(y.expected->dtype());
-    lines_.push_back({g, i, s_.line(g, i)});
-    const Sides::Line& was = lines_.back().was;
-    const std::vector<Index> with = evenly_spread(s_.differing(y, g, i), each);
-    const auto came = [&](Index j) { return read(y.came(s_.element(y, g, i, j))).value; };
-    double square = 0.0;
-    for (const Index j : with) square += came(j) * came(j);
-    const double least = std::sqrt(square / static_cast<double>(with.size())) / 8.0;
-    finite_ = finite_ && least > 0.0;
-    for (const Index j : with) {
-      const Sides::Line& other = decoded_(g, j);
+  void add_line(const Output& y, const LineAt& at, Index each) {
+    Line line{at, s_.line(at.group, at.line), {}};
+    const std::vector<Index> with = evenly_spread(s_.differing(y, at.group, at.line), each);
+    std::vector<Index> elements;
+    for (const Index j : with) elements.push_back(s_.element(y, at.group, at.line, j));
+    const CameNumbers came = came_numbers(y, elements);
+    finite_ = finite_ && came.tell();
+    for (std::size_t e = 0; e < with.size(); ++e) {
+      const Sides::Line& other = decoded_(at.group, with[e]);
       double expected = 0.0;
-      for (std::size_t d = 0; d < was.size(); ++d) expected += was[d] * other[d];
-      const double weight = 1.0 / std::max(std::abs(came(j)), least);
-      outputs_.push_back({lines_.size() - 1, &other, weight, (came(j) - expected) * weight});
-      finite_ = finite_ && std::isfinite(outputs_.back().rest);
+      for (std::size_t d = 0; d < other.size(); ++d) expected += line.was[d] * other[d];
+      const double weight = came.weight(e);
+      line.outputs.push_back({&other, weight, (came.values[e] - expected) * weight});
+      finite_ = finite_ && std::isfinite(line.outputs.back().rest);
     }
+    lines_.push_back(std::move(line));
   }
 
   static double rms(const std::vector<double>& v) {
@@ -258,91 +213,70 @@ class SampledOutputs {
   DecodedLines decoded_;
   std::size_t runs_ = 0;
   bool finite_ = true;
-  std::vector<LineOf> lines_;
-  std::vector<OutputOf> outputs_;
+  std::vector<Line> lines_;
 };
 
-/// Elements of a tensor to be replaced, and where they come from.
-using Copies = std::vector<std::pair<Index, Index>>;
+/// Elements of a tensor, and the bits that they become.
+struct Edits {
+  std::vector<std::pair<Index, std::uint64_t>> list;
 
-/// What `taking` replaces in runs of the depth of failing lines, of codes and of scales.
-std::pair<Copies, Copies> copies_of(const Sides& s, const Misread& t,
-                                    const std::vector<FailingLines>& failing,
-                                    const std::vector<Index>& runs, Index run) {
-  std::pair<Copies, Copies> copies;
-  Copies& codes = copies.first;
-  Copies& scales = copies.second;
+  void apply(Call& call, const std::string& name) const {
+    if (list.empty()) return;
+    Tensor edited = call.input(name);
+    const std::size_t size = size_of(edited.dtype());
+    for (const auto& [at, bits] : list)
+      std::memcpy(edited.data() + static_cast<std::size_t>(at) * size, &bits, size);
+    call.replace(name, std::move(edited));
+  }
+};
+
+/// That `t` is taken in runs of the depth of failing lines.
+Hypothesis misread(const Sides& s, const Misread& t, std::string phrase,
+                   const std::vector<LineAt>& failing, const std::vector<Index>& runs, Index run) {
+  const ProductSide& f = s.factor();
+  Edits codes;
+  Edits scales;
   const auto note = [&](const At& to) {
     const auto from = t.source(s, to);
     if (!from) return;
-    if (t.codes && !t.unscaled) {
-      codes.emplace_back(s.code(to.group, to.line, to.d), s.code(from->group, from->line, from->d));
-    }
-    if (s.factor().scales == nullptr || !t.scales || t.code != nullptr) return;
-    const std::pair<Index, Index> scale{s.scale(to.group, to.line, to.d),
-                                        s.scale(from->group, from->line, from->d)};
-    if (scales.empty() || scales.back() != scale) scales.push_back(scale);
+    if (t.codes && !t.unscaled)
+      codes.list.emplace_back(s.code(to.group, to.line, to.d), t.code_bits(s, to, *from));
+    if (f.scales == nullptr || !t.scales || t.code != nullptr) return;
+    const Index at = s.scale(to.group, to.line, to.d);
+    const std::uint64_t one = size_of(f.scales->dtype()) == 1 ? 127 : bit_cast<std::uint32_t>(1.0f);
+    const Index source = s.scale(from->group, from->line, from->d);
+    const std::pair edit{at, t.unscaled ? one : bits_at(*f.scales, source)};
+    if (scales.list.empty() || scales.list.back() != edit) scales.list.push_back(edit);
   };
-  for (const FailingLines& f : failing) {
-    for (const Index i : f.lines) {
-      for (const Index r : runs) {
-        const Index end = std::min((r + 1) * run, s.p.depth(f.group));
-        for (Index d = r * run; d < end; ++d) note({f.group, i, d});
-      }
+  for (const auto& [g, line] : failing) {
+    for (const Index r : runs) {
+      for (Index d = r * run; d < std::min((r + 1) * run, s.p.depth(g)); ++d) note({g, line, d});
     }
   }
-  return copies;
-}
-
-/// `name` with each element of the list replaced by edit(tensor, where it lies, where from).
-template <typename Edit>
-void edit_elements(Call& call, const std::string& name, const Copies& list, const Edit& edit) {
-  if (list.empty()) return;
-  Tensor edited = call.input(name);
-  for (const auto& [to, from] : list) edit(edited, to, from);
-  call.replace(name, std::move(edited));
-}
-
-void alter(Call& call, const ProductSide& f, const Misread& t,
-           const std::pair<Copies, Copies>& copies) {
-  const auto copy_of = [&call](const std::string& name) {
-    return [&given = call.input(name)](Tensor& to, Index at, Index from) {
-      const std::size_t size = size_of(given.dtype());
-      std::memcpy(to.data() + static_cast<std::size_t>(at) * size,
-                  given.data() + static_cast<std::size_t>(from) * size, size);
-    };
-  };
-  const auto& [codes, scales] = copies;
-  if (t.code != nullptr) {
-    edit_elements(call, f.codes_name, codes, [&](Tensor& to, Index at, Index) {
-      to.as<std::uint8_t>()[at] = t.code(to.as<std::uint8_t>()[at]);
-    });
-  } else if (!codes.empty()) {
-    edit_elements(call, f.codes_name, codes, copy_of(f.codes_name));
-  }
-  if (t.unscaled) {
-    edit_elements(call, f.scales_name, scales, [](Tensor& to, Index at, Index) {
-      if (size_of(to.dtype()) == 1) {
-        to.as<std::uint8_t>()[at] = 127;
-      } else {
-        to.as<float>()[at] = 1.0f;
-      }
-    });
-  } else if (!scales.empty()) {
-    edit_elements(call, f.scales_name, scales, copy_of(f.scales_name));
-  }
+  return altered(t.id, std::move(phrase),
+                 [codes, scales, of = f.codes_name, by = f.scales_name](Call& c) {
+                   codes.apply(c, of);
+                   scales.apply(c, by);
+                   return true;
+                 });
 }
 
 /// Lines between failing ones are taken to be misread, too: their outputs may have stayed the same.
-std::vector<FailingLines> with_gaps_filled(std::vector<FailingLines> failing) {
-  for (FailingLines& f : failing) {
-    const Index first = f.lines.front();
-    const Index n = f.lines.back() - first + 1;
-    if (static_cast<Index>(f.lines.size()) * 4 < n * 3) continue;
-    f.lines.clear();
-    for (Index i = 0; i < n; ++i) f.lines.push_back(first + i);
+std::vector<LineAt> with_gaps_filled(const std::vector<LineAt>& failing) {
+  std::vector<LineAt> filled;
+  for (auto from = failing.begin(); from != failing.end();) {
+    const Index g = from->group;
+    const auto end =
+        std::find_if(from, failing.end(), [g](const LineAt& at) { return at.group != g; });
+    const Index n = std::prev(end)->line - from->line + 1;
+    if ((end - from) * 4 < n * 3) {
+      filled.insert(filled.end(), from, end);
+    } else {
+      for (Index i = 0; i < n; ++i) filled.push_back({g, from->line + i});
+    }
+    from = end;
   }
-  return failing;
+  return filled;
 }
 
 /// Where scales alone are misread, all that shares one.
@@ -377,7 +311,7 @@ void add_misread_parts(const Call& call, const Output& y, std::vector<Hypothesis
   if (!p || y.name != p->output || y.left == 0) return;
   for (const Side side : kSides) {
     const Sides s{*p, side};
-    const std::vector<FailingLines> failing = failing_lines(s, y);
+    const std::vector<LineAt> failing = failing_lines(s, y);
     if (failing.empty()) continue;
     const SampledOutputs outputs(s, y, failing);
     const Index run = outputs.run();
@@ -386,12 +320,8 @@ void add_misread_parts(const Call& call, const Output& y, std::vector<Hypothesis
       if (runs.empty()) continue;
       runs = whole_blocks(s, t, runs, run);
       const std::string part = part_words(s, runs, run);
-      list.push_back({t.id, t.code != nullptr ? t.words + part : part + " " + t.words, Stage::input,
-                      [t, copies = copies_of(s, t, with_gaps_filled(failing), runs, run),
-                       f = s.factor()](Call& c) {
-                        alter(c, f, t, copies);
-                        return true;
-                      }});
+      list.push_back(misread(s, t, t.code != nullptr ? t.words + part : part + " " + t.words,
+                             with_gaps_filled(failing), runs, run));
     }
   }
 }

@@ -1,14 +1,11 @@
 // Which of the given scales each line took: a map of lines and blocks, or of lines with one scale.
-#include <algorithm>
-#include <cmath>
-#include <cstdlib>
 #include <map>
 #include <optional>
 #include <set>
 #include <utility>
 
+#include "golden/explain/find/finding.h"
 #include "golden/explain/find/product/finders.h"
-#include "golden/explain/find/quantiser/seen.h"
 #include "golden/explain/words/places.h"
 
 namespace mxo {
@@ -17,39 +14,33 @@ namespace {
 constexpr std::size_t kMostOffsets = 256;
 constexpr std::size_t kLeastLines = 3;  ///< with one scale each, that agree
 
-Index modulo(Index i, Index n) { return (i % n + n) % n; }
-
-/// "those of 3 rows before".
-std::string distance_words(Index by, const std::string& noun) {
-  return "those of " + std::to_string(std::abs(by)) + " " + noun +
-         (std::abs(by) == 1 ? " " : "s ") + (by < 0 ? "before" : "after");
-}
-
-/// The hypothesis that each scale of a factor is that of source(i).
-Hypothesis from_elsewhere(const ProductSide& f, const std::string& phrase,
-                          std::function<Index(Index)> source) {
-  return read_elsewhere(f.scales_name + "=source", phrase,
-                        {read_elements(f.scales_name, std::move(source))});
+/// Proposes that each scale of a factor is that of source(i).
+void propose(const ProductSide& f, const std::string& phrase, std::function<Index(Index)> source,
+             std::vector<Hypothesis>& list) {
+  list.push_back(read_elsewhere(f.scales_name + "=source", phrase,
+                                {read_elements(f.scales_name, std::move(source))}));
 }
 
 /// Distances, and how many lines say so.
 using Votes = std::map<Index, std::size_t>;
+using Vote = std::pair<Index, std::size_t>;
 
 /// Of distances that as many lines say the nearest, and of two of these the one before.
-std::pair<Index, std::size_t> most_voted(const Votes& votes) {
+Vote most_voted(const Votes& votes) {
   return *std::max_element(votes.begin(), votes.end(), [](const auto& a, const auto& b) {
     return std::pair(a.second, -std::abs(a.first)) < std::pair(b.second, -std::abs(b.first));
   });
 }
 
 /// The same of all groups: whole rows or blocks before distances that are neither.
-std::pair<Index, std::size_t> most_voted(const Votes& votes, Index whole) {
-  Votes of_whole;
-  Votes of_others;
-  for (const auto& vote : votes) (vote.first % whole == 0 ? of_whole : of_others).insert(vote);
+Vote most_voted(const Votes& votes, Index whole) {
+  Votes of_whole = votes;
+  Votes of_others = votes;
+  std::erase_if(of_whole, [whole](const auto& vote) { return vote.first % whole != 0; });
+  std::erase_if(of_others, [whole](const auto& vote) { return vote.first % whole == 0; });
   if (of_whole.empty() || of_others.empty()) return most_voted(votes);
-  const auto plain = most_voted(of_whole);
-  const auto other = most_voted(of_others);
+  const Vote plain = most_voted(of_whole);
+  const Vote other = most_voted(of_others);
   return plain.second * 5 >= other.second * 4 ? plain : other;
 }
 
@@ -83,9 +74,9 @@ std::string by_groups(const Affine& map, const std::string& start, const Words& 
   std::string text;
   for (const auto& [by, list] : groups) {
     if (words(by).empty()) continue;
-    text += (text.empty() ? start : ", ") + words(by) + " in " + ranges_in_words("group", list);
+    list_words(text, words(by) + " in " + ranges_in_words("group", list));
   }
-  return text;
+  return text.empty() ? text : start + text;
 }
 
 /// "expert 1 takes the scales of expert 0 (w)"; empty where experts took no other's.
@@ -93,11 +84,13 @@ std::string experts_in_words(const Affine& map, Index expert, const std::string&
   std::string text;
   std::set<Index> sources;
   for (const auto& [g, s] : map.shift) {
-    if (s % expert != 0) return {};
-    sources.insert(g + s / expert);
+    if (expert == 0 || s % expert != 0) return {};
+    const Index from = g + s / expert;
+    sources.insert(from);
     if (s == 0) continue;
-    text += (text.empty() ? "" : " and ") + std::string("expert ") + std::to_string(g) +
-            " takes the scales of expert " + std::to_string(g + s / expert);
+    list_words(
+        text, "expert " + std::to_string(g) + " takes the scales of expert " + std::to_string(from),
+        " and ");
   }
   if (sources.size() > 1 || map.shift.size() == 1)
     return text.empty() ? text : text + " (" + side + ")";
@@ -106,13 +99,12 @@ std::string experts_in_words(const Affine& map, Index expert, const std::string&
 }
 
 std::string words_of(const Affine& map, const Strides& own, const ProductSide& f) {
-  if (map.step == 0) {
-    const Index shift = map.shift.begin()->second;
-    return map.all_shifts(shift)
-               ? "every K block of " + f.name + " takes the scale of block " +
-                     std::to_string(shift / own.block)
-               : "all of " + f.name + " takes one scale for every K block of a line";
+  const Index shift = map.shift.begin()->second;
+  if (map.step == 0 && map.all_shifts(shift)) {
+    return "every K block of " + f.name + " takes the scale of block " +
+           std::to_string(shift / own.block);
   }
+  if (map.step == 0) return "all of " + f.name + " takes one scale for every K block of a line";
   if (map.step != own.block) {
     return side_words(f) + " are read along the wrong axis (blocks " + std::to_string(map.step) +
            " apart rather than " + std::to_string(own.block) + ")";
@@ -125,14 +117,12 @@ std::string words_of(const Affine& map, const Strides& own, const ProductSide& f
     return side_words(f) + " are read " + std::to_string(map.slope) + " apart rather than " +
            std::to_string(own.line);
   }
-  const std::string of_experts = own.expert == 0 ? "" : experts_in_words(map, own.expert, f.name);
+  const std::string of_experts = experts_in_words(map, own.expert, f.name);
   if (!of_experts.empty()) return of_experts;
   return by_groups(map, side_words(f) + " are ", [&](Index s) -> std::string {
-    if (s == 0) return "";
     const bool by_blocks = own.lines_are_columns ? s % own.block == 0 : s % own.line != 0;
-    return distance_words(s / (by_blocks ? own.block : own.line), by_blocks               ? "block"
-                                                                  : own.lines_are_columns ? "column"
-                                                                                          : "row");
+    const char* noun = by_blocks ? "block" : own.lines_are_columns ? "column" : "row";
+    return s == 0 ? "" : "those of " + away(s / (by_blocks ? own.block : own.line), noun);
   });
 }
 
@@ -148,14 +138,14 @@ std::vector<Line> lines_at(const Observation& seen, Index step, const std::vecto
   std::vector<Line> lines;
   for (const Effective& e : seen.lines) {
     std::vector<std::pair<Index, Observation::Range>> known;  // where, from the offset on
-    for (Index b = 0; b < static_cast<Index>(e.ratio.size()); ++b) {
+    for (Index b = 0; b < e.blocks(); ++b) {
       if (const auto range = seen.range(e, b)) known.emplace_back(step * b, *range);
     }
     if (known.size() < 2) continue;
     Line line{seen.at(e, 0), e.group, {}};
     for (Index o = 0; o + known.back().first < static_cast<Index>(given.size()); ++o) {
       const bool fits = std::all_of(known.begin(), known.end(), [&](const auto& k) {
-        return k.second.holds(given[static_cast<std::size_t>(o + k.first)]);
+        return k.second.holds(nth(given, o + k.first));
       });
       if (fits) line.offsets.push_back(o);
     }
@@ -220,7 +210,7 @@ struct ScaleMap {
                                           begins.begin() - 1;
     const auto of_group = map.shift.find(g);
     const Index s = of_group == map.shift.end() ? map.shift.begin()->second : of_group->second;
-    const Index begin = own.lines_are_columns ? begins[static_cast<std::size_t>(g)] : 0;
+    const Index begin = own.lines_are_columns ? nth(begins, g) : 0;
     const Index line = own.lines_are_columns ? begin * own.block + i % own.block : i / own.line;
     const Index block = own.lines_are_columns ? i / own.block - begin : i % own.line;
     const Index to = map.slope * line + s + map.step * block;
@@ -230,20 +220,15 @@ struct ScaleMap {
       const bool inside = to >= first && to < first + extent;
       return to >= 0 && to < n && (inside || s % extent == 0) ? to : i;
     }
-    if (beyond == Beyond::wraps_in_row && map.step == own.block) {
+    if (beyond == Beyond::wraps_in_row && map.step == own.block)
       return i / columns * columns + modulo(i % columns + s, columns);
-    }
     return beyond == Beyond::wraps_in_expert ? first + modulo(to - first, extent) : modulo(to, n);
   }
 };
 
-/// What a whole line was multiplied by, as a multiple of what it should have been.
-struct Ratio {
-  double value;
-  double sigma;
-};
-
-Ratio ratio_of(const Effective& e) {
+/// What a whole line was multiplied by, as a multiple of what it should have been, and how far that
+/// may be off.
+std::pair<double, double> ratio_of(const Effective& e) {
   double weights = 0.0;
   double sum = 0.0;
   for (std::size_t b = 0; b < e.ratio.size(); ++b) {
@@ -263,8 +248,9 @@ void add_scale_sources(const Observation& seen, std::vector<Hypothesis>& list) {
   for (Index i = 0; i < tensor.elements(); ++i) given.push_back(scale_value(tensor, i));
   const Index columns = tensor.extent(tensor.rank() - 1);
   const Index rows = tensor.extent(tensor.rank() - 2);
-  Strides own{p.wgrad ? 1 : columns, p.wgrad ? columns : 1, 0, p.wgrad};
-  if (!p.wgrad && tensor.rank() == 3) own.expert = rows * columns;
+  const bool experts = !p.wgrad && tensor.rank() == 3;
+  const Strides own{p.wgrad ? 1 : columns, p.wgrad ? columns : 1, experts ? rows * columns : 0,
+                    p.wgrad};
   for (const Index step : {own.block, Index{0}, p.wgrad ? Index{1} : rows, own.block + 1}) {
     const std::vector<Line> lines = lines_at(seen, step, given);
     if (lines.empty() || lines.size() * 3 < seen.lines.size()) continue;
@@ -272,22 +258,20 @@ void add_scale_sources(const Observation& seen, std::vector<Hypothesis>& list) {
     if (!map) continue;
     // One scale for all blocks of a line is one of its own blocks, or no source at all.
     const Index taken = map->shift.begin()->second;
-    const auto blocks = static_cast<Index>(seen.lines.front().ratio.size());
-    if (step == 0 && (taken < 0 || taken >= own.block * blocks)) continue;
-    if (map->lines < std::min<std::size_t>(2, lines.size()) || map->lines * 2 < lines.size()) {
+    if (step == 0 && (taken < 0 || taken >= own.block * seen.lines.front().blocks())) continue;
+    if (map->lines < std::min<std::size_t>(2, lines.size()) || map->lines * 2 < lines.size())
       continue;
-    }
     ScaleMap scales{*map, own, tensor.elements(), columns, {}, Beyond::wraps};
-    for (Index g = 0; g < p.groups(); ++g) {
+    for (Index g = 0; g < p.groups(); ++g)
       scales.begins.push_back(p.wgrad ? seen.at(g, 0, 0) / columns : p.begin(g));
-    }
     for (const Beyond beyond :
          {Beyond::wraps, Beyond::wraps_in_row, Beyond::wraps_in_expert, Beyond::keeps}) {
       if (beyond == Beyond::wraps_in_row && !own.lines_are_columns) continue;
       if (beyond == Beyond::wraps_in_expert && own.expert == 0) continue;
       scales.beyond = beyond;
-      list.push_back(from_elsewhere(seen.factor(), words_of(*map, own, seen.factor()),
-                                    [scales](Index i) { return scales.source(i); }));
+      propose(
+          seen.factor(), words_of(*map, own, seen.factor()),
+          [scales](Index i) { return scales.source(i); }, list);
     }
     return;
   }
@@ -298,10 +282,10 @@ void add_line_sources(const Observation& seen, std::vector<Hypothesis>& list) {
   const Index n = f.scales->elements();
   Votes votes;
   for (const Effective& e : seen.lines) {
-    const Ratio ratio = ratio_of(e);
+    const auto [ratio, off] = ratio_of(e);
     const Index own = seen.at(e, 0);
-    const double measured = scale_value(*f.scales, own) * ratio.value;
-    const double within = std::abs(measured) * (5.0 * ratio.sigma / std::abs(ratio.value) + 2e-5);
+    const double measured = scale_value(*f.scales, own) * ratio;
+    const double within = std::abs(measured) * (5.0 * off / std::abs(ratio) + 2e-5);
     for (Index i = 0; i < n; ++i) {
       if (std::abs(scale_value(*f.scales, i) - measured) <= within) ++votes[i - own];
     }
@@ -312,14 +296,16 @@ void add_line_sources(const Observation& seen, std::vector<Hypothesis>& list) {
   const bool rows_of_x = seen.side == Side::a && !seen.product.wgrad;
   const Index lines = rows_of_x ? 1 : f.scales->extent(1);
   const bool of_experts = !rows_of_x && shift % lines == 0;
-  const std::string words =
-      side_words(f) + " are " +
-      (of_experts ? distance_words(shift / lines, "expert") : distance_words(shift, "row"));
+  const std::string words = side_words(f) + " are those of " +
+                            (of_experts ? away(shift / lines, "expert") : away(shift, "row"));
   for (const bool wraps : {false, true}) {
-    list.push_back(from_elsewhere(f, words, [n, by = shift, wraps](Index i) {
-      const Index from = wraps ? modulo(i + by, n) : i + by;
-      return from < 0 || from >= n ? i : from;
-    }));
+    propose(
+        f, words,
+        [n, by = shift, wraps](Index i) {
+          const Index from = wraps ? modulo(i + by, n) : i + by;
+          return from < 0 || from >= n ? i : from;
+        },
+        list);
   }
 }
 

@@ -1,8 +1,10 @@
-// One side of a product: its lines, those of the other side that they meet, and what came of both.
+// One side of a product: its lines, those of the other side that they meet, what came of both, and
+// the scales that this shows, measured by least squares.
 #pragma once
 
 #include <functional>
 #include <map>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -14,6 +16,12 @@ namespace mxo {
 
 enum class Side : std::uint8_t { a, b };
 inline constexpr Side kSides[] = {Side::a, Side::b};
+
+/// A line of a group.
+struct LineAt {
+  Index group;
+  Index line;
+};
 
 struct Sides {
   using Line = std::vector<double>;
@@ -33,6 +41,8 @@ struct Sides {
 
   /// The values of line i of group g.
   Line line(Index g, Index i) const { return side == Side::a ? p.line_a(g, i) : p.line_b(g, i); }
+  /// The same without scales.
+  Line codes_of(Index g, Index i) const;
   /// Where code d of a line lies, and its scale; -1: none.
   Index code(Index g, Index i, Index d) const {
     if (p.wgrad) return (p.begin(g) + d) * lines() + i;
@@ -40,6 +50,11 @@ struct Sides {
   }
   Index scale(Index g, Index i, Index d) const {
     return side == Side::a ? p.scale_a(g, i, d) : p.scale_b(g, i, d);
+  }
+  /// The scale itself; 1 where there is none.
+  double scale_of(Index g, Index i, Index d) const {
+    const Index at = scale(g, i, d);
+    return at < 0 ? 1.0 : scale_value(*factor().scales, at);
   }
 
   /// The element of the output that line i of this side and line j of the other make.
@@ -55,8 +70,9 @@ struct Sides {
   std::vector<Index> differing(const Output& y, Index g, Index i) const {
     return differing(y, g, i, other().lines());
   }
-  /// Lines of group g in which elements differ.
+  /// Lines in which elements differ: of group g, and of all.
   std::vector<Index> failing(const Output& y, Index g) const;
+  std::vector<LineAt> failing(const Output& y) const;
 };
 
 /// The group that a row of x belongs to; the last one for rows of none.
@@ -104,5 +120,48 @@ inline Reading read_depth(const Product& p, const std::string& operand, const Te
                           std::function<Index(Index)> source) {
   return read_axis(operand, given, p.wgrad ? 0 : given.rank() - 1, std::move(source));
 }
+
+/// What each block of depth of one line was multiplied by, as a multiple of what it should have
+/// been: the least-squares solution of y[i, j] = sum over blocks of c[block] P[block, i, j] with
+/// every partial product P known, weighted by how finely y is stored.
+struct Effective {
+  Index group = 0;
+  Index line = 0;             ///< row of x, column of w, dy or x
+  std::vector<double> ratio;  ///< c of each block
+  std::vector<double> sigma;  ///< its standard error
+  double misfit = 1.0;        ///< what is left of y over y, root mean squares
+  Index blocks() const { return static_cast<Index>(ratio.size()); }
+  /// The block is known well enough to tell a power of two from the next.
+  bool known(Index block) const;
+  /// The output is one of these operands, whatever the scales.
+  bool fits() const { return misfit < 0.02; }
+};
+
+/// Lines of `side` in which elements are left, spread over the output, at most `most`.
+std::vector<Effective> measure(const Product& product, const Output& output, Side side, Index most);
+
+/// The scales of one factor, as they were measured on some lines.
+struct Observation {
+  const Product& product;
+  Side side;
+  std::vector<Effective> lines;
+
+  const ProductSide& factor() const { return side == Side::a ? product.a : product.b; }
+  /// Where the scale of a block of a group's line lies in the tensor of scales, or -1.
+  Index at(Index group, Index line, Index block) const {
+    return Sides{product, side}.scale(group, line, block * product.block);
+  }
+  Index at(const Effective& e, Index block) const { return at(e.group, e.line, block); }
+  /// The scale of a block as measured, on the grid of its type; NaN where it is unknown.
+  double value(const Effective& e, Index block) const;
+  /// Scales that a block may have been taken with.
+  struct Range {
+    double from;
+    double to;
+    bool holds(double given) const { return given >= from && given <= to; }
+  };
+  /// None where nothing is known of the block.
+  std::optional<Range> range(const Effective& e, Index block) const;
+};
 
 }  // namespace mxo

@@ -1,14 +1,14 @@
 // Codes and scale bytes that are read as other numbers, each the same wherever it stands.  Of a
 // product they are NaN, seen from lines that are NaN, or measured from how far outputs are off, by
 // least squares over what every byte adds to them.
-#include <algorithm>
 #include <array>
-#include <cmath>
 #include <limits>
 #include <set>
 
-#include "golden/explain/alter/host_product.h"
+#include "golden/explain/alter/makers.h"
+#include "golden/explain/find/finding.h"
 #include "golden/explain/find/least_squares.h"
+#include "golden/explain/find/output/claims.h"
 #include "golden/explain/find/product/sides.h"
 #include "golden/explain/find/quantiser/code_rule.h"
 #include "golden/explain/find/quantiser/quantiser.h"
@@ -48,6 +48,11 @@ double shortest(double v, double off) {
   return v;
 }
 
+/// A code or a scale byte.
+std::string name_of_byte(std::size_t byte, bool scale) {
+  return scale ? std::to_string(byte) : hex(byte);
+}
+
 /// " as 480 rather than NaN".
 std::string read_as(std::size_t byte, const CodeTable& read, const ElementReader& own) {
   const auto in_words = [](double v) { return std::isnan(v) ? "NaN" : number(v, 6); };
@@ -59,10 +64,8 @@ std::string list_of_bytes(const std::vector<std::size_t>& bytes, std::size_t tol
                           const CodeTable& read, const ElementReader& own) {
   std::string list;
   for (std::size_t i = 0; i < std::min(bytes.size(), told); ++i)
-    list += (i == 0 ? "" : ", ") + (scale ? std::to_string(bytes[i]) : hex(bytes[i])) +
-            read_as(bytes[i], read, own);
-  return bytes.size() <= told ? list
-                              : list + " and " + std::to_string(bytes.size() - told) + " more";
+    list_words(list, name_of_byte(bytes[i], scale) + read_as(bytes[i], read, own));
+  return bytes.size() <= told ? list : list + filled(" and {} more", bytes.size() - told);
 }
 
 // ---- Of a product: bytes read as NaN.
@@ -131,18 +134,12 @@ void add_as_nan(const ProductSide& side, bool scale, const NanLines& lines,
   const std::vector<std::size_t> bytes = bytes_of(*t, lines);
   if (bytes.empty()) return;
   std::string words;
-  for (const std::size_t b : bytes)
-    words += (words.empty() ? "" : " and ") + (scale ? std::to_string(b) : hex(b));
+  for (const std::size_t b : bytes) list_words(words, name_of_byte(b, scale), " and ");
   const bool many = bytes.size() > 1;
   const bool fnuz = side.format == Dtype::e4m3fnuz || side.format == Dtype::e5m2fnuz;
   const std::uint8_t nan = scale ? 0xFF : fnuz ? 0x80 : 0x7F;
   const std::string name = scale ? side.scales_name : side.codes_name;
-  Hypothesis h{name + "=nan",
-               std::string(scale ? "scale byte" : "code") + (many ? "s " : " ") + words + " of " +
-                   side.name + (many ? " are" : " is") + " read as NaN",
-               Stage::input};
-  h.local = true;
-  h.alter = [name, bytes, nan](Call& c) {
+  const auto alter = [name, bytes, nan](Call& c) {
     Tensor read = c.input(name);
     auto* at = read.as<std::uint8_t>();
     for (const std::size_t b : bytes)
@@ -150,7 +147,10 @@ void add_as_nan(const ProductSide& side, bool scale, const NanLines& lines,
     c.replace(name, std::move(read));
     return true;
   };
-  list.push_back(std::move(h));
+  list.push_back(altered(name + "=nan",
+                         filled("{}{} {} of {} {} read as NaN", scale ? "scale byte" : "code",
+                                many ? "s" : "", words, side.name, many ? "are" : "is"),
+                         alter, true));
 }
 
 // ---- Of a product: codes read as other numbers.
@@ -167,27 +167,23 @@ std::optional<LeastSquaresFit> measured(const Sides& s, const Output& y) {
   for (Index g = 0; g < p.groups(); ++g) {
     if (p.depth(g) == 0) continue;
     for (const Index i : evenly_spread(p.first_line(g), p.last_line(g), rows)) {
-      const std::vector<double> a = p.line_a(g, i);
+      const Sides::Line a = p.line_a(g, i);
       for (const Index j : evenly_spread(0, p.n, kColumns)) {
-        const Index at = p.output_row(g, i) * y.columns + j;
-        if (at / y.columns >= y.owed) continue;
-        const std::vector<double> b = p.line_b(g, j);
-        const Element came = read(y.came(at));
+        if (p.output_row(g, i) >= y.owed) continue;
+        const Sides::Line b = p.line_b(g, j);
+        const double came = read(y.came(p.output_row(g, i) * y.columns + j)).value;
         double owed = 0.0;
         double loud = 0.0;
         std::vector<double> features(kBytes);
         for (Index d = 0; d < p.depth(g); ++d) {
-          const auto k = static_cast<std::size_t>(d);
-          owed += a[k] * b[k];
-          loud += std::abs(a[k] * b[k]);
+          owed += nth(a, d) * nth(b, d);
+          loud += std::abs(nth(a, d) * nth(b, d));
           const Index line = of_a ? i : j;
-          const Index scale = s.scale(g, line, d);
           features[bits_at(*s.factor().codes, s.code(g, line, d)) & 0xFF] +=
-              (scale < 0 ? 1.0 : scale_value(*s.factor().scales, scale)) * (of_a ? b[k] : a[k]);
+              s.scale_of(g, line, d) * nth(of_a ? b : a, d);
         }
-        if (came.nan || came.infinite || !std::isfinite(owed) || loud == 0.0) continue;
-        system.add(features, came.value - owed,
-                   1.0 / (ulp * std::max(std::abs(came.value), loud * 0x1p-12)));
+        if (!std::isfinite(came) || !std::isfinite(owed) || loud == 0.0) continue;
+        system.add(features, came - owed, 1.0 / (ulp * std::max(std::abs(came), loud * 0x1p-12)));
       }
     }
   }
@@ -244,8 +240,7 @@ std::string in_words(const std::vector<std::size_t>& bytes, const Table& table, 
   if (bytes.size() > 1)
     return noun +
            "s are read otherwise: " + list_of_bytes(bytes, kToldOfTensor, scale, table.as, own);
-  const std::string name = scale ? std::to_string(bytes[0]) : hex(bytes[0]);
-  return noun + " " + name + " is read" + read_as(bytes[0], table.as, own);
+  return noun + " " + name_of_byte(bytes[0], scale) + " is read" + read_as(bytes[0], table.as, own);
 }
 
 /// What is said of codes; empty of flushed subnormals, which have names of their own.
@@ -271,7 +266,7 @@ std::string codes_in_words(const std::vector<std::size_t>& bytes, const Table& t
 }  // namespace
 
 std::vector<Claim> recover_by_value(const Call& call, Output& x) {
-  if (x.left != x.differing || x.left == 0) return {};
+  if (!is_unexplained(x, 1)) return {};
   const std::optional<ScaleMap> scale_of = scale_map_of(call, x);
   if (!scale_of) return {};
   const Dtype format = call.set.format("format", "e4m3");
@@ -284,36 +279,31 @@ std::vector<Claim> recover_by_value(const Call& call, Output& x) {
   Table codes;
   Table scales;
   for (Index i = 0; i < x.rows * x.columns; ++i) {
-    const bool differs = x.marks[static_cast<std::size_t>(i)] == Mark::differs;
-    const Element came = read(x.came(i));
-    const double came_value = came.nan ? std::numeric_limits<double>::quiet_NaN() : came.value;
+    const bool differs = x.differs(i);
+    const double came = read(x.came(i)).value;
     const Index at = (*scale_of)(i);
     const double scale = scale_value(scales_given, at);
-    if (!std::isnan(scale)) codes.add(codes_given[i], differs, came_value / scale, within);
+    if (!std::isnan(scale)) codes.add(codes_given[i], differs, came / scale, within);
     // Of zeros a number read in place of a scale shows nothing.
     const Element code = decode(codes_given[i]);
-    if (!bytes || code.nan || (code.value == 0.0 && !came.nan)) continue;
-    scales.add(bits_at(scales_given, at), differs, came_value / code.value, within);
+    if (!bytes || code.nan || (code.value == 0.0 && !std::isnan(came))) continue;
+    scales.add(bits_at(scales_given, at), differs, came / code.value, within);
   }
-  Claim claim{"scale.decoded", {}, {}};
-  claim.yields = true;
+  ClaimId id{"scale.decoded", FindingKind::cause, true};
+  std::string sentence;
   if (const auto found = scales.otherwise_read(); !found.empty()) {
-    claim.sentence = in_words(found, scales, true, ElementReader(Dtype::e8m0));
+    sentence = in_words(found, scales, true, ElementReader(Dtype::e8m0));
   } else if (const auto others = codes.otherwise_read(); !others.empty()) {
-    claim.id = "codes.decoded";
-    claim.sentence = codes_in_words(others, codes, format);
+    id.id = "codes.decoded";
+    sentence = codes_in_words(others, codes, format);
   }
-  if (claim.sentence.empty()) return {};
-  claim.where.tensor = x.name;
-  claim.elements = static_cast<double>(x.left);
-  for (std::size_t i = 0; i < x.marks.size(); ++i) x.settle(static_cast<Index>(i));
-  return {claim};
+  return sentence.empty() ? Claims{} : claim_all(x, id, sentence);
 }
 
 void add_bytes_as_nan(const Call& call, const Output& y, std::vector<Hypothesis>& list) {
   const std::optional<Product> p = product_of(call);
   if (!p || p->wgrad || y.name != p->output || y.left == 0) return;
-  for (const Side side : {Side::a, Side::b}) {
+  for (const Side side : kSides) {
     const NanLines lines = lines_of(*p, y, side);
     for (const bool scale : {true, false})
       add_as_nan(side == Side::a ? p->a : p->b, scale, lines, list);
@@ -323,7 +313,7 @@ void add_bytes_as_nan(const Call& call, const Output& y, std::vector<Hypothesis>
 void add_decoded_codes(const Call& call, const Output& y, std::vector<Hypothesis>& list) {
   const std::optional<Product> p = product_of(call);
   if (!p || y.name != p->output || y.left == 0 || call.has("main_grad") || p->k == 0) return;
-  for (const Side of : {Side::a, Side::b}) {
+  for (const Side of : kSides) {
     const Sides s{*p, of};
     const ProductSide& side = s.factor();
     if (!is_minifloat8(side.format)) continue;
@@ -340,16 +330,13 @@ void add_decoded_codes(const Call& call, const Output& y, std::vector<Hypothesis
       codes.push_back(m);
     }
     if (codes.empty() || codes.size() > kMostRead) continue;
-    Hypothesis h{side.codes_name + "=decoded",
-                 "codes of " + side.name + " are read as other numbers: " +
-                     list_of_bytes(codes, kToldOfProduct, false, table, decode),
-                 Stage::input};
-    h.local = true;
     HostSum sum{depth_of_scales(*p),
                 [](double so_far, const Part& part) { return so_far + part.value; }};
     (of == Side::a ? sum.a : sum.b) = table;
-    h.run = [sum = std::move(sum)](Backend&, const Call& c) { return host_product(c, sum); };
-    list.push_back(std::move(h));
+    list.push_back(summed(side.codes_name + "=decoded",
+                          "codes of " + side.name + " are read as other numbers: " +
+                              list_of_bytes(codes, kToldOfProduct, false, table, decode),
+                          Stage::input, std::move(sum)));
   }
 }
 

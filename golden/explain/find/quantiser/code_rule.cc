@@ -1,12 +1,11 @@
 // Roundings, clamps and flushes against pairs.
 #include "golden/explain/find/quantiser/code_rule.h"
 
-#include <algorithm>
 #include <array>
 #include <limits>
 
+#include "golden/explain/find/finding.h"
 #include "golden/explain/find/quantiser/quantiser_call.h"
-#include "golden/judge/elements.h"
 
 namespace mxo {
 namespace {
@@ -75,7 +74,7 @@ bool CodeRule::gives(const Grid& g, double v, std::uint64_t came) const {
 
 std::string CodeRule::words(const Grid& g, const CodeRule& own) const {
   std::string text;
-  const auto add = [&text](const std::string& more) { text += (text.empty() ? "" : "; ") + more; };
+  const auto add = [&text](const std::string& more) { list_words(text, more, "; "); };
   if (rounding != own.rounding)
     add("codes are rounded " + std::string(kRoundingWords[static_cast<int>(rounding)]));
   if (clamp != own.clamp) add("codes are clamped at " + number(g.value(clamp), 8));

@@ -1,12 +1,9 @@
 // How codes came about: what x became before it was rounded, and how it was rounded.
-#include <algorithm>
-#include <cmath>
-
 #include "golden/explain/case/product.h"
+#include "golden/explain/find/finding.h"
 #include "golden/explain/find/output/claims.h"
 #include "golden/explain/find/quantiser/code_rule.h"
 #include "golden/explain/find/quantiser/quantiser_call.h"
-#include "golden/judge/elements.h"
 
 namespace mxo {
 namespace {
@@ -107,7 +104,7 @@ std::vector<Index> spread(const Output& codes) {
   std::vector<Index> found;
   const Index n = codes.owed * codes.columns;
   for (Index i = 0; i < n; i += std::max<Index>(1, n / kSampled) | 1) {
-    if (codes.marks[static_cast<std::size_t>(i)] != Mark::settled) found.push_back(i);
+    if (nth(codes.marks, i) != Mark::settled) found.push_back(i);
   }
   return found;
 }
@@ -149,8 +146,7 @@ RowFit fit_of_row(const QuantiserCall& q, Index row, const Fits& fits) {
     const Index scale = q.blocks.scale_of(first);
     if (scale < 0 ? codes.differs_in(first, last - first) : !fits(first, last, scale))
       return {false, 0};
-    for (Index i = first; i < last; ++i)
-      found.fixed += codes.marks[static_cast<std::size_t>(i)] == Mark::differs;
+    for (Index i = first; i < last; ++i) found.fixed += codes.differs(i);
   }
   return found;
 }
@@ -162,7 +158,7 @@ RowFit own_fit(const QuantiserCall& q, Index row) {
     const std::vector<float> factors = q.own->factors(*q.scales.actual, s, q.amax_of(s));
     return std::any_of(factors.begin(), factors.end(), [&](float factor) {
       for (Index i = first; i < last; ++i) {
-        const Mark mark = codes.marks[static_cast<std::size_t>(i)];
+        const Mark mark = nth(codes.marks, i);
         const float v = q.blocks.value(i);
         // Under another scale an infinity may be another code, as the rule says, or what it was.
         const bool kept = mark == Mark::settled || (!std::isfinite(v) && mark == Mark::same);
@@ -179,7 +175,7 @@ RowFit rules_fit(const QuantiserCall& q, Index row, const ValueCast& cast, const
   return fit_of_row(q, row, [&](Index first, Index last, Index s) {
     const double factor = cast.factor(s);
     for (Index i = first; i < last; ++i) {
-      const Mark mark = q.codes.marks[static_cast<std::size_t>(i)];
+      const Mark mark = nth(q.codes.marks, i);
       if (mark == Mark::settled) continue;
       const double v = cast.made(q.blocks.value(i), factor);
       const auto gives = [&](const CodeRule& r) { return r.gives(grid, v, q.codes.came(i)); };
@@ -194,7 +190,7 @@ RowFit rules_fit(const QuantiserCall& q, Index row, const ValueCast& cast, const
 double least_lost(const QuantiserCall& q, const ValueCast& cast, const Grid& grid) {
   double least = HUGE_VAL;
   for (Index i = 0; i < q.codes.owed * q.codes.columns; ++i) {
-    if (q.codes.marks[static_cast<std::size_t>(i)] == Mark::settled) continue;
+    if (nth(q.codes.marks, i) == Mark::settled) continue;
     if (!grid.no_number(q.codes.came(i)) || q.blocks.scale_of(i) < 0) continue;
     const double v = std::abs(cast.value(q.blocks, i));
     if (std::isfinite(v)) least = std::min(least, v);
@@ -286,12 +282,11 @@ std::optional<Claim> claim_codes(Output& codes, const QuantiserCall& q) {
     if (!rule) continue;
     rule->lost = least_lost(q, cast, grid);
     std::string words = cast.words;
-    const auto add = [&words](const std::string& more) {
-      words += (words.empty() || more.empty() ? "" : "; ") + more;
-    };
-    add(rule->words(grid, asked));
+    if (const std::string more = rule->words(grid, asked); !more.empty())
+      list_words(words, more, "; ");
     if (asked.lost > 0 && rule->lost == 0 && has_too_large(grid, pairs))
-      add("what is too large for a code is clamped, rather than NaN or infinity");
+      list_words(words, "what is too large for a code is clamped, rather than NaN or infinity",
+                 "; ");
     if (words.empty()) {
       if (!scales_differ) return std::nullopt;
       if (auto found = claim_follows(by({*rule}))) return found;

@@ -1,11 +1,10 @@
 // Which scale every block of a dequantised tensor was multiplied by.
-#include <algorithm>
-#include <cmath>
-#include <functional>
 #include <limits>
+#include <map>
 #include <optional>
 
-#include "golden/explain/case/product.h"
+#include "golden/explain/alter/makers.h"
+#include "golden/explain/find/finding.h"
 #include "golden/explain/find/product/finders.h"
 #include "golden/explain/find/quantiser/quantiser_call.h"
 #include "golden/explain/words/places.h"
@@ -15,18 +14,17 @@ namespace {
 
 constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 
-// ---- The scale of every block.
-
 constexpr Index kLeastBlocks = 4;  ///< that differ
 constexpr Index kMostColumns = 4;  ///< whose sources are said one by one
 constexpr Index kMostRows = 16;    ///< the same of rows
 constexpr Index kMostMoves = Index{1} << 20;
 
-struct Place2 {
+/// A scale, or how far away one lies.
+struct Cell {
   Index row;
   Index column;
 };
-using Source = std::function<Place2(Place2)>;
+using Scale = std::function<double(Cell)>;
 
 /// The scales given, and those that the output shows; NaN where a block shows nothing.
 class Shown {
@@ -40,28 +38,24 @@ class Shown {
   std::vector<Index> columns;  ///< with one
   Index differing = 0;
 
-  Index at(Place2 p) const { return p.row * all_columns + p.column; }
-  double given(Place2 p) const { return scale_value(*scales_, at(p)); }
-  bool is_candidate(Place2 p, double scale) const {
-    const double seen = seen_[static_cast<std::size_t>(at(p))];
+  Index at(Cell p) const { return p.row * all_columns + p.column; }
+  double given(Cell p) const { return scale_value(*scales_, at(p)); }
+  bool is_candidate(Cell p, double scale) const {
+    const double seen = nth(seen_, at(p));
     return std::isnan(seen) || std::abs(seen - scale) <= within_ * std::abs(scale);
   }
-  /// Whether scale(place) may be that of every block in these rows and columns.
-  template <typename Scale>
+  /// Whether scale(cell) may be that of every block in these rows and columns.
   bool holds(const std::vector<Index>& in_rows, const std::vector<Index>& in_columns,
              const Scale& scale) const {
     for (const Index r : in_rows) {
       for (const Index c : in_columns) {
-        if (!is_candidate({r, c}, scale(Place2{r, c}))) return false;
+        if (!is_candidate({r, c}, scale({r, c}))) return false;
       }
     }
     return true;
   }
   /// The same of those that differ.
-  template <typename Scale>
-  bool holds(const Scale& scale) const {
-    return holds(rows, columns, scale);
-  }
+  bool holds(const Scale& scale) const { return holds(rows, columns, scale); }
   /// What differs in words, empty if it is everything; of what is read elsewhere, where not all of
   /// it need differ, if it is half.
   std::string where(bool elsewhere) const {
@@ -99,7 +93,7 @@ std::optional<Shown> Shown::of(const Call& call, const Output& x) {
   std::vector<std::uint8_t> differs(s.seen_.size());
   for (Index i = 0; i < x.rows * x.columns; ++i) {
     const auto at = static_cast<std::size_t>((*scale_of)(i));
-    differs[at] |= x.marks[static_cast<std::size_t>(i)] == Mark::differs;
+    differs[at] |= x.differs(i);
     const Element code = read_code(codes[i]);
     if (code.nan || code.infinite || std::abs(code.value) <= loudest[at]) continue;
     const Element came = read(x.came(i));
@@ -120,16 +114,17 @@ std::optional<Shown> Shown::of(const Call& call, const Output& x) {
   return s;
 }
 
-/// Everything that differs takes `scale(place)`; what holds everywhere has no place.
-Hypothesis hypothesis_of(const Shown& s, const std::string& id, const std::string& phrase,
-                         const std::function<double(Place2)>& scale, bool elsewhere) {
+/// Proposes that everything that differs takes `scale(cell)`, if that is what it shows; what holds
+/// everywhere has no place.
+bool propose(const Shown& s, const std::string& id, const std::string& phrase, const Scale& scale,
+             bool elsewhere, std::vector<Hypothesis>& list) {
+  if (!s.holds(scale)) return false;
   const bool everywhere = s.holds(range_of(s.all_rows), range_of(s.all_columns), scale);
-  Hypothesis h{"scales=" + id, phrase + (everywhere ? "" : s.where(elsewhere)), Stage::input};
   std::vector<std::pair<Index, double>> changes;
   for (const Index r : s.rows) {
     for (const Index c : s.columns) changes.emplace_back(s.at({r, c}), scale({r, c}));
   }
-  h.alter = [changes = std::move(changes)](Call& call) {
+  const auto alter = [changes = std::move(changes)](Call& call) {
     Tensor scales = call.input("scales");
     for (const auto& [at, value] : changes) {
       if (size_of(scales.dtype()) != 1) {
@@ -143,7 +138,8 @@ Hypothesis hypothesis_of(const Shown& s, const std::string& id, const std::strin
     call.replace("scales", std::move(scales));
     return true;
   };
-  return h;
+  list.push_back(altered("scales=" + id, phrase + (everywhere ? "" : s.where(elsewhere)), alter));
+  return true;
 }
 
 /// What may have been made of every scale.
@@ -166,45 +162,41 @@ constexpr ValueRule kValueRules[] = {
 struct SourceRule {
   const char* id;
   std::string words;
-  Source source;
+  std::function<Cell(Cell)> source;
 };
 
 std::vector<SourceRule> sources_of(const Shown& s) {
   std::vector<SourceRule> list;
-  if (s.all_columns > 1) {
+  if (s.all_columns > 1)
     list.push_back(
-        {"first_block", "every block takes the scale of the first of its row", [](Place2 p) {
-           return Place2{p.row, 0};
+        {"first_block", "every block takes the scale of the first of its row", [](Cell p) {
+           return Cell{p.row, 0};
          }});
-  }
-  if (s.all_rows > 1) {
-    list.push_back({"first_row", "every row takes the scales of row 0", [](Place2 p) {
-                      return Place2{0, p.column};
+  if (s.all_rows > 1)
+    list.push_back({"first_row", "every row takes the scales of row 0", [](Cell p) {
+                      return Cell{0, p.column};
                     }});
-  }
-  if (s.all_rows > s.rows_of_expert) {
-    list.push_back({"expert_0", "every expert takes the scales of expert 0", [&s](Place2 p) {
-                      return Place2{p.row % s.rows_of_expert, p.column};
+  if (s.all_rows > s.rows_of_expert)
+    list.push_back({"expert_0", "every expert takes the scales of expert 0", [&s](Cell p) {
+                      return Cell{p.row % s.rows_of_expert, p.column};
                     }});
-  }
-  for (Index every = 2; every <= 16 && every < s.all_columns; every *= 2) {
-    list.push_back(
-        {"first_of_every",
-         "every " + std::to_string(every) + " blocks take the scale of the first of them",
-         [every](Place2 p) {
-           return Place2{p.row, p.column / every * every};
-         }});
-  }
+  for (Index every = 2; every <= 16 && every < s.all_columns; every *= 2)
+    list.push_back({"first_of_every",
+                    filled("every {} blocks take the scale of the first of them", every),
+                    [every](Cell p) {
+                      return Cell{p.row, p.column / every * every};
+                    }});
   return list;
 }
 
 /// One place late or early in memory: across the ends of rows.
 SourceRule in_memory(const Shown& s, Index by) {
-  const std::string side = by < 0 ? "before" : "after";
-  return {"source", "blocks take the scale that lies one " + side + " theirs in memory",
-          [&s, by](Place2 p) {
+  return {"source",
+          filled("blocks take the scale that lies one {} theirs in memory",
+                 by < 0 ? "before" : "after"),
+          [&s, by](Cell p) {
             const Index at = std::clamp<Index>(s.at(p) + by, 0, s.all_rows * s.all_columns - 1);
-            return Place2{at / s.all_columns, at % s.all_columns};
+            return Cell{at / s.all_columns, at % s.all_columns};
           }};
 }
 
@@ -213,48 +205,46 @@ std::optional<SourceRule> move_of(const Shown& s) {
   const Index rows = s.all_rows;
   const Index columns = s.all_columns;
   if (rows * columns > kMostMoves) return std::nullopt;
-  const auto moved = [rows, columns](Place2 p, Place2 by) {
-    return Place2{(p.row + by.row + rows) % rows, (p.column + by.column + columns) % columns};
+  const auto moved = [rows, columns](Cell p, Cell by) {
+    return Cell{modulo(p.row + by.row, rows), modulo(p.column + by.column, columns)};
   };
-  std::optional<Place2> best;
-  const auto length = [](Place2 p) { return std::abs(p.row) + std::abs(p.column); };
+  std::optional<Cell> best;
+  const auto length = [](Cell p) { return std::abs(p.row) + std::abs(p.column); };
   for (Index dr = -(rows - 1) / 2; dr <= rows / 2; ++dr) {
     for (Index dc = -(columns - 1) / 2; dc <= columns / 2; ++dc) {
-      const Place2 by{dr, dc};
-      if ((dr == 0 && dc == 0) || (best && length(*best) <= length(by))) continue;
-      if (s.holds([&](Place2 p) { return s.given(moved(p, by)); })) best = by;
+      const Cell by{dr, dc};
+      if (length(by) == 0 || (best && length(*best) <= length(by))) continue;
+      if (s.holds([&](Cell p) { return s.given(moved(p, by)); })) best = by;
     }
   }
   if (!best) return std::nullopt;
-  const auto step_in_words = [](Index by, const char* noun) {
-    const Index n = std::abs(by);
-    return std::to_string(n) + " " + noun + (n == 1 ? "" : "s") + (by < 0 ? " before" : " after");
-  };
   std::string words;
-  if (best->row != 0) words += step_in_words(best->row, "row");
-  if (best->column != 0)
-    words += (words.empty() ? "" : " and ") + step_in_words(best->column, "block");
+  if (best->row != 0) list_words(words, away(best->row, "row"));
+  if (best->column != 0) list_words(words, away(best->column, "block"), " and ");
   return SourceRule{"source", "the scales are those of " + words,
-                    [moved, by = *best](Place2 p) { return moved(p, by); }};
+                    [moved, by = *best](Cell p) { return moved(p, by); }};
 }
 
+using Sources = std::map<Index, Index>;
+
 /// For each of `lines` another of `all` from which it may be taken; of several alike the first.
-std::optional<std::vector<Index>> taken_from(
-    const std::vector<Index>& lines, Index all,
-    const std::function<bool(Index line, Index from)>& fits) {
-  std::vector<Index> sources;
+std::optional<Sources> taken_from(const std::vector<Index>& lines, Index all,
+                                  const std::function<bool(Index line, Index from)>& fits) {
+  Sources sources;
   for (const Index line : lines) {
     Index from = 0;
     while (from < all && (from == line || !fits(line, from))) ++from;
     if (from == all) return std::nullopt;
-    sources.push_back(from);
+    sources[line] = from;
   }
   return sources;
 }
 
-Index source_of(const std::vector<Index>& lines, const std::vector<Index>& sources, Index line) {
-  const auto at = std::lower_bound(lines.begin(), lines.end(), line) - lines.begin();
-  return sources[static_cast<std::size_t>(at)];
+/// The scale at source(line); NaN of a line that has none.
+template <typename Given>
+double given_at(const Sources& sources, Index line, const Given& given) {
+  const auto from = sources.find(line);
+  return from == sources.end() ? kNaN : given(from->second);
 }
 
 }  // namespace
@@ -292,19 +282,13 @@ std::optional<ScaleMap> scale_map_of(const Call& call, const Output& x) {
 void add_measured_blocks(const Call& call, const Output& output, std::vector<Hypothesis>& list) {
   const std::optional<Shown> s = Shown::of(call, output);
   if (!s || s->differing < kLeastBlocks) return;
-  const auto add = [&](const std::string& id, const std::string& words, const auto& scale,
-                       bool elsewhere) {
-    if (!s->holds(scale)) return false;
-    list.push_back(hypothesis_of(*s, id, words, scale, elsewhere));
-    return true;
-  };
   for (const ValueRule& rule : kValueRules) {
-    const auto scale = [&](Place2 p) { return rule.value(s->given(p)); };
-    if (add(rule.id, rule.words, scale, false)) return;
+    const auto scale = [&](Cell p) { return rule.value(s->given(p)); };
+    if (propose(*s, rule.id, rule.words, scale, false, list)) return;
   }
   const auto add_source = [&](const SourceRule& rule) {
-    return add(
-        rule.id, rule.words, [&](Place2 p) { return s->given(rule.source(p)); }, true);
+    return propose(
+        *s, rule.id, rule.words, [&](Cell p) { return s->given(rule.source(p)); }, true, list);
   };
   for (const SourceRule& rule : sources_of(*s)) {
     if (add_source(rule)) return;
@@ -317,39 +301,36 @@ void add_measured_blocks(const Call& call, const Output& output, std::vector<Hyp
   // Some rows, each another one.
   const auto rows = static_cast<Index>(s->rows.size());
   const auto row_fits = [&](Index r, Index from) {
-    return s->holds({r}, s->columns, [&](Place2 p) { return s->given({from, p.column}); });
+    return s->holds({r}, s->columns, [&](Cell p) { return s->given({from, p.column}); });
   };
   if (rows >= 2 && rows <= kMostRows) {
     if (const auto from = taken_from(s->rows, s->all_rows, row_fits)) {
       std::string words;
-      for (const Index r : *from) words += (words.empty() ? "" : ", ") + std::to_string(r);
-      add(
-          "source", "scales are those of rows " + words,
-          [&](Place2 p) {
-            return s->given({source_of(s->rows, *from, p.row), p.column});
+      for (const auto& [row, source] : *from) list_words(words, std::to_string(source));
+      propose(
+          *s, "source", "scales are those of rows " + words,
+          [&](Cell p) {
+            return given_at(*from, p.row, [&](Index r) { return s->given({r, p.column}); });
           },
-          false);
+          false, list);
       return;
     }
   }
   // The same of columns.
   const auto column_fits = [&](Index c, Index from) {
-    return s->holds(s->rows, {c}, [&](Place2 p) { return s->given({p.row, from}); });
+    return s->holds(s->rows, {c}, [&](Cell p) { return s->given({p.row, from}); });
   };
-  if (static_cast<Index>(s->columns.size()) <= kMostColumns && rows >= 2 * kLeastBlocks) {
-    if (const auto from = taken_from(s->columns, s->all_columns, column_fits)) {
-      std::string words;
-      for (std::size_t i = 0; i < from->size(); ++i) {
-        words += (words.empty() ? "block " : ", block ") + std::to_string(s->columns[i]) +
-                 " takes the scale of block " + std::to_string((*from)[i]);
-      }
-      add(
-          "source", words,
-          [&](Place2 p) {
-            return s->given({p.row, source_of(s->columns, *from, p.column)});
-          },
-          true);
-    }
+  if (static_cast<Index>(s->columns.size()) > kMostColumns || rows < 2 * kLeastBlocks) return;
+  if (const auto from = taken_from(s->columns, s->all_columns, column_fits)) {
+    std::string words;
+    for (const auto& [column, source] : *from)
+      list_words(words, filled("block {} takes the scale of block {}", column, source));
+    propose(
+        *s, "source", words,
+        [&](Cell p) {
+          return given_at(*from, p.column, [&](Index c) { return s->given({p.row, c}); });
+        },
+        true, list);
   }
 }
 

@@ -1,28 +1,46 @@
-// Scales and codes of a quantiser, one after the other; blocks of zeros, and what else is seen.
+// A call of a quantiser, one block at a time: amax to scale, scale to factors, value to code; then
+// its scales and codes, one after the other; blocks of zeros, and what else is seen.
 #include "golden/explain/find/quantiser/quantiser.h"
 
-#include <algorithm>
-#include <cmath>
+#include <cstdio>
 
-#include "golden/explain/case/product.h"
+#include "formats/error.h"
+#include "golden/explain/find/finding.h"
+#include "golden/explain/find/output/claims.h"
 #include "golden/explain/find/quantiser/quantiser_call.h"
-#include "golden/judge/elements.h"
+#include "ops/catalogue/scale_parameters.h"
 
 namespace mxo {
 namespace {
 
-/// What is left of an output, claimed as it looks.
-std::optional<Claim> claim_seen(Output& scales, const QuantiserCall& q) {
-  const std::string words = scales_in_words(q, true);
-  if (words.empty()) return std::nullopt;
-  const auto differs = [&](Index i) {
-    return scales.marks[static_cast<std::size_t>(i)] == Mark::differs;
-  };
-  Claim claim{"scale.seen", words, place_of(scales, differs).where};
-  claim.kind = FindingKind::symptom;
-  claim.elements = static_cast<double>(scales.left);
-  for (Index i = 0; i < scales.rows * scales.columns; ++i) scales.settle(i);
-  return claim;
+bool same_bits(float a, float b) {
+  return bit_cast<std::uint32_t>(a) == bit_cast<std::uint32_t>(b);
+}
+
+std::optional<OwnRule> rule_asked(const Call& call, Dtype x, Dtype format, Dtype scales) {
+  try {
+    const ScaleChoice choice = scale_choice(call.op, call.set);
+    if (choice.scale != scales) return std::nullopt;
+    ScaleRule rule = choice.rule;
+    rule.element.rounding = rounding_of(call.op, call.set, rule.element.rounding);
+    return OwnRule(rule_for(rule, x, format), format, scales, x);
+  } catch (const Error&) {
+    return std::nullopt;  // a call of another kind, or one that is refused
+  }
+}
+
+/// Whether a rule gives codes as they are expected from the scales that are expected.
+bool gives_expected(const OwnRule& own, const QuantiserCall& q) {
+  const Index n = q.codes.owed * q.codes.columns;
+  for (Index i = 0; i < n; i += std::max<Index>(1, n / 4096) | 1) {
+    const Index s = q.blocks.scale_of(i);
+    const float x = s < 0 ? 0.0f : q.blocks.value(i);
+    if (s < 0 || !std::isfinite(x)) continue;
+    const std::vector<float> factors = own.factors(*q.scales.expected, s, q.amax_of(s));
+    const auto gives = [&](float factor) { return own.code(x, factor) == q.codes.wanted(i); };
+    if (std::none_of(factors.begin(), factors.end(), gives)) return false;
+  }
+  return true;
 }
 
 // ---- Blocks of zeros.
@@ -43,7 +61,7 @@ Zeros zeros_of(const QuantiserCall& q) {
   for (Index row = 0; row < q.blocks.x->elements(); row += q.blocks.columns) {
     for (Index c = 0; c < q.blocks.columns; c += q.blocks.block_columns) {
       const Index s = q.blocks.scale_of(row + c);
-      if (s >= 0) used[static_cast<std::size_t>(s)] = 1;
+      if (s >= 0) nth(used, s) = 1;
     }
   }
   for (std::size_t s = 0; s < used.size(); ++s) {
@@ -60,7 +78,7 @@ Index scale_of_zeros(const Output& scales, const Zeros& zeros) {
   if (scales.left == 0) return first;
   for (Index i = 0; i < scales.expected->elements(); ++i) {
     if (!zeros.at(i)) {
-      if (scales.marks[static_cast<std::size_t>(i)] == Mark::differs) return -1;
+      if (scales.differs(i)) return -1;
       continue;
     }
     if (first < 0) first = i;
@@ -75,7 +93,7 @@ Index scale_of_zeros(const Output& scales, const Zeros& zeros) {
 bool zeros_are_nan(const QuantiserCall& q, const Zeros& zeros) {
   const ElementReader read(q.format);
   for (Index i = 0; i < q.codes.expected->elements(); ++i) {
-    const bool differs = q.codes.marks[static_cast<std::size_t>(i)] == Mark::differs;
+    const bool differs = q.codes.differs(i);
     if (zeros.at(q.blocks.scale_of(i)) != (differs && read(q.codes.came(i)).nan)) return false;
   }
   return true;
@@ -107,22 +125,106 @@ void settle_where(const IsExplained& is_explained, Output& output, Claim& claim)
 
 }  // namespace
 
+F32Scale OwnRule::f32(float amax) const {
+  const float most = x_ == Dtype::bf16  ? largest_finite<BF16>()
+                     : x_ == Dtype::f16 ? largest_finite<F16>()
+                                        : largest_finite<float>();
+  return visit_minifloat8(format_, [&](auto tag) {
+    return f32_scale<decltype(tag)::type::spec>(amax, rule_.f32, most);
+  });
+}
+
+float OwnRule::stored(float amax) const {
+  if (scales_ == Dtype::f32) return f32(amax).stored;
+  return visit_minifloat8(format_, [&](auto tag) {
+    return decode(shared_scale<decltype(tag)::type::spec>(amax, rule_.mode, rule_.e8m0));
+  });
+}
+
+std::vector<float> OwnRule::factors(const Tensor& scales, Index s, float amax) const {
+  if (scales_ == Dtype::e8m0) {
+    const E8M0 scale{static_cast<std::uint8_t>(bits_at(scales, s))};
+    return {factor_of(scale, rule_.e8m0.infinity)};
+  }
+  std::vector<float> found;
+  const float stored = scales.as<float>()[s];
+  if (const F32Scale own = f32(amax); same_bits(own.stored, stored)) found.push_back(own.factor);
+  if (!gives_multiplier(rule_.f32.quotient)) {
+    const float factor = given_scale(stored, rule_.f32).factor;
+    found.push_back(factor);
+    if (rule_.f32.code == CodeScaling::own_quotient ||
+        rule_.f32.code == CodeScaling::own_reciprocal) {
+      // x is multiplied by what the stored scale alone does not tell.
+      found.push_back(std::nextafter(factor, HUGE_VALF));
+      found.push_back(std::nextafter(factor, 0.0f));
+    }
+    return found;
+  }
+  // Several multipliers may have one inverse; without one, its own.
+  const float inverse = reciprocal_of(stored);
+  float m = std::nextafter(std::nextafter(inverse, 0.0f), 0.0f);
+  for (int step = 0; step < 5; ++step, m = std::nextafter(m, HUGE_VALF)) {
+    if (same_bits(given_scale(m, rule_.f32).stored, stored)) found.push_back(m);
+  }
+  if (found.empty()) found.push_back(inverse);
+  return found;
+}
+
+bool OwnRule::divides() const {
+  return scales_ == Dtype::f32 && !gives_multiplier(rule_.f32.quotient) &&
+         rule_.f32.code == CodeScaling::divide;
+}
+
+float OwnRule::value(float x, float factor) const {
+  return scales_ == Dtype::e8m0 ? x * factor : scaled(x, factor, rule_.f32.code);
+}
+
+std::uint8_t OwnRule::code(float x, float factor) const {
+  return visit_minifloat8(format_, [&](auto tag) {
+    return encode_element<decltype(tag)::type::spec>(value(x, factor), rule_.element).bits;
+  });
+}
+
+std::string number(double v, int digits) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.*g", digits, v);
+  return text;
+}
+
+std::optional<QuantiserCall> QuantiserCall::of(const Call& call,
+                                               const std::vector<Output>& outputs) {
+  const Output* codes = output_named(outputs, "codes");
+  const Output* scales = output_named(outputs, "scales");
+  if (codes == nullptr || scales == nullptr || codes->left + scales->left == 0) return std::nullopt;
+  const std::optional<Blocks> blocks = blocks_of(call, *codes, *scales->expected);
+  const Dtype format = call.set.format("format", "e4m3");
+  if (!blocks || !is_minifloat8(format)) return std::nullopt;
+  QuantiserCall q{*codes, *scales, format, *blocks, mxo::amax_of(*blocks), std::nullopt};
+  const bool bytes = size_of(scales->expected->dtype()) == 1;
+  q.own = rule_asked(call, blocks->x->dtype(), format, bytes ? Dtype::e8m0 : Dtype::f32);
+  if (q.own && !gives_expected(*q.own, q)) q.own.reset();
+  return q;
+}
+
 void mark_what_follows(const Call& call, std::vector<Output>& outputs) {
   const std::optional<QuantiserCall> q = QuantiserCall::of(call, outputs);
   if (q && q->own && q->codes.left > 0 && q->scales.left > 0)
     output_named(outputs, "codes")->follows = codes_follow(*q);
 }
 
-std::vector<Claim> recover_quantiser(const Call& call, std::vector<Output>& outputs) {
+Claims recover_quantiser(const Call& call, std::vector<Output>& outputs) {
   std::optional<QuantiserCall> q = QuantiserCall::of(call, outputs);
   if (!q) return {};
   Output& codes = *output_named(outputs, "codes");
   Output& scales = *output_named(outputs, "scales");
-  std::vector<Claim> claims;
+  Claims claims;
   if (scales.left > 0) {
     auto claim = claim_scales(scales, *q);
-    if (!claim && codes.follows) claim = claim_seen(scales, *q);
     if (claim) claims.push_back(std::move(*claim));
+    const std::string seen = claim || !codes.follows ? "" : scales_in_words(*q, true);
+    if (!seen.empty())
+      claims = claim_place(scales, {"scale.seen", FindingKind::symptom},
+                           [&](const Place&) { return seen; });
   }
   if (codes.left == 0) return claims;
   std::optional<Claim> claim = claim_codes(codes, *q);
@@ -140,7 +242,7 @@ std::vector<Claim> recover_quantiser(const Call& call, std::vector<Output>& outp
   return claims;
 }
 
-std::vector<Claim> recover_zero_blocks(const Call& call, std::vector<Output>& outputs) {
+Claims recover_zero_blocks(const Call& call, std::vector<Output>& outputs) {
   const std::optional<QuantiserCall> q = QuantiserCall::of(call, outputs);
   if (!q) return {};
   const Zeros zeros = zeros_of(*q);
@@ -183,8 +285,7 @@ std::string magnitudes_seen(const Call& call, const std::vector<Output>& outputs
   std::vector<std::uint8_t> differs(q->amax.size());
   for (Index i = 0; i < q->codes.owed * q->codes.columns; ++i) {
     const Index s = q->blocks.scale_of(i);
-    if (s >= 0 && q->codes.marks[static_cast<std::size_t>(i)] == Mark::differs)
-      differs[static_cast<std::size_t>(s)] = 1;
+    if (s >= 0 && q->codes.differs(i)) nth(differs, s) = 1;
   }
   struct Magnitudes {
     float least = HUGE_VALF;

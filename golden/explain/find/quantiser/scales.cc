@@ -1,12 +1,10 @@
 // Whose scales came: of a measured rule, one for all blocks, or those of another amax.
-#include <algorithm>
-#include <cmath>
 #include <span>
 
-#include "golden/explain/case/product.h"
+#include "golden/explain/alter/makers.h"
+#include "golden/explain/find/finding.h"
 #include "golden/explain/find/output/claims.h"
 #include "golden/explain/find/quantiser/quantiser_call.h"
-#include "golden/judge/elements.h"
 
 namespace mxo {
 namespace {
@@ -60,15 +58,13 @@ std::optional<OneScale> one_scale(const Output& scales, const std::vector<float>
 std::optional<Claim> claim_one(Output& scales, const std::vector<float>& amax,
                                const OneScale& one) {
   const auto bits = [&](Index i) {
-    const auto s = static_cast<std::size_t>(i);
-    const bool unused = amax[s] == 0.0f && scales.marks[s] == Mark::same;
+    const bool unused = nth(amax, i) == 0.0f && nth(scales.marks, i) == Mark::same;
     return one.of_all && unused ? scales.came(i) : one.bits;
   };
   std::optional<Claim> claim = claim_model(scales, bits, "scale.one", one.words, kLeastAlike);
   if (claim && one.of_all) {
     claim->sentence = one.words;
-    claim->where = {};
-    claim->where.tensor = scales.name;
+    claim->where = {scales.name, {}, {}, {}, {}};
   }
   return claim;
 }
@@ -120,7 +116,7 @@ std::vector<std::vector<float>> lines_of(const QuantiserCall& q, const Walk& wal
   std::vector<std::vector<float>> most(q.amax.size());
   Index begin = 0;
   Index end = 0;  // of the rows of one block
-  const auto row = [&b](Index of) { return b.block_row[static_cast<std::size_t>(of % b.rows)]; };
+  const auto row = [&b](Index of) { return nth(b.block_row, of % b.rows); };
   for (Index r = 0; r < b.x->elements() / b.columns; ++r) {
     if (r == end) {
       begin = end++;
@@ -133,9 +129,9 @@ std::vector<std::vector<float>> lines_of(const QuantiserCall& q, const Walk& wal
       const Index lines =
           walk.columns ? std::min(b.block_columns, b.columns - (c - line)) : end - begin;
       if (walk.from_behind) line = lines - 1 - line;
-      std::vector<float>& block = most[static_cast<std::size_t>(scale)];
+      std::vector<float>& block = nth(most, scale);
       block.resize(static_cast<std::size_t>(lines));
-      float& m = block[static_cast<std::size_t>(line)];
+      float& m = nth(block, line);
       const float v = std::fabs(b.value(r * b.columns + c));
       m = std::isnan(v) ? HUGE_VALF : std::max(m, v);
     }
@@ -182,9 +178,8 @@ std::optional<AmaxPart> part_of_blocks(const QuantiserCall& q) {
     }
     if (range.least > range.most || range.most >= length) continue;
     const Index n = roundest(range.least, range.most, length);
-    AmaxPart part{std::string("the ") + (walk.from_behind ? "last " : "first ") +
-                      std::to_string(n) + " of the " + std::to_string(length) +
-                      (walk.columns ? " columns" : " rows") + " of its block",
+    AmaxPart part{filled("the {} {} of the {} {} of its block", walk.from_behind ? "last" : "first",
+                         n, length, walk.columns ? "columns" : "rows"),
                   q.amax};
     for (std::size_t s = 0; s < lines.size(); ++s) {
       if (lines[s].empty()) continue;
@@ -225,23 +220,19 @@ std::optional<std::string> part_in_words(const QuantiserCall& q, std::vector<Ind
     if (least > most || most == all) continue;
     const float amax = *std::max_element(magnitudes.begin(), magnitudes.begin() + least);
     const std::string text =
-        ", as an amax of " + number(static_cast<double>(amax), 4) + " gives it: that of ";
-    const auto row_of = [&](Index n) {
-      return block[static_cast<std::size_t>(n - 1)] / q.blocks.columns;
-    };
+        filled(", as an amax of {} gives it: that of ", number(static_cast<double>(amax), 4));
+    const auto row_of = [&](Index n) { return nth(block, n - 1) / q.blocks.columns; };
     const Index first = row_of(1);
     const Index rows = std::abs(row_of(all) - first) + 1;
     const Index with_least = std::abs(row_of(least) - first) + 1;
     const Index whole = std::abs(row_of(most + 1) - first);  // rows before the one that is larger
-    if (whole >= with_least) {
-      const Index n = roundest(with_least, whole, rows);
-      const Index from = from_behind ? first - n + 1 : first;
-      return text + "rows " + std::to_string(from) + " to " + std::to_string(from + n - 1) +
-             " of x";
+    if (whole < with_least) {
+      return text + filled("the {} {} of its {} elements", from_behind ? "last" : "first",
+                           roundest(least, most, all), all);
     }
-    return text + "the " + (from_behind ? "last " : "first ") +
-           std::to_string(roundest(least, most, all)) + " of its " + std::to_string(all) +
-           " elements";
+    const Index n = roundest(with_least, whole, rows);
+    const Index from = from_behind ? first - n + 1 : first;
+    return text + filled("rows {} to {} of x", from, from + n - 1);
   }
   return std::nullopt;
 }
@@ -251,9 +242,8 @@ std::string holder_in_words(const QuantiserCall& q, const std::vector<Index>& bl
   for (const Index i : block) {
     const float amax = std::fabs(q.blocks.value(i));
     if (q.own->stored(amax) != came) continue;
-    return ", as an amax of " + number(static_cast<double>(amax), 4) + " gives it, which row " +
-           std::to_string(i / q.blocks.columns) + ", column " +
-           std::to_string(i % q.blocks.columns) + " of x holds";
+    return filled(", as an amax of {} gives it, which row {}, column {} of x holds",
+                  number(static_cast<double>(amax), 4), i / q.blocks.columns, i % q.blocks.columns);
   }
   return ", as no element of its block gives it";
 }
@@ -282,24 +272,26 @@ std::string scales_in_words(const QuantiserCall& q, bool parts) {
   if (scales.left > kMostTold) return {};
   std::string text;
   for (Index i = 0; i < scales.rows * scales.columns; ++i) {
-    if (scales.marks[static_cast<std::size_t>(i)] != Mark::differs) continue;
+    if (nth(scales.marks, i) != Mark::differs) continue;
     const double want = scale_value(*scales.expected, i);
     const double came = scale_value(*scales.actual, i);
     if (!(want > 0.0) || !(came > 0.0) || std::isinf(want) || std::isinf(came)) return {};
     const std::vector<Index> block = elements_of(q.blocks, i);
     const auto part = part_in_words(q, block, static_cast<float>(came));
     if (parts && !part) return {};
-    text += (text.empty() ? "" : "; ") + place_of(scales, [i](Index at) { return at == i; }).words +
-            " is " + number(came / want, 4) + " times what is expected" +
-            (part ? *part : holder_in_words(q, block, static_cast<float>(came)));
+    list_words(
+        text,
+        filled("{} is {} times what is expected{}",
+               place_of(scales, [i](Index at) { return at == i; }).words, number(came / want, 4),
+               part ? *part : holder_in_words(q, block, static_cast<float>(came))),
+        "; ");
   }
   return text;
 }
 
 std::optional<Claim> claim_scales(Output& scales, QuantiserCall& q) {
   const auto bits_by = [&scales](const Stored& stored, const std::vector<float>& amax) {
-    return
-        [&](Index i) { return scale_bits(scales, i, stored(amax[static_cast<std::size_t>(i)])); };
+    return [&](Index i) { return scale_bits(scales, i, stored(nth(amax, i))); };
   };
   if (const auto rule = rule_of(q.amax, *scales.actual, q.format)) {
     return claim_model(scales, bits_by(rule->stored, q.amax), "scale.rule",

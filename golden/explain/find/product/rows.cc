@@ -1,13 +1,12 @@
-// Which expert's weights, or which row of x, a row of the output was made of.
-#include <algorithm>
-#include <cmath>
-#include <cstdlib>
+// Which expert's weights, or which row of x, a row of the output was made of; and ends of groups
+// that moved, in operators of which only the rows that differ are known, too.
 #include <map>
 #include <numeric>
 #include <set>
 
+#include "golden/explain/alter/makers.h"
+#include "golden/explain/find/finding.h"
 #include "golden/explain/find/product/finders.h"
-#include "golden/judge/elements.h"
 
 namespace mxo {
 namespace {
@@ -19,34 +18,62 @@ constexpr Index kShifted = 8;  ///< rows, of those looked at, of which other row
 constexpr Index kMostShift = 128;
 constexpr double kFit = 0.02;  ///< of the root mean square: bf16 and any accumulation
 
-using ExpertOfRow = std::map<Index, Index>;
+/// Row to its expert, group to its new end, or to the expert whose weights it took.
+using Indices = std::map<Index, Index>;
+
+// ---- Ends of groups.
+
+void propose_ends(const Indices& moved, std::string phrase, bool raise,
+                  std::vector<Hypothesis>& list) {
+  const auto alter = [moved, raise](Call& call) {
+    Tensor ends = call.input("group_ends");
+    if (ends.dtype() != Dtype::i32) return false;
+    auto* end = ends.as<std::int32_t>();
+    for (const auto& [g, row] : moved) end[g] = static_cast<std::int32_t>(row);
+    for (Index g = 1; raise && g < ends.elements(); ++g) end[g] = std::max(end[g], end[g - 1]);
+    if (!std::is_sorted(end, end + ends.elements())) return false;
+    call.replace("group_ends", std::move(ends));
+    return true;
+  };
+  list.push_back(altered("group_ends=moved", std::move(phrase), alter));
+  list.back().target = Target::group_ends;
+}
+
+std::string ends_in_words(const Indices& moved, const std::vector<Index>& ends) {
+  std::string text;
+  for (const auto& [g, row] : moved) {
+    list_words(text, filled("group {} ends at row {} rather than {}", g, row, nth(ends, g)),
+               " and ");
+  }
+  return text;
+}
+
+// ---- Rows of a product.
 
 class Rows {
  public:
   Rows(const Product& p, const Output& y)
       : p_(p), y_(y), read_(y.expected->dtype()), weights_({p, Side::b}) {}
 
+  Index group_of(Index row) const { return group_of_row(p_, row); }
+
   /// Columns of a row that differ, spread; none where they are too few to tell.
   std::vector<Index> columns_of(Index row) const {
     std::vector<Index> columns =
-        evenly_spread(Sides{p_, Side::a}.differing(y_, group_of_row(p_, row), row), kColumns);
+        evenly_spread(Sides{p_, Side::a}.differing(y_, group_of(row), row), kColumns);
     return columns.size() < kLeastColumns ? std::vector<Index>{} : columns;
   }
 
   /// Whether row `row` of the output is row `source` of x times expert `expert`.
   bool fits(Index row, Index source, Index expert, const std::vector<Index>& columns) {
-    const Sides::Line x = p_.line_a(group_of_row(p_, source), source);
-    Sides::Line came;
+    const Sides::Line x = p_.line_a(group_of(source), source);
+    const auto came = [&](Index c) { return read_(y_.came(row * y_.columns + c)).value; };
     double left = 0.0;
+    for (const Index c : columns) left += kFit * kFit * came(c) * came(c);
+    if (!std::isfinite(left)) return false;
     for (const Index c : columns) {
-      const Element y = read_(y_.came(row * y_.columns + c));
-      if (y.nan || y.infinite) return false;
-      came.push_back(y.value);
-      left += kFit * kFit * y.value * y.value;
-    }
-    for (std::size_t i = 0; i < columns.size(); ++i) {
-      const Sides::Line& w = weights_(expert, columns[i]);
-      left -= std::pow(came[i] - std::inner_product(x.begin(), x.end(), w.begin(), 0.0), 2.0);
+      const Sides::Line& w = weights_(expert, c);
+      left -= std::pow(came(c) - std::inner_product(x.begin(), x.end(), w.begin(), 0.0), 2.0);
       if (!(left > 0.0)) return false;
     }
     return !columns.empty();
@@ -54,7 +81,7 @@ class Rows {
 
   /// The nearest other expert whose weights a row was made with, those before and after by turns.
   std::optional<Index> expert_of(Index row, const std::vector<Index>& columns) {
-    const Index own = group_of_row(p_, row);
+    const Index own = group_of(row);
     for (Index d = 1; d < p_.groups(); ++d) {
       const Index e = (own + (d % 2 ? (d + 1) / 2 : p_.groups() - d / 2)) % p_.groups();
       if (e != own && fits(row, row, e, columns)) return e;
@@ -67,7 +94,7 @@ class Rows {
     for (Index far = 1; far <= kMostShift; far *= 2) {
       for (const Index from : {row - far, row + far}) {
         if (from < 0 || from >= p_.a_lines) continue;
-        if (fits(row, from, group_of_row(p_, row), columns)) return from - row;
+        if (fits(row, from, group_of(row), columns)) return from - row;
       }
     }
     return std::nullopt;
@@ -81,22 +108,19 @@ class Rows {
 };
 
 /// Runs of rows of one expert end between rows that were looked at.
-void add_rows_between(const Product& p, Rows& rows, const std::vector<Index>& failing,
-                      ExpertOfRow& expert_of_row) {
+void add_rows_between(Rows& rows, const std::vector<Index>& failing, Indices& expert_of_row) {
   const std::vector<Index> looked = evenly_spread(0, static_cast<Index>(failing.size()), kRows);
-  const ExpertOfRow seen = expert_of_row;
+  const Indices seen = expert_of_row;
   const auto expert_at = [&](Index at) {
-    const auto found = seen.find(failing[static_cast<std::size_t>(at)]);
+    const auto found = seen.find(nth(failing, at));
     return found == seen.end() ? Index{-1} : found->second;
   };
   const auto walk = [&](Index from, Index to, Index step) {
     const Index expert = expert_at(from);
-    if (expert < 0) return;
-    for (Index at = from + step; at != to; at += step) {
-      const Index row = failing[static_cast<std::size_t>(at)];
-      if (expert == group_of_row(p, row) || !rows.fits(row, row, expert, rows.columns_of(row))) {
+    for (Index at = from + step; expert >= 0 && at != to; at += step) {
+      const Index row = nth(failing, at);
+      if (expert == rows.group_of(row) || !rows.fits(row, row, expert, rows.columns_of(row)))
         return;
-      }
       expert_of_row[row] = expert;
     }
   };
@@ -125,32 +149,28 @@ Index zeros_from(const Output& out) {
   const ElementReader read(out.expected->dtype());
   Index first = -1;
   for (Index row = out.owed - 1; row >= 0; --row) {
-    for (Index c = 0; c < out.columns; ++c) {
-      const Element y = read(out.came(row * out.columns + c));
-      if (y.nan || y.value != 0.0) return first;
+    for (const Index i : elements_of_row(out, row)) {
+      if (read(out.came(i)).value != 0.0) return first;
     }
     if (out.differs_in(row * out.columns, out.columns)) first = row;
   }
   return first;
 }
 
-/// "1 row", "3 rows".
-std::string rows_in_words(Index n) { return std::to_string(n) + (n == 1 ? " row" : " rows"); }
-
 /// Rows next to an end of their group that were multiplied by the neighbour's weights.
 /// With them the last group, where rows up to the end of the output hold zeros.
-void add_ends(const Product& p, const Output& out, const ExpertOfRow& expert_of_row,
+void add_ends(const Product& p, const Output& out, const Indices& expert_of_row,
               std::vector<Hypothesis>& list) {
-  std::map<Index, Index> moved;  // end -> its new row
+  Indices moved;
   for (const auto& [row, expert] : expert_of_row) {
     const Index own = group_of_row(p, row);
     for (Index g = own; g < expert; ++g) {
-      const auto at = moved.try_emplace(g, row).first;
-      at->second = std::min(at->second, row);
+      Index& end = moved.try_emplace(g, row).first->second;
+      end = std::min(end, row);
     }
     for (Index g = expert; g < own; ++g) {
-      const auto at = moved.try_emplace(g, row + 1).first;
-      at->second = std::max(at->second, row + 1);
+      Index& end = moved.try_emplace(g, row + 1).first->second;
+      end = std::max(end, row + 1);
     }
   }
   // A group without a row of its own is another expert's, rather than one that ends elsewhere.
@@ -163,60 +183,41 @@ void add_ends(const Product& p, const Output& out, const ExpertOfRow& expert_of_
   const Index zeros = zeros_from(out);
   const Index last = p.groups() - 1;
   if (zeros > p.begin(last) && zeros < p.end(last)) moved[last] = zeros;
-  std::string text;
   const Index by = moved.begin()->second - p.end(moved.begin()->first);
-  bool alike = moved.size() > 1 && static_cast<Index>(moved.size()) + 1 == p.groups();
-  for (const auto& [g, row] : moved) {
-    alike = alike && row - p.end(g) == by;
-    text += (text.empty() ? "" : " and ") + std::string("group ") + std::to_string(g) +
-            " ends at row " + std::to_string(row) + " rather than " + std::to_string(p.end(g));
-  }
-  if (alike) {
-    text = "groups end " + rows_in_words(std::abs(by)) + (by < 0 ? " early" : " late");
-  }
-  list.push_back({"group_ends=moved", text, Stage::input, [moved](Call& c) {
-                    Tensor ends = c.input("group_ends");
-                    auto* end = ends.as<std::int32_t>();
-                    for (const auto& [g, row] : moved) end[g] = static_cast<std::int32_t>(row);
-                    for (Index g = 1; g < ends.elements(); ++g)
-                      end[g] = std::max(end[g], end[g - 1]);
-                    c.replace("group_ends", std::move(ends));
-                    return true;
-                  }});
-  list.back().target = Target::group_ends;
+  const bool alike = moved.size() > 1 && static_cast<Index>(moved.size()) + 1 == p.groups() &&
+                     std::all_of(moved.begin(), moved.end(), [&](const auto& end) {
+                       return end.second - p.end(end.first) == by;
+                     });
+  propose_ends(moved,
+               alike ? "groups end " + counted(std::abs(by), "row") + (by < 0 ? " early" : " late")
+                     : ends_in_words(moved, p.ends),
+               true, list);
 }
 
 /// Groups multiplied by the weights of source[group].
-void add_experts(const Product& p, const std::map<Index, Index>& source,
-                 std::vector<Hypothesis>& list) {
-  const Index n = p.groups();
+void add_experts(const Product& p, const Indices& source, std::vector<Hypothesis>& list) {
   std::set<Index> steps;
   std::set<Index> experts;
   std::string text;
   for (const auto& [g, e] : source) {
-    steps.insert((e - g + n) % n);
+    steps.insert(modulo(e - g, p.groups()));
     experts.insert(e);
-    text += (text.empty() ? "" : " and ") + std::string("group ") + std::to_string(g) +
-            " is multiplied by the weights of expert " + std::to_string(e);
+    list_words(text, filled("group {} is multiplied by the weights of expert {}", g, e), " and ");
   }
   if (source.size() > 1 && experts.size() == 1) {
-    text = "groups are multiplied by the weights of expert " + std::to_string(*experts.begin());
+    text = filled("groups are multiplied by the weights of expert {}", *experts.begin());
   } else if (source.size() > 1 && steps == std::set<Index>{1}) {
     text = "groups are multiplied by the next expert's weights";
-  } else if (source.size() > 1 && steps == std::set<Index>{n - 1}) {
+  } else if (source.size() > 1 && steps == std::set<Index>{p.groups() - 1}) {
     text = "groups are multiplied by the previous expert's weights";
   }
-  list.push_back({"w=other_expert",
-                  text,
-                  Stage::input,
-                  [source](Call& c) {
-                    return read_first_axis(c, Side::b, [&](Index g) {
-                      const auto other = source.find(g);
-                      return other == source.end() ? g : other->second;
-                    });
-                  },
-                  {},
-                  true});
+  const auto alter = [source](Call& c) {
+    return read_first_axis(c, Side::b, [&](Index g) {
+      const auto other = source.find(g);
+      return other == source.end() ? g : other->second;
+    });
+  };
+  list.push_back(altered("w=other_expert", text, alter, true));
 }
 
 }  // namespace
@@ -230,9 +231,7 @@ void add_measured_rows(const Call& call, const Output& output, std::vector<Hypot
   }
   if (p->wgrad || output.name != "y" || output.left == 0) return;
   std::vector<Index> failing;
-  for (Index g = 0; g < p->groups(); ++g) {
-    for (const Index row : Sides{*p, Side::a}.failing(output, g)) failing.push_back(row);
-  }
+  for (const LineAt& at : Sides{*p, Side::a}.failing(output)) failing.push_back(at.line);
   std::vector<Index> looked = evenly_spread(failing, kRows);
   // And the first of every group of which none is looked at.
   std::set<Index> groups;
@@ -241,25 +240,23 @@ void add_measured_rows(const Call& call, const Output& output, std::vector<Hypot
     if (groups.insert(group_of_row(*p, row)).second) looked.push_back(row);
   }
   Rows rows(*p, output);
-  ExpertOfRow expert_of_row;
-  std::map<Index, Index> shift_votes;
-  std::map<Index, std::map<Index, Index>> votes;  // group -> expert -> rows
+  Indices expert_of_row;
+  Indices shift_votes;
+  std::map<Index, Indices> votes;  // group -> expert -> rows
   for (std::size_t i = 0; i < looked.size(); ++i) {
     const Index row = looked[i];
     const std::vector<Index> columns = rows.columns_of(row);
     if (columns.empty()) continue;
     if (const auto expert = rows.expert_of(row, columns)) {
       expert_of_row[row] = *expert;
-      ++votes[group_of_row(*p, row)][*expert];
+      ++votes[rows.group_of(row)][*expert];
     } else if (static_cast<Index>(i) < kShifted) {
       if (const auto by = rows.shift_of(row, columns)) ++shift_votes[*by];
     }
   }
-  if (static_cast<Index>(failing.size()) > kRows) {
-    add_rows_between(*p, rows, failing, expert_of_row);
-  }
+  if (static_cast<Index>(failing.size()) > kRows) add_rows_between(rows, failing, expert_of_row);
   if (!expert_of_row.empty()) {
-    std::map<Index, Index> source;
+    Indices source;
     for (const auto& [g, experts] : votes) {
       source[g] =
           std::max_element(experts.begin(), experts.end(), [](const auto& a, const auto& b) {
@@ -271,15 +268,38 @@ void add_measured_rows(const Call& call, const Output& output, std::vector<Hypot
   }
   for (const auto& [by, count] : shift_votes) {
     if (count < 2) continue;
-    list.push_back({"x=shifted",
-                    "rows are made of the rows of x " + std::to_string(std::abs(by)) +
-                        (by < 0 ? " before" : " after") + " them",
-                    Stage::input, [by = by, last = p->a_lines - 1](Call& c) {
-                      return read_first_axis(c, Side::a, [by, last](Index r) {
-                        return std::clamp<Index>(r + by, 0, last);
-                      });
-                    }});
+    list.push_back(altered("x=shifted", "rows are made of the rows of x " + away(by) + " them",
+                           [by = by, last = p->a_lines - 1](Call& c) {
+                             return read_first_axis(c, Side::a, [by, last](Index r) {
+                               return std::clamp<Index>(r + by, 0, last);
+                             });
+                           }));
   }
+}
+
+void add_measured_ends(const Call& call, const Output& o, std::vector<Hypothesis>& list) {
+  if (!call.has("group_ends") || o.group != "group" || o.left == 0) return;
+  if (static_cast<Index>(o.ends.size()) != call.input("group_ends").elements()) return;
+  // Where the run of rows that differ ends which begins at `row` and goes on by `step`.
+  const auto end_of_run = [&](Index row, Index step) {
+    while (row >= 0 && row < o.owed && o.differs_in(row * o.columns, o.columns)) row += step;
+    return row;
+  };
+  Indices all;
+  for (std::size_t g = 0; g + 1 < o.ends.size(); ++g) {
+    const Index end = o.ends[g];
+    if (end == 0 || end == o.ends[g + 1]) continue;
+    const Index before = end_of_run(end - 1, -1) + 1;
+    const Index after = end_of_run(end, 1);
+    // Rows that differ on both sides, or up to another end, say nothing of this one.
+    const bool early = before < end && before > (g == 0 ? 0 : o.ends[g - 1]) && after == end;
+    const bool late = after > end && after < o.ends[g + 1] && before == end;
+    if (!early && !late) continue;
+    const Indices one{{static_cast<Index>(g), early ? before : after}};
+    all.insert(one.begin(), one.end());
+    propose_ends(one, ends_in_words(one, o.ends), false, list);
+  }
+  if (all.size() > 1) propose_ends(all, ends_in_words(all, o.ends), false, list);
 }
 
 }  // namespace mxo

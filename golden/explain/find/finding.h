@@ -1,0 +1,76 @@
+// What finders share: elements by an Index, numbers that came, distances and lists in words.
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <cstdlib>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "golden/explain/case/output.h"
+#include "golden/judge/elements.h"
+
+namespace mxo {
+
+/// Element `i` of a list.
+template <typename List>
+decltype(auto) nth(List& list, Index i) {
+  return list[static_cast<std::size_t>(i)];
+}
+
+/// -1, 1, -2, 2, .. -most, most.
+inline std::vector<Index> both_ways(Index most) {
+  std::vector<Index> list;
+  for (Index by = 1; by <= most; ++by) list.insert(list.end(), {-by, by});
+  return list;
+}
+
+inline Index modulo(Index i, Index n) { return (i % n + n) % n; }
+
+/// Numbers that came, to be weighed by how finely they are stored: by their inverse, quiet ones as
+/// an eighth of the root mean square.
+struct CameNumbers {
+  std::vector<double> values;
+  double least = 0.0;
+  /// False where one is no number, or all are zero.
+  bool tell() const { return least > 0.0 && std::isfinite(least); }
+  double weight(std::size_t i) const { return 1.0 / std::max(std::abs(values[i]), least); }
+};
+
+inline CameNumbers came_numbers(const Output& o, const std::vector<Index>& elements) {
+  const ElementReader read(o.expected->dtype());
+  CameNumbers came;
+  double square = 0.0;
+  for (const Index i : elements) {
+    came.values.push_back(read(o.came(i)).value);
+    square += came.values.back() * came.values.back();
+  }
+  came.least = std::sqrt(square / static_cast<double>(elements.size())) / 8.0;
+  return came;
+}
+
+/// The elements of a row.
+inline std::vector<Index> elements_of_row(const Output& o, Index row) {
+  return evenly_spread(row * o.columns, (row + 1) * o.columns, o.columns);
+}
+
+/// "1 row", "3 rows".
+inline std::string counted(Index n, std::string_view noun) {
+  return std::to_string(n) + " " + std::string(noun) + (n == 1 ? "" : "s");
+}
+
+/// "3 rows before"; "3 before" without a noun.
+inline std::string away(Index by, std::string_view noun = {}) {
+  const Index far = std::abs(by);
+  return (noun.empty() ? std::to_string(far) : counted(far, noun)) +
+         (by < 0 ? " before" : " after");
+}
+
+/// One more of a list in words.
+inline void list_words(std::string& list, std::string_view more, std::string_view between = ", ") {
+  if (!list.empty()) list += between;
+  list += more;
+}
+
+}  // namespace mxo

@@ -1,0 +1,256 @@
+// The scales of a factor of a product: those that lines show, and what may have been made of each.
+#include <limits>
+#include <map>
+#include <set>
+
+#include "golden/explain/alter/makers.h"
+#include "golden/explain/case/wide_values.h"
+#include "golden/explain/find/finding.h"
+#include "golden/explain/find/product/finders.h"
+
+namespace mxo {
+namespace {
+
+constexpr Index kLines = 12;
+constexpr std::uint8_t kNanByte = 255;
+
+// ---- As they are seen.
+
+/// fn(line, scale as measured, where it lies) for each that is known.
+template <typename Fn>
+void each_known(const Observation& seen, const Fn& fn) {
+  for (const Effective& e : seen.lines) {
+    for (Index b = 0; b < e.blocks(); ++b) {
+      const double value = seen.value(e, b);
+      if (!std::isnan(value)) fn(e, value, seen.at(e, b));
+    }
+  }
+}
+
+/// Over which of the measured blocks factors of what was given differ.
+enum class Spread : std::uint8_t { nowhere, between_lines, along_k };
+
+Spread spread_of(const Observation& seen) {
+  Spread spread = Spread::nowhere;
+  const Effective* line = nullptr;
+  double last = 0.0;
+  each_known(seen, [&](const Effective& e, double value, Index at) {
+    const double ratio = value / scale_value(*seen.factor().scales, at);
+    if (line != nullptr && std::abs(ratio / last - 1.0) > 0.01)
+      spread = line == &e ? Spread::along_k : std::max(spread, Spread::between_lines);
+    line = &e;
+    last = ratio;
+  });
+  return spread;
+}
+
+/// The scales themselves, on the lines that were measured: last, if nothing names them.
+void add_other_scales(const Observation& seen, std::vector<Hypothesis>& list) {
+  const ProductSide& f = seen.factor();
+  if (size_of(f.scales->dtype()) != 1) return;
+  std::map<Index, double> values;
+  each_known(seen, [&](const Effective&, double value, Index at) { values[at] = value; });
+  std::set<Index> lines;
+  for (const Effective& e : seen.lines) lines.insert(e.line);
+  list.push_back(
+      altered(f.scales_name + "=other",
+              side_words(f) + " are not those that were given: values of other places, or old ones",
+              [name = f.scales_name, values](Call& c) {
+                Tensor scales = c.input(name);
+                for (const auto& [i, v] : values) {
+                  scales.as<std::uint8_t>()[i] =
+                      static_cast<std::uint8_t>(std::clamp(std::log2(v) + 127.0, 0.0, 254.0));
+                }
+                c.replace(name, std::move(scales));
+                return true;
+              }));
+  Window& only = list.back().only;
+  (seen.side == Side::a ? only.rows : only.columns).assign(lines.begin(), lines.end());
+}
+
+// ---- A function of the given scale alone.
+
+struct ScaleFunction {
+  const char* id;
+  const char* phrase;
+  double (*value)(double);
+  bool of_numbers = false;  ///< that are no bytes, which are powers of two as they are
+};
+constexpr ScaleFunction kFunctions[] = {
+    {"twice", "are applied twice", [](double s) { return s * s; }},
+    {"left_out", "are left out", [](double) { return 1.0; }},
+    {"inverse", "are divided by rather than multiplied with", [](double s) { return 1.0 / s; }},
+    {"up", "are rounded up to powers of two",
+     [](double s) { return std::exp2(std::ceil(std::log2(s))); }, true},
+    {"down", "are cut to powers of two",
+     [](double s) { return std::exp2(std::floor(std::log2(s))); }, true},
+    {"nearest", "are rounded to the nearest power of two",
+     [](double s) { return std::exp2(std::round(std::log2(s))); }, true},
+};
+
+// ---- Byte 255.
+
+bool has_nan_byte(const ProductSide& f) {
+  const auto* bytes = f.scales->as<std::uint8_t>();
+  return std::find(bytes, bytes + f.scales->elements(), kNanByte) != bytes + f.scales->elements();
+}
+
+Sides side_of(const Product& p, const std::string& scales) {
+  return {p, p.a.scales_name == scales ? Side::a : Side::b};
+}
+
+/// Byte 255 read as 2^128: one above every byte of this side and one below the other's, so that no
+/// product changes but those of byte 255.
+bool read_as_power(Call& call, const std::string& scales) {
+  const std::optional<Product> p = product_of(call);
+  if (!p || p->a.scales == nullptr || p->b.scales == nullptr) return false;
+  const Sides side = side_of(*p, scales);
+  const ProductSide& other = side.other().factor();
+  if (size_of(other.scales->dtype()) != 1 || !has_nan_byte(side.factor())) return false;
+  Tensor own = call.input(scales);
+  for (Index i = 0; i < own.elements(); ++i) {
+    if (own.as<std::uint8_t>()[i]-- == 0) return false;
+  }
+  Tensor against = *other.scales;
+  for (Index i = 0; i < against.elements(); ++i) {
+    auto& byte = against.as<std::uint8_t>()[i];
+    if (byte == 254) return false;
+    if (byte != kNanByte) ++byte;
+  }
+  const std::string name = other.scales_name;
+  call.replace(scales, std::move(own));
+  call.replace(name, std::move(against));
+  return true;
+}
+
+/// Blocks of a line whose scale is byte 255.
+std::vector<Index> nan_blocks(const Sides& s, Index g, Index line) {
+  std::vector<Index> found;
+  if (s.factor().scales == nullptr) return found;
+  for (Index d = 0; d < s.p.depth(g); d += s.p.block) {
+    const Index at = s.scale(g, line, d);
+    if (at >= 0 && s.factor().scales->as<std::uint8_t>()[at] == kNanByte) found.push_back(d);
+  }
+  return found;
+}
+
+/// Infinity times the sums of codes in these blocks, all added up.
+double infinite_sum(const Sides::Line& a, const Sides::Line& b, const std::vector<Index>& blocks,
+                    Index block) {
+  double sum = 0.0;
+  for (const Index first : blocks) {
+    double codes = 0.0;
+    const auto end = std::min(static_cast<Index>(a.size()), first + block);
+    for (Index d = first; d < end; ++d) codes += nth(a, d) * nth(b, d);
+    sum += codes * std::numeric_limits<double>::infinity();
+  }
+  return sum;
+}
+
+/// Byte 255 read as infinity: it multiplies the sum of its block.
+bool write_infinities(const Call& call, NamedTensors& out, const std::string& scales) {
+  const std::optional<Product> p = product_of(call);
+  if (!p || out.count(p->output) == 0) return false;
+  const Sides own = side_of(*p, scales);
+  const Sides other = own.other();
+  const Tensor* other_scales = other.factor().scales;
+  if (other_scales != nullptr && size_of(other_scales->dtype()) != 1) return false;
+  if (!has_nan_byte(own.factor())) return false;
+  Output place;
+  place.columns = p->n;
+  for (const Index g : range_of(p->groups())) {
+    for (Index line = own.first(g); line < own.last(g); ++line) {
+      const std::vector<Index> blocks = nan_blocks(own, g, line);
+      if (blocks.empty()) continue;
+      const Sides::Line values = own.codes_of(g, line);
+      for (Index o = other.first(g); o < other.last(g); ++o) {
+        if (!nan_blocks(other, g, o).empty()) continue;
+        const double sum = infinite_sum(values, other.codes_of(g, o), blocks, p->block);
+        if (std::isnan(sum)) continue;
+        store_wide(out.at(p->output), own.element(place, g, line, o), static_cast<float>(sum));
+      }
+    }
+  }
+  return true;
+}
+
+void add_nan_byte(const ProductSide& f, std::vector<Hypothesis>& list) {
+  const std::string name = f.scales_name;
+  const std::string read = "scale byte 255 of " + f.name + " is read as ";
+  list.push_back(altered(
+      name + "=byte_255", read + "2^128 rather than NaN",
+      [name](Call& c) { return read_as_power(c, name); }, true));
+  list.push_back(altered(
+      name + "=byte_255_infinite", read + "infinity rather than NaN", [](Call&) { return true; },
+      true));
+  list.back().rewrite = [name](const Call& c, NamedTensors& out) {
+    return write_infinities(c, out, name);
+  };
+}
+
+}  // namespace
+
+void add_measured_scales(const Call& call, const Output& output, std::vector<Hypothesis>& list) {
+  const std::optional<Product> p = product_of(call);
+  if (!p || output.name != p->output || output.left == 0) return;
+  for (const Side side : kSides) {
+    Observation seen{*p, side, measure(*p, output, side, kLines)};
+    if (side == Side::a) add_measured_pairing(*p, output, seen.lines, list);
+    std::erase_if(seen.lines, [](const Effective& e) { return !e.fits(); });
+    if (seen.lines.empty()) continue;
+    // Both sides say the same of what the whole depth shares; the first says it.
+    if (side == Side::a || list.empty()) add_measured_depth(*p, seen.lines, list);
+    const Effective& line = seen.lines.front();
+    const Index first = seen.at(line, 0);
+    if (first < 0) continue;
+    if (first == seen.at(line, line.blocks() - 1)) {
+      add_line_sources(seen, list);
+      continue;
+    }
+    // One factor of lines or of the whole is a matter of scales only if it is that of other scales:
+    // recover_factors() has words for the rest.
+    const Spread spread = spread_of(seen);
+    if (spread == Spread::nowhere) continue;
+    add_scale_sources(seen, list);
+    add_block_map(seen, list);
+    if (spread == Spread::along_k) add_other_scales(seen, list);
+  }
+  add_measured_terms(*p, output, list);
+  add_measured_lines(*p, output, list);
+  add_depth_shifts(*p, output, list);
+}
+
+std::string side_words(const ProductSide& f) { return "the scales of " + f.name; }
+
+void add_scale_values(const ProductSide& f, std::vector<Hypothesis>& list) {
+  if (f.scales == nullptr) return;
+  const std::string name = f.scales_name;
+  const bool bytes = size_of(f.scales->dtype()) == 1;
+  if (bytes && has_nan_byte(f)) add_nan_byte(f, list);
+  for (const ScaleFunction& function : kFunctions) {
+    if (bytes && function.of_numbers) continue;
+    list.push_back(altered(
+        name + "=" + function.id, side_words(f) + " " + function.phrase,
+        [name, value = function.value](Call& c) { return map_scales(c, name, value); }, true));
+  }
+}
+
+bool map_scales(Call& call, const std::string& name, const std::function<double(double)>& value) {
+  if (!call.has(name)) return false;
+  Tensor scales = call.input(name);
+  for (Index i = 0; i < scales.elements(); ++i) {
+    const double s = scale_value(scales, i);
+    if (std::isnan(s)) continue;
+    const double v = value(s);
+    if (size_of(scales.dtype()) == 1) {
+      const double e = v > 0.0 ? std::round(std::log2(v)) + 127.0 : 0.0;
+      scales.as<std::uint8_t>()[i] = static_cast<std::uint8_t>(std::clamp(e, 0.0, 254.0));
+    } else {
+      scales.as<float>()[i] = static_cast<float>(v);
+    }
+  }
+  call.replace(name, std::move(scales));
+  return true;
+}
+
+}  // namespace mxo
