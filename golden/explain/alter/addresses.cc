@@ -113,8 +113,8 @@ void add_swizzles(const ProductSide& side, std::vector<Hypothesis>& list) {
   for (const Index runs : {8, 4, 2}) {
     list.push_back(read_elsewhere(
         filled("{}=swizzled_{}", side.codes_name, runs * 16),
-        filled("runs of 16 bytes of {} are exchanged by the number of their line (the {}-byte "
-               "swizzle of shared memory on one side only)",
+        filled("runs of 16 bytes of {} are exchanged by the number of their line (as the {}-byte "
+               "swizzle of shared memory has them)",
                side.name, runs * 16),
         {make_reading(
             side.codes_name,

@@ -126,6 +126,7 @@ bool Weighing::names_call(const std::vector<Output>& outputs) const {
     (o.follows ? following : others) +=
         static_cast<double>(one_a_scale(o, before_.settled_since(outputs, n)).size());
   }
+  if (others > 0.0 && following >= kFollowing && others >= kWitnesses / 2.0) return true;
   return (others > 0.0 ? others : following) >= kWitnesses;
 }
 

@@ -21,7 +21,8 @@ TEST(MeasuredScales, ThatNothingNamesAreOthers) {
   const Hypothesis* other = find(list, "x.scales=other");
   ASSERT_NE(other, nullptr);
   EXPECT_EQ(other->phrase,
-            "the scales of x are not those that were given: values of other places, or old ones");
+            "the scales of x are not those that were given: by -9 to -3 steps in 8 of the 8 blocks "
+            "that were measured");
   EXPECT_EQ(other->stage, Stage::input);
   EXPECT_EQ(other->only.rows, (std::vector<Index>{3, 6}));
   EXPECT_TRUE(other->only.columns.empty());

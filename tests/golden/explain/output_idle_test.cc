@@ -44,13 +44,12 @@ std::string of_fills(const Tensor& wanted, const std::vector<Filled>& fills,
 }
 
 std::string zeros(const std::string& place) {
-  return "never_written.zero: " + place + " zeros: never written, cleared, or made of zeros";
+  return "never_written.zero: " + place + " zeros: never written, cleared, or computed so";
 }
 
 TEST(OutputUnwritten, FillsAreNamedByTheirBits) {
-  const std::string nan =
-      "nan: row 2 of y holds NaN: never written, or made of a NaN that was read";
-  const std::string infinite = ": overflow, or the fill of the buffer";
+  const std::string nan = "nan: row 2 of y holds NaN: never written, or computed so";
+  const std::string infinite = ": overflow, a division by zero, or the fill of the buffer";
   const std::string largest = ": the largest number, saturated, or the fill of the buffer";
   const std::string other = ": the fill of the buffer, never written, or one value for all of them";
   struct Row {

@@ -99,7 +99,7 @@ Claims recover_added(Output& output) {
       if (!tiles_hold(output, sums, by)) continue;
       return claim_place(output, {"columns.added"}, [by](const Place& place) {
         return place.words + " hold their own sum and what came " + std::to_string(by) +
-               " columns before: accumulators that were not cleared";
+               " columns before";
       });
     }
   }
@@ -136,8 +136,7 @@ Claims recover_added(Output& output) {
              },
              [&](const Place& place) {
                return place.words + std::string(place.hold()) + (place.one() ? "its" : "their") +
-                      " own sum and that of " + source +
-                      ": accumulators that were not cleared, or a row added twice";
+                      " own sum and that of " + source;
              })) {
       claims.push_back(std::move(c));
     }

@@ -24,8 +24,8 @@ struct Fill {
 };
 Fill described(Dtype dtype, std::uint64_t fill) {
   if (fill == kAnyNan)
-    return {"never_written.nan", "NaN: never written, or made of a NaN that was read"};
-  if (fill == 0) return {"never_written.zero", "zeros: never written, cleared, or made of zeros"};
+    return {"never_written.nan", "NaN: never written, or computed so"};
+  if (fill == 0) return {"never_written.zero", "zeros: never written, cleared, or computed so"};
   static constexpr char kHex[] = "0123456789ABCDEF";
   std::string bits = "0x";
   for (int i = static_cast<int>(size_of(dtype)) * 2 - 1; i >= 0; --i) {
@@ -33,7 +33,7 @@ Fill described(Dtype dtype, std::uint64_t fill) {
   }
   const ElementReader read(dtype);
   if (read(fill).infinite)
-    return {"constant.infinite", bits + ": overflow, or the fill of the buffer"};
+    return {"constant.infinite", bits + ": overflow, a division by zero, or the fill of the buffer"};
   const Element next = read(fill + 1);
   if (next.nan || next.infinite)
     return {"constant.largest",

@@ -164,7 +164,7 @@ std::vector<Claim> recover_zero_blocks(const Call& call, std::vector<Output>& ou
                  *output_named(outputs, "codes"), claim);
   }
   if (nan || nan_scale) {
-    claim.sentence += ": 0 / 0, an amax of zero that has no floor";
+    claim.sentence += ": as 0 / 0 is, of an amax without a floor";
     if (are_padding(q->blocks, zeros)) claim.sentence += ", or rows that were never written";
   } else if (const auto rule = rule_of(q->amax, *q->scales.actual, q->format)) {
     claim.sentence += rule->stacks;
