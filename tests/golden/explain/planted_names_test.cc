@@ -74,6 +74,37 @@ TEST(PlantedNames, SignsThatArePartOfAPlaceAreCounted) {
   EXPECT_EQ(text, "explained: the sign is turned of 1639 elements in all of codes");
 }
 
+TEST(PlantedNames, ZerosAmongOthersAreCounted) {
+  NamedTensors in;
+  in.emplace("codes", Tensor(Dtype::u8, {64, 256}));
+  for (Index i = 0; i < 64 * 256; ++i)
+    in.at("codes").as<std::uint8_t>()[i] = i % 3 == 0 ? 0xB8 : 0x38;
+  in.emplace("scales", Tensor(Dtype::e8m0, {64, 8}));
+  for (Index i = 0; i < 512; ++i)
+    in.at("scales").as<std::uint8_t>()[i] = static_cast<std::uint8_t>(120 + i * 7 % 11);
+  const Call call = of("dequantize", in);
+  const std::string text = said_of(call, [&](NamedTensors& out) {
+    for (Index i = 0; i < 64 * 256; ++i) {
+      if (call.input("scales").as<std::uint8_t>()[i / 32] < 123) store_wide(out.at("x"), i, 0.0f);
+    }
+  });
+  EXPECT_NE(text.find(" elements in all of x hold zeros"), std::string::npos) << text;
+}
+
+TEST(PlantedNames, WhatFollowsComesAfterItsCause) {
+  const Call call = of_x("quantize", random_floats({96, 512}, 5));
+  const std::string text = said_of(call, [&](NamedTensors& out) {
+    auto* scales = out.at("scales").as<std::uint8_t>();
+    for (Index s = 0; s < 96 * 16; s += 2) scales[s + 1] = scales[s];
+    for (Index i = 0; i < 96 * 512; ++i) {
+      const float v = std::ldexp(call.input("x").as<float>()[i], 127 - scales[i / 32]);
+      out.at("codes").as<std::uint8_t>()[i] = encode<kE4M3>(v, Overflow::saturate).bits;
+    }
+  });
+  const std::size_t cause = text.find("scales: columns are taken in runs of 2");
+  EXPECT_LT(cause, text.find("codes follow")) << text;
+}
+
 TEST(PlantedNames, OneCodeIsNotAllSubnormalOnes) {
   NamedTensors in;
   in.emplace("codes", Tensor(Dtype::u8, {64, 256}));
