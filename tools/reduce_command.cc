@@ -49,15 +49,17 @@ class Causes {
                    one.actual);
   }
   /// Takes slices of a case that has a cause only where it is found again, and of one without a
-  /// cause only those without.
+  /// cause only those without.  Where it explains all of the whole, it does of the slice.
   void keep(const AnsweredCall& whole, ReduceOptions& how) const {
     constexpr Index kLargest = Index{1} << 22;
     Index elements = 0;
     for (const auto& [name, tensor] : whole.expected) elements += tensor.elements();
     if (elements > kLargest || catalogue_entry(whole.op).call_ranks != nullptr) return;
     const Explanation known = of(whole);
-    how.alike = [this, id = first_id(known)](const AnsweredCall& small) {
-      return first_id(of(small)) == id;
+    const bool all = known.verdict == ExplainVerdict::explained;
+    how.alike = [this, all, id = first_id(known)](const AnsweredCall& small) {
+      const Explanation found = of(small);
+      return first_id(found) == id && (!all || found.verdict == ExplainVerdict::explained);
     };
   }
 
