@@ -83,6 +83,7 @@ void add_bias_hypotheses(const Call& call, std::vector<Hypothesis>& list);
 void add_double_rounding(const Call& call, std::vector<Hypothesis>& list);
 void add_index_hypotheses(const Call& call, std::vector<Hypothesis>& list);
 void add_layer_operands(const Call& call, std::vector<Hypothesis>& list);
+void add_padded_columns(const Call& call, std::vector<Hypothesis>& list);
 void add_approximate_hypotheses(const Call& call, std::vector<Hypothesis>& list);
 /// Whether an operator only moves rows or numbers: what an altered call gives says more than what
 /// its outputs look like.

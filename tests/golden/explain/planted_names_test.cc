@@ -207,6 +207,31 @@ TEST(PlantedNames, OutputsThatAreAnOperand) {
   EXPECT_EQ(text, "explained: all of dw holds main_grad as it was given");
 }
 
+/// Scales of x, columns `lie` rows apart, as a kernel sees them that reads them `read` apart.
+std::string said_of_strides(Index lie, Index read) {
+  const auto b = make_cpu_backend();
+  const Call call = mx_product(*b, 5, {{60, 100, 200}, 200, 64, 256});
+  return said_with(call, [&](Call& c) {
+    Tensor t = c.input("x.scales");
+    const auto* given = c.input("x.scales").as<std::uint8_t>();
+    for (Index i = 0; i < 200 * 8; ++i) {
+      const Index at = i % 8 * read + i / 8;
+      const bool inside = at % lie < 200 && at / lie < 8;
+      t.as<std::uint8_t>()[i] = inside ? given[at % lie * 8 + at / lie] : std::uint8_t{0};
+    }
+    c.replace("x.scales", std::move(t));
+  });
+}
+
+TEST(PlantedNames, ColumnsOfScalesAtAnotherStride) {
+  for (const auto& [lie, read] : {std::pair<Index, Index>{200, 224}, {208, 200}, {200, 256}}) {
+    const std::string words = "columns of the scales of x lie " + std::to_string(lie) +
+                              " rows apart and are read " + std::to_string(read) + " apart";
+    const std::string text = said_of_strides(lie, read);
+    EXPECT_EQ(text.find("explained: " + words), 0u) << text;
+  }
+}
+
 // ---- Routers and tables of experts.
 
 Call router(bool biased = false) {
