@@ -48,21 +48,26 @@ class Causes {
     return explain(backend_, make_call(one.op, one.inputs, one.parameters), one.expected,
                    one.actual);
   }
-  /// Takes slices of a case that has a cause only where it is found again.
+  /// Takes slices of a case that has a cause only where it is found again, and of one without a
+  /// cause only those without.  Where it explains all of the whole, it does of the slice.
   void keep(const AnsweredCall& whole, ReduceOptions& how) const {
     constexpr Index kLargest = Index{1} << 22;
     Index elements = 0;
     for (const auto& [name, tensor] : whole.expected) elements += tensor.elements();
     if (elements > kLargest || catalogue_entry(whole.op).call_ranks != nullptr) return;
     const Explanation known = of(whole);
-    if (known.causes.empty()) return;
-    how.alike = [this, id = known.causes.front().id](const AnsweredCall& small) {
+    const bool all = known.verdict == ExplainVerdict::explained;
+    how.alike = [this, all, id = first_id(known)](const AnsweredCall& small) {
       const Explanation found = of(small);
-      return !found.causes.empty() && found.causes.front().id == id;
+      return first_id(found) == id && (!all || found.verdict == ExplainVerdict::explained);
     };
   }
 
  private:
+  static std::string first_id(const Explanation& e) {
+    return e.causes.empty() ? std::string() : e.causes.front().id;
+  }
+
   Backend& backend_;
 };
 

@@ -185,8 +185,12 @@ Explanation explain(Backend& backend, const Call& call, const NamedTensors& expe
     if (shown.claims.empty() || measured.judged() > shown.judged()) shown = std::move(measured);
   }
   std::vector<Claim>& claims = shown.claims;
+  // What follows from something else comes after it.
+  const auto rank = [](const Claim& c) {
+    return std::pair(c.kind == FindingKind::follows, -c.judged());
+  };
   std::stable_sort(claims.begin(), claims.end(),
-                   [](const Claim& a, const Claim& b) { return a.judged() > b.judged(); });
+                   [&](const Claim& a, const Claim& b) { return rank(a) < rank(b); });
   double not_judged = 0.0;
   for (Claim& c : claims) {
     not_judged += c.elements - c.judged();

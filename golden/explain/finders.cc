@@ -90,6 +90,13 @@ Claims padding(const Case& c) {
   return claims;
 }
 
+Claims copied(const Case& c) {
+  Claims claims;
+  for (Output& o : c.outputs)
+    append(claims, named_by(c.outputs, [&] { return recover_copied(c.call, o); }));
+  return claims;
+}
+
 Claims scales_exchanged(const Case& c) {
   Claims claims;
   for (Output& o : c.outputs) {
@@ -154,6 +161,8 @@ constexpr Finder kFinders[] = {
     {"running", Turn::seen, each<recover_running>},
     {"late", Turn::seen, each<shifted_output>},
     {"padding", Turn::seen, padding},
+    {"copied", Turn::seen, copied},
+    {"one_row", Turn::seen, each<recover_one_row>},
     {"unwritten", Turn::seen, each<recover_unwritten>},
     {"row_order", Turn::seen, each<recover_row_order>},
     {"moved", Turn::seen, each<recover_moved>},
@@ -167,6 +176,7 @@ constexpr Finder kFinders[] = {
     {"rows", Turn::measured, nullptr, measured<add_measured_rows>},
     {"scales", Turn::measured, nullptr, measured<add_measured_scales>},
     {"blocks", Turn::measured, nullptr, measured<add_measured_blocks>},
+    {"biases", Turn::measured, nullptr, measured<add_measured_biases>},
     {"slots", Turn::measured, nullptr, measured<add_measured_slots>},
     {"slot_rows", Turn::measured, nullptr, measured<add_measured_slot_rows>},
 
@@ -191,6 +201,7 @@ constexpr Finder kFinders[] = {
     {"factors", Turn::look, looks<recover_factors>},
     {"mapped", Turn::look, looks<recover_mapped>, nullptr, true},
     {"scaled", Turn::look, looks<recover_scaled>},
+    {"replaced", Turn::look, looks<recover_replaced>},
 };
 
 }  // namespace

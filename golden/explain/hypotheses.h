@@ -82,6 +82,8 @@ void add_unscaled_hypotheses(const Call& call, std::vector<Hypothesis>& list);
 void add_bias_hypotheses(const Call& call, std::vector<Hypothesis>& list);
 void add_double_rounding(const Call& call, std::vector<Hypothesis>& list);
 void add_index_hypotheses(const Call& call, std::vector<Hypothesis>& list);
+void add_layer_operands(const Call& call, std::vector<Hypothesis>& list);
+void add_padded_columns(const Call& call, std::vector<Hypothesis>& list);
 void add_approximate_hypotheses(const Call& call, std::vector<Hypothesis>& list);
 /// Whether an operator only moves rows or numbers: what an altered call gives says more than what
 /// its outputs look like.
@@ -97,6 +99,8 @@ void add_stale_stages(const Call& call, std::vector<Hypothesis>& list);
 void add_missing_rows(const Call& call, const Output& o, std::vector<Hypothesis>& list);
 /// Ends of groups that lie where rows beside them begin to differ.
 void add_measured_ends(const Call& call, const Output& o, std::vector<Hypothesis>& list);
+/// Groups that take the bias of another group's expert, measured.
+void add_measured_biases(const Call& call, const Output& o, std::vector<Hypothesis>& list);
 /// A column sum in another order or type, where some of its elements are what that gives.
 void add_column_sums(const Call& call, const Output& o, std::vector<Hypothesis>& list);
 

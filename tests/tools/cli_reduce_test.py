@@ -5,6 +5,7 @@ Usage: cli_reduce_test.py MXO [unittest arguments].
 """
 import json
 import shutil
+import struct
 import sys
 import unittest
 
@@ -107,6 +108,34 @@ class Reduce(Case):
                                 small / "actual" / file.name, "--json")[1])
         self.assertEqual(slice_["causes"][0]["id"], whole["causes"][0]["id"])
         self.assertLess(slice_["elements"], whole["elements"])
+
+    def test_a_slice_of_what_has_no_cause_has_none(self):
+        # Scales below 2^-126 that are flushed would be more blocks than those that came as 0.
+        powers = [-112 - block % 24 for block in range(256)]
+        x = [(-1) ** (i * i * (block + 3) // 7) * 2.0 ** power * (1 + i / 64)
+             for block, power in enumerate(powers) for i in range(32)]
+        given = self.path("x.safetensors", st.encode(
+            {"x": ("F32", [32, 256], struct.pack(f"<{len(x)}f", *x))}))
+        suite = self.here / "suite"
+        self.ok("generate", suite, "--op", "quantize", "--from", given, "--quiet")
+        file = next((suite / "cases").iterdir())
+        tensors = st.decode(file.read_bytes())
+        scales, codes = bytearray(tensors["scales"][2]), bytearray(tensors["codes"][2])
+        for block, power in enumerate(powers):
+            if power <= -130:
+                scales[block] = 0
+                codes[32 * block:32 * block + 32] = bytes(
+                    0x7E if v > 0 else 0xFE for v in x[32 * block:32 * block + 32])
+        actual = self.path("a.safetensors", st.encode(
+            {"codes": (*tensors["codes"][:2], bytes(codes)),
+             "scales": (*tensors["scales"][:2], bytes(scales))}))
+        whole = json.loads(mxo("explain", file, actual, "--json")[1])
+        self.assertEqual(whole["causes"], [])
+        small = self.here / "small"
+        self.ok("reduce", file, actual, "--output", small)
+        slice_ = json.loads(mxo("explain", small / "cases" / file.name,
+                                small / "actual" / file.name, "--json")[1])
+        self.assertEqual(slice_["causes"], [])
 
     def test_what_cannot_be_reduced_is_refused(self):
         case = self.case()

@@ -157,6 +157,32 @@ void add_limits(const Call& call, List& list) {
            kArithmetic, in_f64(Held::gate_and_up));
 }
 
+/// alpha beside sigma rather than in its argument, of gates that are otherwise as they are asked.
+void add_alpha(const Call& call, std::vector<Hypothesis>& list) {
+  if (call.op != "swiglu" || !call.set.has("alpha") ||
+      call.set.text("halves", "gate_first") != "gate_first" ||
+      call.set.text("activation", "silu") != "silu") {
+    return;
+  }
+  const double alpha = call.set.real("alpha", 1.0);
+  const double raised = call.set.real("up_offset", 0.0);
+  for (const bool wide : {false, true}) {
+    add(list, wide ? "alpha=beside_sigma_f64" : "alpha=beside_sigma",
+        std::string("alpha multiplies the gate and not the argument of sigma: alpha a sigma(a)") +
+            (wide ? ", and all of it is computed in f64" : ""),
+        Stage::rule)
+        .rewrite = [=](const Call& c, NamedTensors& out) {
+      return activate(c, out, [=](float a, float b, double limit, float weight) {
+        const double gate = std::min<double>(a, limit);
+        const double up = std::clamp<double>(b, -limit, limit) + raised;
+        if (wide) return static_cast<float>(alpha * silu(gate) * up * weight);
+        return static_cast<float>(alpha) * silu(static_cast<float>(gate)) * static_cast<float>(up) *
+               weight;
+      });
+    };
+  }
+}
+
 /// Whether an activation is silu(gate) * up but for a limit: these rows know no other parameter.
 bool is_plain(const Call& call) {
   return call.op == "swiglu" && call.set.real("alpha", 1.0) == 1.0 &&
@@ -317,6 +343,7 @@ void add_activation_hypotheses(const Call& call, List& list) {
   add_moved_rows(call, list);
   if (call.op == "swiglu_backward" && call.has("x") && call.has("dy")) add_gradients(list);
   if (is_plain(call)) add_gates(call, list);
+  add_alpha(call, list);
 }
 
 void add_limit_hypotheses(const Call& call, List& list) {

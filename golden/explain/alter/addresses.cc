@@ -105,17 +105,18 @@ void add_experts(const Product& p, List& list) {
 void add_swizzles(const ProductSide& side, List& list) {
   const Index run = 16 / static_cast<Index>(size_of(side.codes->dtype()));
   for (const Index runs : {8, 4, 2}) {
-    add_read(list, filled("{}=swizzled_{}", side.codes_name, runs * 16),
-             filled("runs of 16 bytes of {} are exchanged by the number of their line (the {}-byte "
-                    "swizzle of shared memory on one side only)",
-                    side.name, runs * 16),
-             {make_reading(
-                 side.codes_name,
-                 [run, runs](const Matrices& m) { return m.columns % (run * runs) == 0; },
-                 [run, runs](const Matrices& m, Index matrix, Index row, Index column) {
-                   return (matrix * m.rows + row) * m.columns +
-                          (column ^ (row / (8 / runs) % runs * run));
-                 })});
+    add_read(
+        list, filled("{}=swizzled_{}", side.codes_name, runs * 16),
+        filled("runs of 16 bytes of {} are exchanged by the number of their line (as the {}-byte "
+               "swizzle of shared memory has them)",
+               side.name, runs * 16),
+        {make_reading(
+            side.codes_name,
+            [run, runs](const Matrices& m) { return m.columns % (run * runs) == 0; },
+            [run, runs](const Matrices& m, Index matrix, Index row, Index column) {
+              return (matrix * m.rows + row) * m.columns +
+                     (column ^ (row / (8 / runs) % runs * run));
+            })});
   }
 }
 

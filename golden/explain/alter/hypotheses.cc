@@ -26,6 +26,8 @@ std::vector<Hypothesis> hypotheses_about(const Call& call) {
   add_left_out_hypotheses(call, list);
   add_elementwise_hypotheses(call, list);
   add_index_hypotheses(call, list);
+  add_layer_operands(call, list);
+  add_padded_columns(call, list);
   add_double_rounding(call, list);
   add_bias_hypotheses(call, list);
   add_unscaled_hypotheses(call, list);

@@ -21,6 +21,8 @@ struct Router {
   bool strided = false;        ///< expert e is one of group e modulo groups
   bool next = false;           ///< the last slot takes the choice after its own
   bool bf16_scores = false;    ///< before they choose and weigh
+  bool least = false;          ///< the experts that score least are chosen
+  bool less_bias = false;      ///< weights are choices less the bias, in f32
   bool least_minus_1 = false;  ///< a search for the best that begins at -1 finds expert 0
   Index skipped = 0;           ///< best experts that are passed over
   Index never = -1;            ///< an expert that is not looked at
@@ -139,6 +141,7 @@ class OtherRouter {
     }
     if (rule_.ties_to_higher) std::reverse(order.begin(), order.end());
     order = sorted_by(choice, std::move(order));
+    if (rule_.least) std::reverse(order.begin(), order.end());
     if (static_cast<Index>(order.size()) < k_ + rule_.skipped + (rule_.next ? 1 : 0)) return {};
     if (rule_.next && k_ > 0) order.erase(order.begin() + k_ - 1);
     order.erase(order.begin(), order.begin() + rule_.skipped);
@@ -159,6 +162,8 @@ class OtherRouter {
     float top = -std::numeric_limits<float>::infinity();
     for (const Index e : experts_of(choice.data())) {
       slots.push_back({e, rule_.bias_in_weights ? choice.data()[e] : scores[e]});
+      if (rule_.less_bias)
+        slots.back().weight = choice.data()[e] - call_.input("bias").as<float>()[e];
       top = std::max(top, slots.back().weight);
     }
     const bool softmax = weighs_chosen_logits(call_);
@@ -255,6 +260,43 @@ constexpr OtherRule kRules[] = {
      {.least_minus_1 = true},
      true},
     {"ties=higher", "ties go to the higher expert", {.ties_to_higher = true}},
+    {"top_k=least", "the experts that score least are chosen", {.least = true}},
+    {"bias=recovered",
+     "weights are choices less the bias: what the sum of both loses in f32 is missing",
+     {.less_bias = true},
+     true},
+};
+
+/// Slots whose weights stand in the reverse order.
+bool reverse_weights(const Call&, NamedTensors& out) {
+  Tensor& weights = out.at("weights");
+  const Index k = weights.extent(1);
+  float* at = weights.as<float>();
+  for (Index i = 0; i < weights.elements(); i += k) std::reverse(at + i, at + i + k);
+  return k > 1;
+}
+
+bool weigh_by_logits(const Call& call, NamedTensors& out) {
+  Tensor& weights = out.at("weights");
+  const Tensor& logits = call.input("logits");
+  for (Index i = 0; i < weights.elements(); ++i) {
+    const Index token = i / weights.extent(1);
+    weights.as<float>()[i] =
+        wide_value(logits, token * logits.extent(1) + out.at("experts").as<std::int32_t>()[i]);
+  }
+  return true;
+}
+
+bool count_twice(const Call&, NamedTensors& out) {
+  Tensor& counts = out.at("tokens_per_expert");
+  for (Index e = 0; e < counts.elements(); ++e) counts.as<std::int32_t>()[e] *= 2;
+  return true;
+}
+
+constexpr Row<bool (*)(const Call&, NamedTensors&)> kRewritten[] = {
+    {"weights=reversed", "weights stand in the reverse order of slots", reverse_weights},
+    {"weights=logits", "weights are the logits themselves", weigh_by_logits},
+    {"counts=twice", "tokens are counted twice", count_twice},
 };
 
 /// The bytes of logits as f32; beyond the end of them zeros.
@@ -298,6 +340,9 @@ void add_route_hypotheses(const Call& call, List& list) {
              {.next = true});
   for (const OtherRule& row : kRules) {
     if (!row.of_bias || call.has("bias")) add_router(list, row.name, row.phrase, row.rule);
+  }
+  for (const auto& row : kRewritten) {
+    add(list, row.name, row.phrase, Stage::rule).rewrite = row.of;
   }
   if (call.input("logits").dtype() == Dtype::bf16) {
     add_altered(list, "logits=as_f32",

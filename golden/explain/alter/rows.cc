@@ -12,6 +12,7 @@ struct LocalNumber {
   const char* phrase;
   std::int32_t (*of)(std::int32_t expert, std::int32_t local, std::int32_t mapped);
   bool of_map = true;  ///< says nothing of a call without one
+  bool wraps = false;  ///< -1 is the last entry
 };
 
 constexpr LocalNumber kLocalNumbers[] = {
@@ -22,6 +23,8 @@ constexpr LocalNumber kLocalNumbers[] = {
     {"local=global", "numbers of experts are not made local: they are those of experts",
      [](auto expert, auto local, auto) { return local < 0 ? -1 : expert; }},
     {"local=unmapped", "expert_map is left out", [](auto expert, auto, auto) { return expert; }},
+    {"local=last_entry", "slots of no expert, -1, take the last entry of expert_map",
+     [](auto, auto, auto mapped) { return mapped; }, true, true},
 };
 
 /// Numbers of experts by a row of the table, and with them, or as they are, the counts.
@@ -34,9 +37,10 @@ bool renumber(const Call& call, NamedTensors& out, const LocalNumber& row, bool 
   if (counted) std::fill_n(n, counts.elements(), 0);
   for (Index i = 0; i < local.elements(); ++i) {
     const std::int32_t expert = call.input("experts").as<std::int32_t>()[i];
-    const bool known = expert >= 0 && expert < entries;
+    const Index at = expert < 0 && row.wraps ? entries - 1 : Index{expert};
+    const bool known = at >= 0 && at < entries;
     std::int32_t& e = local.as<std::int32_t>()[i];
-    e = row.of(expert, e, known ? call.input("expert_map").as<std::int32_t>()[expert] : -1);
+    e = row.of(expert, e, known ? call.input("expert_map").as<std::int32_t>()[at] : -1);
     if (counted && e >= 0 && e < counts.elements()) ++n[e];
   }
   return true;

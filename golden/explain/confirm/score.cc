@@ -125,9 +125,15 @@ double Weighing::gain(const std::vector<Output>& outputs) const {
 
 bool Weighing::names_call(const std::vector<Output>& outputs) const {
   if (left_of(outputs) > 0) return false;
-  return added_up(outputs, [&](const Output& o, std::size_t n) {
-           return static_cast<double>(one_a_scale(o, before_.settled_since(outputs, n)).size());
-         }) >= kWitnesses;
+  double following = 0.0;
+  double others = 0.0;
+  for (std::size_t n = 0; n < outputs.size(); ++n) {
+    const Output& o = outputs[n];
+    (o.follows ? following : others) +=
+        static_cast<double>(one_a_scale(o, before_.settled_since(outputs, n)).size());
+  }
+  if (others > 0.0 && following >= kFollowing && others >= kWitnesses / 2.0) return true;
+  return (others > 0.0 ? others : following) >= kWitnesses;
 }
 
 double Weighing::place_told(const std::vector<Output>& outputs) const {

@@ -14,6 +14,9 @@ namespace mxo {
 inline constexpr double kCertain = 20.0;   ///< bits that a cause needs: one chance in a million
 inline constexpr double kFamily = 9.0;     ///< log2 of the causes that are tried together
 inline constexpr double kWitnesses = 4.0;  ///< that a call needs which gives every bit
+/// Codes that differ as the scales beside them have it, which damage to scales does not do: half
+/// the witnesses are enough.
+inline constexpr double kFollowing = 16.0;
 
 /// How many bits of news it is that some elements of an output come as they do: by the shares of
 /// values among what is expected and among what came, whichever is larger.  Rows of scales of three

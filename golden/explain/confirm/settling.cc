@@ -146,6 +146,7 @@ class Settling {
       settle_window();
     }
     if (elements_ == 0) return {};
+    if (!bench_.windowed()) say_what_is_kept();
     Claim claim;
     claim.id = name_of(candidate_->hypotheses);
     claim.where = where_;
@@ -181,6 +182,17 @@ class Settling {
       if (marks[i]) output.settle(static_cast<Index>(i));
     }
     elements_ += place.elements;
+  }
+
+  /// Outputs that the cause would alter, and that are as expected.
+  void say_what_is_kept() {
+    std::string kept;
+    for (std::size_t o = 0; o < bench_.outputs().size(); ++o) {
+      const VariantMatch& c = candidate_->trial.credits[o];
+      if (c.seen == 0 && c.broken > 0 && bench_.outputs()[o].differing == 0)
+        kept += (kept.empty() ? "" : " and ") + bench_.outputs()[o].name;
+    }
+    if (!kept.empty()) words_ += ", but " + kept + " are as expected";
   }
 
   void say(const Place& place, bool rest) {

@@ -102,7 +102,7 @@ TEST(AlteredCodes, OfSwizzledLines) {
   Numbers read;
   for (Index i = 0; i < 8 * 32; ++i)
     read.push_back(static_cast<std::uint8_t>(1 + (i / 32 % 8 < 4 ? i : i ^ 16)));
-  const std::string words = "exchanged by the number of their line (the 32-byte swizzle";
+  const std::string words = "exchanged by the number of their line (as the 32-byte swizzle";
   expect_seen(add_addressing_hypotheses, codes(8, 2, 32),
               {{"x.codes=swizzled_32", words.c_str(), written(read)}});
 }

@@ -44,13 +44,12 @@ std::string of_fills(const Tensor& wanted, const std::vector<Filled>& fills,
 }
 
 std::string zeros(const std::string& place) {
-  return "never_written.zero: " + place + " zeros: never written, cleared, or made of zeros";
+  return "never_written.zero: " + place + " zeros: never written, cleared, or computed so";
 }
 
 TEST(OutputUnwritten, FillsAreNamedByTheirBits) {
-  const std::string nan =
-      "nan: row 2 of y holds NaN: never written, or made of a NaN that was read";
-  const std::string infinite = ": overflow, or the fill of the buffer";
+  const std::string nan = "nan: row 2 of y holds NaN: never written, or computed so";
+  const std::string infinite = ": overflow, a division by zero, or the fill of the buffer";
   const std::string largest = ": the largest number, saturated, or the fill of the buffer";
   const std::string other = ": the fill of the buffer, never written, or one value for all of them";
   struct Row {
@@ -112,7 +111,9 @@ TEST(OutputUnwritten, RunsAreLongAndWrong) {
            {tall, {{24, 20, 0, 21}}, zeros("column 3 of rows 1 to 20 of y holds")},
            {tall, {{24, 19, 0, 21}}, ""},
            {of_no_fill(Dtype::f32, {15, 21}), {{3, 15, 0, 21}}, ""},
-           {of_no_fill(Dtype::f32, {16, 21}), {{105, 21}, {3, 16, 0, 21}}, zeros("all of y hold")},
+           {of_no_fill(Dtype::f32, {16, 21}),
+            {{105, 21}, {3, 16, 0, 21}},
+            zeros("36 elements in all of y hold")},
            // Among many that are scattered a few are neighbours by chance.
            {f32, {{40, 8}, {2, 8, 0, 2}}, zeros("columns 0 to 7 of row 1 of y hold")},
            {f32, {{40, 8}, {2, 9, 0, 2}}, ""},

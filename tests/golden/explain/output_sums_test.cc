@@ -48,10 +48,8 @@ TEST(OutputSums, OfWhatWasNotClearedAreNamed) {
       y[at] += 1.0f;
     };
   };
-  const std::string cleared = ": accumulators that were not cleared";
   const auto added = [&](const std::string& place, const std::string& source) {
-    return "rows.added: " + place + " of y hold their own sum and that of " + source + cleared +
-           ", or a row added twice";
+    return "rows.added: " + place + " of y hold their own sum and that of " + source;
   };
   const auto totals = [](const std::string& each) {
     return "rows.running: every " + each + " of y holds its own sum and what came in the " + each +
@@ -96,11 +94,11 @@ TEST(OutputSums, OfWhatWasNotClearedAreNamed) {
            {recover_added,
             {8, 24},
             tiles(24, 8, 8),
-            "columns.added: columns 8 to 23" + of_tiles + "8 columns before" + cleared},
+            "columns.added: columns 8 to 23" + of_tiles + "8 columns before"},
            {recover_added,
             {8, 1536},
             tiles(1536, 8, 512),
-            "columns.added: columns 512 to 1535" + of_tiles + "512 columns before" + cleared},
+            "columns.added: columns 512 to 1535" + of_tiles + "512 columns before"},
            {recover_added, {10, 16}, tiles(16, 7, 8), ""},  // 56 elements
            {recover_added, {12, 16}, tiles(16, 12, 8, 3), ""},
            {recover_added, {12, 16}, running(192, 8, 8), ""},  // from row to row

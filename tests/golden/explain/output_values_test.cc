@@ -99,8 +99,7 @@ TEST(OutputValues, OfLinesShareNumbersOrHaveTheirOwn) {
            " is multiplied by a factor of its own, " + range;
   };
   const auto plus = [](const std::string& range) {
-    return "value.offsets: columns 0 to 3 of y: each column has a number of its own added, a bias "
-           "or what is missing of one: " +
+    return "value.offsets: columns 0 to 3 of y: each column has a number of its own added: " +
            range;
   };
   const std::string three =

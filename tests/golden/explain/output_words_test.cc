@@ -207,10 +207,12 @@ TEST(OutputWords, WithOneBitFlippedMaySayMore) {
             "row.reordered: values change places within their rows in elements 0 to 1 of y");
   EXPECT_EQ(of_words(Dtype::u8, {5, 2, 3, 4, 13, 9, 21, 40}, {13, 2, 3, 4, 5, 9, 21, 40}, 4),
             "bit.flipped: bit 3 is flipped in column 0 of y");
-  EXPECT_EQ(turned({0, 1, 4, 8}), "value.sign_lost: signs are lost in columns 0 to 1 of y");
-  EXPECT_EQ(turned({0, 3, 4, 8}), "value.negated: signs are turned in columns 0 and 3 of y");
+  EXPECT_EQ(turned({0, 1, 4, 8}),
+            "value.sign_lost: the sign is lost of 4 elements in columns 0 to 1 of y");
+  EXPECT_EQ(turned({0, 3, 4, 8}),
+            "value.negated: the sign is turned of 4 elements in columns 0 and 3 of y");
   EXPECT_EQ(turned({0, 1, 4}),
-            "bit.flipped: bit 7 is flipped in columns 0 to 1 of rows 0 to 1 of y");
+            "bit.flipped: bit 7 is flipped in 3 elements in columns 0 to 1 of rows 0 to 1 of y");
   Came came(of_bits(Dtype::u8, {1, 4}, {5, 9, 16, 33}), of_bits(Dtype::u8, {1, 4}, {6, 1, 24, 33}));
   came.output.settle(0);
   EXPECT_EQ(said(came.output, recover_mapped),

@@ -72,7 +72,7 @@ struct Zeros {
   }
 };
 
-const std::string kFloor = ": 0 / 0, an amax of zero that has no floor";
+const std::string kFloor = ": as 0 / 0 is, of an amax without a floor";
 const std::string kScale = " rather than 2.23214283e-13";
 
 TEST(ZeroBlocks, AreSaidWhereTheyAreAllThatIsWrong) {

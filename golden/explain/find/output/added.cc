@@ -97,7 +97,7 @@ Claims recover_added(Output& output) {
       if (!tiles_hold(output, sums, by)) continue;
       return claim_place(output, {"columns.added"}, [by](const Place& place) {
         return place.words + " hold their own sum and what came " + std::to_string(by) +
-               " columns before: accumulators that were not cleared";
+               " columns before";
       });
     }
   }
@@ -130,8 +130,7 @@ Claims recover_added(Output& output) {
                        },
                        [&](const Place& place) {
                          return place.words + std::string(place.hold()) +
-                                (place.one() ? "its" : "their") + " own sum and that of " + source +
-                                ": accumulators that were not cleared, or a row added twice";
+                                (place.one() ? "its" : "their") + " own sum and that of " + source;
                        }));
   }
   return claims;

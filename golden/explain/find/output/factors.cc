@@ -233,8 +233,7 @@ void claim_own(Output& output, const Lines& lines, const std::vector<LineNumber>
     add_claim(output, lines, in, "value.offset", "one number is added, " + in_words(one), claims);
   } else {
     add_claim(output, lines, in, "value.offsets",
-              each + " has a number of its own added, a bias or what is missing of one: " + from_to,
-              claims);
+              each + " has a number of its own added: " + from_to, claims);
   }
 }
 

@@ -208,12 +208,16 @@ std::uint64_t reversed(std::uint64_t w, int bits) {
 Claims claim_flipped_bit(Output& output, const Words& f) {
   std::uint64_t mask = 0;
   bool lost = true;  // whether what differs came without it
+  bool zeros = true;
+  bool lost_number = false;
   for (Index i = 0; i < output.rows * output.columns; ++i) {
     if (!output.differs(i)) continue;
     const std::uint64_t bits = output.wanted(i) ^ output.came(i);
     if (!std::has_single_bit(bits) || (mask != 0 && bits != mask)) return {};
     mask = bits;
     lost = lost && (output.came(i) & mask) == 0;
+    zeros = zeros && f.magnitude(output.wanted(i)) == 0;
+    lost_number = lost_number || f.is_nan(output.came(i));
   }
   // Neighbours differ in the last bit by rounding alone, and a number that is an index or a count
   // says what it means rather than which bits it has.
@@ -221,15 +225,27 @@ Claims claim_flipped_bit(Output& output, const Words& f) {
   if (std::countr_zero(mask) == 0 || dtype == Dtype::i32 || dtype == Dtype::i64) return {};
   ClaimId id{"bit.flipped", FindingKind::symptom};
   std::string words = "bit " + std::to_string(std::countr_zero(mask)) + " is flipped in ";
+  std::string part = words;            // of a place in which others are as expected
   if (is_reordered_in_rows(output)) {  // two numbers that happen to be one bit apart
     id.id = "row.reordered";
     words = "values change places within their rows in ";
+    part.clear();
+  } else if (f.fraction != 0 && mask == f.sign() && zeros) {
+    if (lost_number) return {};  // of formats whose -0 is NaN
+    id.id = "value.zero_sign";
+    part = words = "zeros have the other sign: ";
   } else if (f.fraction != 0 && mask == f.sign() && output.left >= kLeastSigns) {
     // Where all that differ were negative, the others in between lost nothing.
     id = {lost ? "value.sign_lost" : "value.negated"};
     words = lost ? "signs are lost in " : "signs are turned in ";
+    part = lost ? "the sign is lost of " : "the sign is turned of ";
   }
-  return claim_place(output, id, [&](const Place& place) { return words + place.words; });
+  return claim_place(output, id, [&](const Place& place) {
+    const bool dense =
+        place.elements == static_cast<Index>(place.rows.size() * place.columns.size());
+    if (dense || part.empty()) return words + place.words;
+    return part + std::to_string(place.elements) + " elements in " + place.words;
+  });
 }
 
 }  // namespace

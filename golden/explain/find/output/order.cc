@@ -1,6 +1,6 @@
 // The right values at other places: in a known order, some elements late, lines exchanged.
 #include "formats/scale_layout.h"
-#include "golden/explain/alter/makers.h"
+#include "golden/explain/alter/alterations.h"
 #include "golden/explain/find/finding.h"
 #include "golden/explain/find/output/claims.h"
 #include "golden/explain/find/output/recover.h"

@@ -17,6 +17,10 @@ std::vector<Claim> recover_moved(Output& output);
 std::vector<Claim> recover_moved_runs(Output& output);
 /// Padding of groups, and gradients of experts without tokens, that are not zero.
 std::vector<Claim> recover_padding(const Call& call, Output& output, const NamedTensors& expected);
+/// An output that is an operand as it was given.
+std::vector<Claim> recover_copied(const Call& call, Output& output);
+/// Rows that all hold one and the same row.
+std::vector<Claim> recover_one_row(Output& output);
 /// Rows to which another row was added: accumulators that were not cleared.
 std::vector<Claim> recover_added(Output& output);
 /// Running totals: each row, or expert, holds its own sum and what came before it.
@@ -44,5 +48,7 @@ std::vector<Claim> recover_one_factor(Output& output);
 std::vector<Claim> recover_scaled(Output& output);
 /// A function of the value that is owed: another by a factor or bit, flushed, cut, without sign.
 std::vector<Claim> recover_mapped(Output& output);
+/// Where one value is expected, and another came: what is seen of values, last.
+std::vector<Claim> recover_replaced(Output& output);
 
 }  // namespace mxo

@@ -4,7 +4,7 @@
 #include <optional>
 #include <span>
 
-#include "golden/explain/alter/makers.h"
+#include "golden/explain/alter/alterations.h"
 #include "golden/explain/find/finding.h"
 #include "golden/explain/find/output/slots.h"
 #include "golden/explain/words/places.h"

@@ -5,7 +5,7 @@
 #include <optional>
 #include <set>
 
-#include "golden/explain/alter/makers.h"
+#include "golden/explain/alter/alterations.h"
 #include "golden/explain/case/wide_values.h"
 #include "golden/explain/find/finding.h"
 #include "golden/explain/find/least_squares.h"

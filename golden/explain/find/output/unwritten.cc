@@ -22,9 +22,8 @@ struct Fill {
   std::string words;
 };
 Fill described(Dtype dtype, std::uint64_t fill) {
-  if (fill == kAnyNan)
-    return {"never_written.nan", "NaN: never written, or made of a NaN that was read"};
-  if (fill == 0) return {"never_written.zero", "zeros: never written, cleared, or made of zeros"};
+  if (fill == kAnyNan) return {"never_written.nan", "NaN: never written, or computed so"};
+  if (fill == 0) return {"never_written.zero", "zeros: never written, cleared, or computed so"};
   static constexpr char kHex[] = "0123456789ABCDEF";
   std::string bits = "0x";
   for (int i = static_cast<int>(size_of(dtype)) * 2 - 1; i >= 0; --i) {
@@ -32,7 +31,8 @@ Fill described(Dtype dtype, std::uint64_t fill) {
   }
   const ElementReader read(dtype);
   if (read(fill).infinite)
-    return {"constant.infinite", bits + ": overflow, or the fill of the buffer"};
+    return {"constant.infinite",
+            bits + ": overflow, a division by zero, or the fill of the buffer"};
   const Element next = read(fill + 1);
   if (next.nan || next.infinite)
     return {"constant.largest",
@@ -130,8 +130,16 @@ Claims recover_unwritten(Output& output) {
            claim_where(
                output, {said.id, FindingKind::symptom, is_plain(fill)},
                [&all = elements](Index i) { return std::binary_search(all.begin(), all.end(), i); },
-               [&](const Place& place) {
-                 return place.words + std::string(place.hold()) + said.words;
+               [&, fill = fill](const Place& place) {
+                 // Of a place that holds other values, too, elements are counted.
+                 const bool all = std::all_of(place.rows.begin(), place.rows.end(), [&](Index r) {
+                   return std::all_of(place.columns.begin(), place.columns.end(), [&](Index c) {
+                     return fill_of(r * output.columns + c) == fill;
+                   });
+                 });
+                 return all ? place.words + std::string(place.hold()) + said.words
+                            : std::to_string(place.elements) + " elements in " + place.words +
+                                  " hold " + said.words;
                }));
   }
   return claims;

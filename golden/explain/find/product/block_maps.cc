@@ -1,6 +1,6 @@
 // Which block's scale each block along the depth was multiplied by: simple maps first, then orders
 // that come again every few, then block by block.
-#include "golden/explain/alter/makers.h"
+#include "golden/explain/alter/alterations.h"
 #include "golden/explain/find/finding.h"
 #include "golden/explain/find/product/finders.h"
 #include "golden/explain/words/permutation.h"

@@ -1,7 +1,7 @@
 // Which block of one side each block of the other was multiplied with, along the depth.
 #include <numeric>
 
-#include "golden/explain/alter/makers.h"
+#include "golden/explain/alter/alterations.h"
 #include "golden/explain/find/finding.h"
 #include "golden/explain/find/least_squares.h"
 #include "golden/explain/find/product/finders.h"

@@ -1,6 +1,6 @@
 // What of the depth is missing from every sum, added twice or of the other sign: blocks, from the
 // lines that were measured, and single terms, from regression of what came on each of them.
-#include "golden/explain/alter/makers.h"
+#include "golden/explain/alter/alterations.h"
 #include "golden/explain/find/finding.h"
 #include "golden/explain/find/product/finders.h"
 #include "golden/explain/words/places.h"

@@ -3,7 +3,7 @@
 #include <cstring>
 #include <optional>
 
-#include "golden/explain/alter/makers.h"
+#include "golden/explain/alter/alterations.h"
 #include "golden/explain/find/finding.h"
 #include "golden/explain/find/least_squares.h"
 #include "golden/explain/find/product/finders.h"

@@ -4,7 +4,7 @@
 #include <numeric>
 #include <set>
 
-#include "golden/explain/alter/makers.h"
+#include "golden/explain/alter/alterations.h"
 #include "golden/explain/find/finding.h"
 #include "golden/explain/find/product/finders.h"
 

@@ -5,7 +5,7 @@
 #include <limits>
 #include <set>
 
-#include "golden/explain/alter/makers.h"
+#include "golden/explain/alter/alterations.h"
 #include "golden/explain/find/finding.h"
 #include "golden/explain/find/least_squares.h"
 #include "golden/explain/find/output/claims.h"
@@ -222,6 +222,11 @@ class Table {
     return right ? found : std::vector<std::size_t>{};
   }
 
+  /// Whether a byte stands somewhere and never differs.
+  bool is_right(std::size_t byte) const {
+    return reads_[byte].elements > 0 && reads_[byte].differing == 0;
+  }
+
   CodeTable as{};
 
  private:
@@ -258,6 +263,10 @@ std::string codes_in_words(const std::vector<std::size_t>& bytes, const Table& t
     flushed = flushed && own < least && as == 0.0;
   }
   if (flushed) return {};
+  for (std::size_t byte = 0; byte < kBytes; ++byte) {
+    const double own = std::abs(decode(byte).value);
+    normal = normal && !(own > 0.0 && own < least && table.is_right(byte));
+  }
   return normal ? "subnormal codes are read by the formula of normal ones, 1.m of the lowest "
                   "exponent"
                 : in_words(bytes, table, false, decode);

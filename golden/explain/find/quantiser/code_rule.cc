@@ -60,7 +60,8 @@ std::size_t Grid::round(double v, Rounding rounding) const {
 
 std::size_t CodeRule::code(const Grid& g, double v) const {
   if (jump > 0 && std::abs(v) > jump) return g.top();
-  const std::size_t c = std::min(g.round(v, rounding), clamp);
+  const bool is_low = low && std::abs(v) < g.least_normal();
+  const std::size_t c = std::min(g.round(v, is_low ? *low : rounding), clamp);
   return flush && g.value(c) < g.least_normal() ? 0 : c;
 }
 
@@ -83,6 +84,9 @@ std::string CodeRule::words(const Grid& g, const CodeRule& own) const {
   if (lost > 0 && own.lost == 0)
     add("what is too large for a code becomes NaN or infinity, rather than clamped");
   if (flush) add("subnormal codes are flushed to zero");
+  if (low)
+    add("what is below the normal codes is rounded " +
+        std::string(kRoundingWords[static_cast<int>(*low)]));
   return text;
 }
 
@@ -135,6 +139,16 @@ std::optional<CodeRule> fit(const Grid& g, const std::vector<CodePair>& pairs) {
     const bool all = std::all_of(pairs.begin(), pairs.end(),
                                  [&](const CodePair& p) { return rule.code(g, p.v) == p.code; });
     if (all) return rule;
+  }
+  for (const Rounding rounding : {Rounding::even, Rounding::ties_away}) {
+    for (const Rounding low :
+         {Rounding::zero, Rounding::ties_away, Rounding::ties_zero, Rounding::away}) {
+      CodeRule rule{rounding, g.top()};
+      rule.low = low;
+      if (std::all_of(pairs.begin(), pairs.end(),
+                      [&](const CodePair& p) { return rule.code(g, p.v) == p.code; }))
+        return rule;
+    }
   }
   return std::nullopt;
 }

@@ -40,10 +40,11 @@ class Grid {
 /// A rule of codes, measured.
 struct CodeRule {
   Rounding rounding = Rounding::even;
-  std::size_t clamp = 0;  ///< largest code
-  double jump = 0;        ///< magnitudes above become the largest code; 0: none do
-  bool flush = false;     ///< codes below the least normal one are zero
-  double lost = 0;        ///< magnitudes from here on become NaN or infinity; 0: none do
+  std::size_t clamp = 0;             ///< largest code
+  double jump = 0;                   ///< magnitudes above become the largest code; 0: none do
+  bool flush = false;                ///< codes below the least normal one are zero
+  double lost = 0;                   ///< magnitudes from here on become NaN or infinity; 0: none do
+  std::optional<Rounding> low = {};  ///< of magnitudes below the least normal one, if another
   std::size_t code(const Grid& g, double v) const;
   /// Whether `v` may become `came`, sign and all.
   bool gives(const Grid& g, double v, std::uint64_t came) const;

@@ -3,7 +3,7 @@
 #include <map>
 #include <optional>
 
-#include "golden/explain/alter/makers.h"
+#include "golden/explain/alter/alterations.h"
 #include "golden/explain/find/finding.h"
 #include "golden/explain/find/product/finders.h"
 #include "golden/explain/find/quantiser/quantiser_call.h"

@@ -266,7 +266,7 @@ Claims recover_zero_blocks(const Call& call, std::vector<Output>& outputs) {
                  *output_named(outputs, "codes"), claim);
   }
   if (nan || nan_scale) {
-    claim.sentence += ": 0 / 0, an amax of zero that has no floor";
+    claim.sentence += ": as 0 / 0 is, of an amax without a floor";
     if (are_padding(q->blocks, zeros)) claim.sentence += ", or rows that were never written";
   } else if (const auto rule = rule_of(q->amax, *q->scales.actual, q->format)) {
     claim.sentence += rule->stacks;

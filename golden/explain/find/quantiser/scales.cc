@@ -1,7 +1,7 @@
 // Whose scales came: of a measured rule, one for all blocks, or those of another amax.
 #include <span>
 
-#include "golden/explain/alter/makers.h"
+#include "golden/explain/alter/alterations.h"
 #include "golden/explain/find/finding.h"
 #include "golden/explain/find/output/claims.h"
 #include "golden/explain/find/quantiser/quantiser_call.h"

@@ -1,0 +1,63 @@
+// Outputs that are an operand as it was given, and rows that all hold one row.
+#include <algorithm>
+#include <cstring>
+#include <map>
+#include <set>
+
+#include "golden/explain/confirm/score.h"
+#include "golden/explain/find/output/claims.h"
+#include "golden/explain/find/output/recover.h"
+
+namespace mxo {
+namespace {
+
+constexpr Index kLeastElements = 16;  ///< that differ
+constexpr std::size_t kLeastRows = 4;
+constexpr double kLeastBits = 2.0 * kCertain;  ///< of one row
+
+}  // namespace
+
+Claims recover_copied(const Call& call, Output& output) {
+  if (!is_unexplained(output, kLeastElements)) return {};
+  const Tensor& came = *output.actual;
+  for (const auto& [name, operand] : call.inputs) {
+    if (operand->dtype() != came.dtype() || operand->elements() != came.elements() ||
+        std::memcmp(operand->data(), came.data(), came.bytes()) != 0)
+      continue;
+    return claim_all(output, {"output.operand", FindingKind::symptom, true},
+                     "all of " + output.name + " holds " + name + " as it was given");
+  }
+  return {};
+}
+
+Claims recover_one_row(Output& output) {
+  if (!is_unexplained(output, kLeastElements) || output.columns < 2) return {};
+  std::map<std::string_view, std::vector<Index>> rows;  // that differ, by what they hold
+  for (Index r = 0; r < output.owed; ++r) {
+    const Index first = r * output.columns;
+    if (output.differs_in(first, output.columns))
+      rows[bytes_of(*output.actual, first, output.columns)].push_back(r);
+  }
+  const auto most = std::max_element(rows.begin(), rows.end(), [](const auto& a, const auto& b) {
+    return a.second.size() < b.second.size();
+  });
+  if (most == rows.end() || most->second.size() < kLeastRows) return {};
+  std::set<std::uint64_t> values;
+  const Index first = most->second.front() * output.columns;
+  for (Index i = first; i < first + output.columns; ++i) values.insert(output.came(i));
+  if (values.size() < 3 || Chance(output).bits(first, output.columns) < kLeastBits) return {};
+  std::string words = "the same values";
+  for (Index r = 0; r < output.rows; ++r) {
+    if (bytes_of(*output.expected, r * output.columns, output.columns) != most->first) continue;
+    words = "what is expected in row " + std::to_string(r);
+    break;
+  }
+  std::vector<std::uint8_t> in(static_cast<std::size_t>(output.rows));
+  for (const Index r : most->second) in[static_cast<std::size_t>(r)] = 1;
+  return claim_where(
+      output, {"rows.one", FindingKind::symptom, true},
+      [&](Index i) { return in[static_cast<std::size_t>(i / output.columns)] != 0; },
+      [&](const Place& place) { return place.words + " all hold " + words; });
+}
+
+}  // namespace mxo

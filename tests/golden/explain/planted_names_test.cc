@@ -1,0 +1,378 @@
+// Faults of public reports that once got another name, or none: planted, and what is said of each.
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
+#include "formats/minifloat.h"
+#include "golden/explain/case/wide_values.h"
+#include "tests/golden/planted.h"
+#include "tests/golden/ranks.h"
+
+namespace mxo {
+namespace {
+
+std::string said(const Planted& p) {
+  const auto b = make_cpu_backend();
+  return explain(*b, p.call, p.expected, p.actual).sentence();
+}
+
+/// The sentence of a call whose right outputs are edited.
+std::string said_of(const Call& call, const std::function<void(NamedTensors&)>& edit) {
+  const auto b = make_cpu_backend();
+  return said(spoiled(*b, call, edit));
+}
+
+/// The sentence where the operands are edited.
+std::string said_with(const Call& call, const std::function<void(Call&)>& edit) {
+  const auto b = make_cpu_backend();
+  Call wrong = call;
+  edit(wrong);
+  return said(planted(*b, call, wrong));
+}
+
+Call of(const char* op, NamedTensors in,
+        std::initializer_list<std::pair<const char*, std::string>> set = {}) {
+  return make_call(op, std::move(in), with(set));
+}
+
+Call of_x(const char* op, Tensor x,
+          std::initializer_list<std::pair<const char*, std::string>> set = {}) {
+  NamedTensors in;
+  in.emplace("x", std::move(x));
+  return of(op, std::move(in), set);
+}
+
+/// Numbers from far below the least code to the largest.
+Tensor of_all_sizes() {
+  Tensor x = random_floats({64, 256}, 5);
+  for (Index i = 0; i < x.elements(); ++i)
+    x.as<float>()[i] = std::ldexp(x.as<float>()[i], -static_cast<int>(i * 7 % 13));
+  return x;
+}
+
+// ---- Names that were not true.
+
+TEST(PlantedNames, ZerosThatAreNaNAreNoSigns) {
+  Tensor x = of_all_sizes();
+  for (Index i = 0; i < x.elements(); ++i) x.as<float>()[i] *= i % 3 == 0 ? 0x1p-20f : 1.0f;
+  const Call call = of_x("encode", x, {{"format", "e4m3fnuz"}});
+  const std::string text = said_of(call, [&](NamedTensors& out) {
+    auto* codes = out.at("codes").as<std::uint8_t>();
+    for (Index i = 0; i < x.elements(); ++i) {
+      if (codes[i] == 0 && x.as<float>()[i] < 0) codes[i] = 0x80;
+    }
+  });
+  EXPECT_EQ(text.find("explained: codes: where code 00 is expected, code 80"), 0u) << text;
+}
+
+TEST(PlantedNames, SignsThatArePartOfAPlaceAreCounted) {
+  const Call call = of_x("quantize", random_floats({32, 256}, 5));
+  const std::string text = said_of(call, [&](NamedTensors& out) {
+    auto* codes = out.at("codes").as<std::uint8_t>();
+    for (Index i = 0; i < 32 * 256; i += 5) codes[i] = static_cast<std::uint8_t>(codes[i] ^ 0x80);
+  });
+  EXPECT_EQ(text, "explained: the sign is turned of 1639 elements in all of codes");
+}
+
+TEST(PlantedNames, ZerosAmongOthersAreCounted) {
+  NamedTensors in;
+  in.emplace("codes", Tensor(Dtype::u8, {64, 256}));
+  for (Index i = 0; i < 64 * 256; ++i)
+    in.at("codes").as<std::uint8_t>()[i] = i % 3 == 0 ? 0xB8 : 0x38;
+  in.emplace("scales", Tensor(Dtype::e8m0, {64, 8}));
+  for (Index i = 0; i < 512; ++i)
+    in.at("scales").as<std::uint8_t>()[i] = static_cast<std::uint8_t>(120 + i * 7 % 11);
+  const Call call = of("dequantize", in);
+  const std::string text = said_of(call, [&](NamedTensors& out) {
+    for (Index i = 0; i < 64 * 256; ++i) {
+      if (call.input("scales").as<std::uint8_t>()[i / 32] < 123) store_wide(out.at("x"), i, 0.0f);
+    }
+  });
+  EXPECT_NE(text.find(" elements in all of x hold zeros"), std::string::npos) << text;
+}
+
+TEST(PlantedNames, WhatFollowsComesAfterItsCause) {
+  const Call call = of_x("quantize", random_floats({96, 512}, 5));
+  const std::string text = said_of(call, [&](NamedTensors& out) {
+    auto* scales = out.at("scales").as<std::uint8_t>();
+    for (Index s = 0; s < 96 * 16; s += 2) scales[s + 1] = scales[s];
+    for (Index i = 0; i < 96 * 512; ++i) {
+      const float v = std::ldexp(call.input("x").as<float>()[i], 127 - scales[i / 32]);
+      out.at("codes").as<std::uint8_t>()[i] = encode<kE4M3>(v, Overflow::saturate).bits;
+    }
+  });
+  const std::size_t cause = text.find("scales: columns are taken in runs of 2");
+  EXPECT_LT(cause, text.find("codes follow")) << text;
+}
+
+TEST(PlantedNames, OneCodeIsNotAllSubnormalOnes) {
+  NamedTensors in;
+  in.emplace("codes", Tensor(Dtype::u8, {64, 256}));
+  for (Index i = 0; i < 64 * 256; ++i)
+    in.at("codes").as<std::uint8_t>()[i] = static_cast<std::uint8_t>(i * 37 % 251);
+  in.emplace("scales", Tensor(Dtype::e8m0, {64, 8}));
+  std::fill_n(in.at("scales").as<std::uint8_t>(), 512, std::uint8_t{127});
+  const Call call = of("dequantize", in);
+  const std::string text = said_of(call, [&](NamedTensors& out) {
+    for (Index i = 0; i < 64 * 256; ++i) {
+      if (call.input("codes").as<std::uint8_t>()[i] == 0x80) store_wide(out.at("x"), i, -0x1p-7f);
+    }
+  });
+  EXPECT_EQ(text, "explained: code 80 is read as -0.0078125 rather than -0");
+}
+
+TEST(PlantedNames, WhatIsRightIsNotAltered) {
+  const std::initializer_list<std::pair<const char*, std::string>> set = {
+      {"block", "1x128"}, {"scale", "f32"}, {"rule", "te"}, {"power_of_2", "none"}};
+  const Call call = of_x("quantize", random_floats({64, 512}, 9), set);
+  const auto b = make_cpu_backend();
+  const std::string text = said_of(call, [&](NamedTensors& out) {
+    out.at("codes") = std::move(with_setting(*b, call, "power_of_2", "up").actual.at("codes"));
+  });
+  EXPECT_NE(text.find(", but scales are as expected"), std::string::npos) << text;
+}
+
+/// Blocks whose scales RCEIL and FLOOR have alike, but for `n`.
+Call but_for(Index n) {
+  Tensor x = random_floats({16, 256}, 5);
+  for (Index i = 0; i < x.elements(); ++i) {
+    float& v = x.as<float>()[i];
+    v = std::copysign(1.0f + 0.7f * std::abs(std::fmod(v, 1.0f)), v);
+    if (i % 32 == 5 && i / 32 % 9 == 4 && i / 32 / 9 < n) v = 1.9f;
+  }
+  return of_x("quantize", x);
+}
+
+TEST(PlantedNames, TwoScalesAndTheirCodesTellARule) {
+  const auto floor = [](Index n) {
+    return said_with(but_for(n), [](Call& c) { c.set.set("scale_mode", "floor"); });
+  };
+  EXPECT_EQ(floor(1).find("no known cause"), 0u);
+  for (const Index n : {2, 3})
+    EXPECT_EQ(floor(n).find("explained: the scales are FLOOR rather than RCEIL"), 0u) << floor(n);
+  const std::string scales_alone = said_of(but_for(2), [](NamedTensors& out) {
+    for (const Index s : {4, 13}) --out.at("scales").as<std::uint8_t>()[s];
+  });
+  EXPECT_EQ(scales_alone.find("no known cause"), 0u) << scales_alone;
+}
+
+// ---- Values and rows.
+
+TEST(PlantedNames, LowCodesAreCutAlone) {
+  const Call call = of_x("quantize", of_all_sizes());
+  const std::string text = said_of(call, [&](NamedTensors& out) {
+    auto* codes = out.at("codes").as<std::uint8_t>();
+    for (Index i = 0; i < 64 * 256; ++i) {
+      const int scale = out.at("scales").as<std::uint8_t>()[i / 32] - 127;
+      const float v = std::ldexp(std::abs(call.input("x").as<float>()[i]), -scale);
+      if (v < 0x1p-6f)
+        codes[i] = static_cast<std::uint8_t>((codes[i] & 0x80) | static_cast<int>(v * 512.0f));
+    }
+  });
+  EXPECT_EQ(text,
+            "explained: codes: what is below the normal codes is rounded toward zero (truncated)");
+}
+
+TEST(PlantedNames, ScalesOfZeroBecomeNaN) {
+  Tensor x = random_floats({64, 256}, 5);
+  for (Index i = 0; i < x.elements(); ++i)
+    x.as<float>()[i] = std::ldexp(x.as<float>()[i], i / 32 * 7 % 5 == 0 ? -135 : 0);
+  const std::string text = said_of(of_x("quantize", x), [](NamedTensors& out) {
+    auto* scales = out.at("scales").as<std::uint8_t>();
+    std::replace(scales, scales + 512, std::uint8_t{0}, std::uint8_t{255});
+  });
+  EXPECT_EQ(text, "explained: scales: where byte 0 is expected, byte 255 (NaN) came");
+}
+
+TEST(PlantedNames, RowsThatAllHoldOneRow) {
+  NamedTensors in;
+  in.emplace("x", random_bf16({96, 64}, 4));
+  in.emplace("group_ends", ends_of({40, 96}));
+  const std::string text = said_of(of("pad_groups", in), [](NamedTensors& out) {
+    std::byte* y = out.at("y").data();
+    for (Index r = 70; r < 100; ++r) std::memcpy(y + r * 128, y + 3 * 128, 128);
+  });
+  EXPECT_EQ(text, "explained: rows 70 to 99 of y all hold what is expected in row 3");
+}
+
+TEST(PlantedNames, OutputsThatAreAnOperand) {
+  NamedTensors in;
+  in.emplace("x", random_bf16({96, 64}, 4));
+  in.emplace("dy", random_bf16({96, 32}, 5));
+  in.emplace("group_ends", ends_of({40, 96}));
+  in.emplace("main_grad", random_floats({2, 32, 64}, 6));
+  const Call call = of("grouped_matmul_wgrad", in, {{"out", "f32"}});
+  const std::string text =
+      said_of(call, [&](NamedTensors& out) { out.at("dw") = call.input("main_grad"); });
+  EXPECT_EQ(text, "explained: all of dw holds main_grad as it was given");
+}
+
+/// Scales of x, columns `lie` rows apart, as a kernel sees them that reads them `read` apart.
+std::string said_of_strides(Index lie, Index read) {
+  const auto b = make_cpu_backend();
+  const Call call = mx_product(*b, 5, {{60, 100, 200}, 200, 64, 256});
+  return said_with(call, [&](Call& c) {
+    Tensor t = c.input("x.scales");
+    const auto* given = c.input("x.scales").as<std::uint8_t>();
+    for (Index i = 0; i < 200 * 8; ++i) {
+      const Index at = i % 8 * read + i / 8;
+      const bool inside = at % lie < 200 && at / lie < 8;
+      t.as<std::uint8_t>()[i] = inside ? given[at % lie * 8 + at / lie] : std::uint8_t{0};
+    }
+    c.replace("x.scales", std::move(t));
+  });
+}
+
+TEST(PlantedNames, ColumnsOfScalesAtAnotherStride) {
+  for (const auto& [lie, read] : {std::pair<Index, Index>{200, 224}, {208, 200}, {200, 256}}) {
+    const std::string words = "columns of the scales of x lie " + std::to_string(lie) +
+                              " rows apart and are read " + std::to_string(read) + " apart";
+    const std::string text = said_of_strides(lie, read);
+    EXPECT_EQ(text.find("explained: " + words), 0u) << text;
+  }
+}
+
+// ---- Routers and tables of experts.
+
+Call router(bool biased = false) {
+  NamedTensors in;
+  in.emplace("logits", random_floats({96, 16}, 7));
+  if (biased) in.emplace("bias", random_floats({16}, 3));
+  return of("route", std::move(in), {{"top_k", "4"}, {"score", "sigmoid"}, {"normalize", "false"}});
+}
+
+TEST(PlantedNames, WeightsOfRouters) {
+  EXPECT_EQ(said_of(router(),
+                    [](NamedTensors& out) {
+                      float* w = out.at("weights").as<float>();
+                      for (Index t = 0; t < 96; ++t) std::reverse(w + 4 * t, w + 4 * t + 4);
+                    }),
+            "explained: weights stand in the reverse order of slots");
+  EXPECT_EQ(said_of(router(),
+                    [](NamedTensors& out) {
+                      for (Index i = 0; i < 96 * 4; ++i) {
+                        const Index e = out.at("experts").as<std::int32_t>()[i];
+                        out.at("weights").as<float>()[i] =
+                            random_floats({96, 16}, 7).as<float>()[i / 4 * 16 + e];
+                      }
+                    }),
+            "explained: weights are the logits themselves");
+  EXPECT_EQ(said_of(router(),
+                    [](NamedTensors& out) {
+                      for (Index e = 0; e < 16; ++e)
+                        out.at("tokens_per_expert").as<std::int32_t>()[e] *= 2;
+                    }),
+            "explained: tokens are counted twice");
+  EXPECT_EQ(said_with(router(),
+                      [](Call& c) {
+                        Tensor t = c.input("logits");
+                        for (Index i = 0; i < t.elements(); ++i) t.as<float>()[i] *= -1.0f;
+                        c.replace("logits", std::move(t));
+                      })
+                .find("explained: the experts that score least are chosen"),
+            std::string::npos)
+      << "scores of other logits are not those of the least experts";
+}
+
+TEST(PlantedNames, TablesOfExperts) {
+  NamedTensors in;
+  in.emplace("experts", Tensor(Dtype::i32, {64, 2}));
+  for (Index i = 0; i < 128; ++i)
+    in.at("experts").as<std::int32_t>()[i] = static_cast<std::int32_t>(i * 5 % 9) - 1;
+  in.emplace("expert_map", ends_of({-1, -1, 0, 1, 2, -1, -1, 3}));
+  const Call call = of("map_experts", in, {{"experts", "4"}});
+  EXPECT_EQ(said_of(call,
+                    [&](NamedTensors& out) {
+                      for (Index i = 0; i < 128; ++i) {
+                        if (call.input("experts").as<std::int32_t>()[i] >= 0) continue;
+                        out.at("local").as<std::int32_t>()[i] = 3;
+                        ++out.at("tokens_per_expert").as<std::int32_t>()[3];
+                      }
+                    }),
+            "explained: slots of no expert, -1, take the last entry of expert_map, and counted so");
+  in.erase("expert_map");
+  for (Index i = 0; i < 128; ++i)
+    in.at("experts").as<std::int32_t>()[i] = static_cast<std::int32_t>(i % 4);
+  const Call blocks = of("moe_align_block_size", in,
+                         {{"experts", "4"}, {"block", "16"}, {"unused", "-1"}, {"length", "256"}});
+  EXPECT_EQ(said_of(blocks,
+                    [](NamedTensors& out) {
+                      auto* ids = out.at("expert_ids").as<std::int32_t>();
+                      std::replace(ids, ids + 16, -1, 0);
+                    }),
+            "explained: blocks past the last name expert 0 rather than none, -1");
+}
+
+// ---- Activations, biases, layers.
+
+TEST(PlantedNames, AlphaBesideSigma) {
+  const Call call =
+      of_x("swiglu", random_bf16({64, 256}, 5), {{"rounding", "bf16"}, {"alpha", "1.702"}});
+  const std::string text = said_of(call, [&](NamedTensors& out) {
+    for (Index i = 0; i < 64 * 128; ++i) {
+      const double a = wide_value(call.input("x"), i / 128 * 256 + i % 128);
+      const double u = wide_value(call.input("x"), i / 128 * 256 + i % 128 + 128);
+      store_wide(out.at("y"), i, static_cast<float>(1.702 * a / (1 + std::exp(-a)) * u));
+    }
+  });
+  EXPECT_EQ(text.find("explained: alpha multiplies the gate and not the argument of sigma"), 0u)
+      << text;
+}
+
+TEST(PlantedNames, BiasesOfOtherExperts) {
+  NamedTensors in;
+  in.emplace("y", random_bf16({96, 64}, 1));
+  in.emplace("bias", random_bf16({4, 64}, 2));
+  in.emplace("group_ends", ends_of({20, 40, 60, 96}));
+  const auto taken = [&](std::initializer_list<Index> from) {
+    return said_with(of("add_bias", in), [&](Call& c) {
+      Tensor t = c.input("bias");
+      Index e = 0;
+      for (const Index s : from)
+        std::memcpy(t.data() + e++ * 128, c.input("bias").data() + s * 128, 128);
+      c.replace("bias", std::move(t));
+    });
+  };
+  EXPECT_EQ(taken({0, 2, 1, 3}),
+            "explained: group 1 takes the bias of expert 2, group 2 takes the bias of expert 1");
+  EXPECT_EQ(taken({0, 0, 1, 2}),
+            "explained: group 1 takes the bias of expert 0, group 2 takes the bias of expert 1, "
+            "group 3 takes the bias of expert 2");
+  EXPECT_EQ(taken({3, 0, 1, 2}), "explained: the bias of the expert before is added");
+}
+
+TEST(PlantedNames, OperandsOfLayers) {
+  NamedTensors in;
+  in.emplace("rank0.x", random_bf16({48, 64}, 3));
+  in.emplace("router", random_bf16({8, 64}, 5));
+  in.emplace("w1", random_bf16({8, 128, 64}, 6));
+  in.emplace("w2", random_bf16({8, 64, 64}, 7));
+  in.emplace("w2.bias", random_bf16({8, 64}, 8));
+  in.emplace("shared.w1", random_bf16({64, 64}, 9));
+  in.emplace("shared.w2", random_bf16({64, 32}, 10));
+  for (Index i = 0; i < 8 * 64; ++i)
+    store_wide(in.at("w2.bias"), i, 0x1p16f * wide_value(in.at("w2.bias"), i));
+  Call layer = of("moe_layer", in, {{"top_k", "2"}, {"pipeline", "bf16"}});
+  layer.world = &ranks();
+  const auto times = [](const char* name, float by) {
+    return [=](Call& c) {
+      Tensor t = c.input(name);
+      for (Index i = 0; i < t.elements(); ++i) store_wide(t, i, by * wide_value(t, i));
+      c.replace(name, std::move(t));
+    };
+  };
+  const auto without = [](std::vector<const char*> names) {
+    return [=](Call& c) {
+      for (const char* name : names) c.inputs.erase(name);
+    };
+  };
+  EXPECT_EQ(said_with(layer, without({"shared.w1", "shared.w2"})),
+            "explained: the shared expert is left out");
+  EXPECT_EQ(said_with(layer, times("shared.w2", 0.5f)),
+            "explained: the shared expert is multiplied by 1/2");
+  EXPECT_EQ(said_with(layer, without({"w2.bias"})), "explained: w2.bias is left out");
+  EXPECT_EQ(said_with(layer, times("w2.bias", 2.0f)), "explained: w2.bias is multiplied by 2");
+}
+
+}  // namespace
+}  // namespace mxo
