@@ -158,7 +158,7 @@ void add_limits(const Call& call, List& list) {
 }
 
 /// alpha beside sigma rather than in its argument, of gates that are otherwise as they are asked.
-void add_alpha(const Call& call, std::vector<Hypothesis>& list) {
+void add_alpha(const Call& call, List& list) {
   if (call.op != "swiglu" || !call.set.has("alpha") ||
       call.set.text("halves", "gate_first") != "gate_first" ||
       call.set.text("activation", "silu") != "silu") {
@@ -167,19 +167,17 @@ void add_alpha(const Call& call, std::vector<Hypothesis>& list) {
   const double alpha = call.set.real("alpha", 1.0);
   const double raised = call.set.real("up_offset", 0.0);
   for (const bool wide : {false, true}) {
-    add(list, wide ? "alpha=beside_sigma_f64" : "alpha=beside_sigma",
-        std::string("alpha multiplies the gate and not the argument of sigma: alpha a sigma(a)") +
-            (wide ? ", and all of it is computed in f64" : ""),
-        Stage::rule)
-        .rewrite = [=](const Call& c, NamedTensors& out) {
-      return activate(c, out, [=](float a, float b, double limit, float weight) {
-        const double gate = std::min<double>(a, limit);
-        const double up = std::clamp<double>(b, -limit, limit) + raised;
-        if (wide) return static_cast<float>(alpha * silu(gate) * up * weight);
-        return static_cast<float>(alpha) * silu(static_cast<float>(gate)) * static_cast<float>(up) *
-               weight;
-      });
-    };
+    add_gate(list, wide ? "alpha=beside_sigma_f64" : "alpha=beside_sigma",
+             std::string("alpha multiplies the gate and not the argument of sigma: "
+                         "alpha a sigma(a)") +
+                 (wide ? ", and all of it is computed in f64" : ""),
+             Stage::rule, [=](float a, float b, double limit, float weight) {
+               const double gate = std::min<double>(a, limit);
+               const double up = std::clamp<double>(b, -limit, limit) + raised;
+               if (wide) return static_cast<float>(alpha * silu(gate) * up * weight);
+               return static_cast<float>(alpha) * silu(static_cast<float>(gate)) *
+                      static_cast<float>(up) * weight;
+             });
   }
 }
 

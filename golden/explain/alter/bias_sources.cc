@@ -4,7 +4,7 @@
 #include <string>
 #include <utility>
 
-#include "golden/explain/alter/adding.h"
+#include "golden/explain/alter/alterations.h"
 #include "golden/judge/group_rows.h"
 
 namespace mxo {
@@ -49,7 +49,7 @@ Index source_of(const Tensor& bias, Index g, const std::vector<double>& off) {
 
 }  // namespace
 
-void add_measured_biases(const Call& call, const Output& o, std::vector<Hypothesis>& list) {
+void add_measured_biases(const Call& call, const Output& o, List& list) {
   const bool sum = call.op == "add_bias" && o.name == "out";
   if (!sum && !(call.op == "grouped_linear" && o.name == "y")) return;
   if (o.left == 0 || !call.has("bias") || !call.has("group_ends")) return;
@@ -88,12 +88,15 @@ void add_measured_biases(const Call& call, const Output& o, std::vector<Hypothes
   const bool listed = distance == 1 || distance == bias.extent(0) - 1;
   if (one_distance && listed && others == 0) return;
   if (changed > kTold) words += " and " + std::to_string(changed - kTold) + " more another's";
-  add(list, "bias=other_experts", words, Stage::rule).alter = [sources](Call& c) {
-    c.replace("bias", with_rows(c.input("bias"), [&](Index e, Index) {
-                return sources[static_cast<std::size_t>(e)];
-              }));
-    return true;
-  };
+  add_altered(
+      list, "bias=other_experts", words,
+      [sources](Call& c) {
+        c.replace("bias", with_rows(c.input("bias"), [&](Index e, Index) {
+                    return sources[static_cast<std::size_t>(e)];
+                  }));
+        return true;
+      },
+      Stage::rule);
 }
 
 }  // namespace mxo

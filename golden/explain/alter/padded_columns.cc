@@ -7,23 +7,22 @@ namespace mxo {
 namespace {
 
 /// `lie` and `read`: rows from one column to the next in the buffer, and as a kernel has it.
-void add_stride(const ProductSide& side, Index lie, Index read, std::vector<Hypothesis>& list) {
-  list.push_back(read_elsewhere(
-      side.scales_name + "=column_stride",
-      filled("columns of the scales of {} lie {} rows apart and are read {} apart", side.name, lie,
-             read),
-      {make_reading(
-          side.scales_name, [](const Matrices& m) { return m.rows > 1 && m.columns > 1; },
-          [=](const Matrices& m, Index matrix, Index row, Index column) {
-            const Index at = column * read + row;
-            const bool inside = at % lie < m.rows && at / lie < m.columns;
-            return inside ? (matrix * m.rows + at % lie) * m.columns + at / lie : m.elements;
-          })}));
+void add_stride(const ProductSide& side, Index lie, Index read, List& list) {
+  add_read(list, side.scales_name + "=column_stride",
+           filled("columns of the scales of {} lie {} rows apart and are read {} apart", side.name,
+                  lie, read),
+           {make_reading(
+               side.scales_name, [](const Matrices& m) { return m.rows > 1 && m.columns > 1; },
+               [=](const Matrices& m, Index matrix, Index row, Index column) {
+                 const Index at = column * read + row;
+                 const bool inside = at % lie < m.rows && at / lie < m.columns;
+                 return inside ? (matrix * m.rows + at % lie) * m.columns + at / lie : m.elements;
+               })});
 }
 
 }  // namespace
 
-void add_padded_columns(const Call& call, std::vector<Hypothesis>& list) {
+void add_padded_columns(const Call& call, List& list) {
   const std::optional<Product> p = product_of(call);
   if (!p || p->wgrad) return;
   for (const ProductSide* side : {&p->a, &p->b}) {

@@ -342,7 +342,7 @@ void add_route_hypotheses(const Call& call, List& list) {
     if (!row.of_bias || call.has("bias")) add_router(list, row.name, row.phrase, row.rule);
   }
   for (const auto& row : kRewritten) {
-    add(list, row.name, row.phrase, Stage::rule).rewrite = row.of;
+    add_rewritten(list, row.name, row.phrase, row.of, Stage::rule);
   }
   if (call.input("logits").dtype() == Dtype::bf16) {
     add_altered(list, "logits=as_f32",

@@ -261,10 +261,10 @@ void add_rule_hypotheses(const Call& call, List& list) {
   add_alternatives(call, kOthers, list);
   if (parameter_of(call, "unused") != nullptr) {
     const bool none = call.set.integer("unused", 0) == -1;
-    add_setting(list, "unused=other",
-                none ? "blocks past the last name expert 0 rather than none, -1"
-                     : "blocks past the last name none, -1, rather than expert 0",
-                "unused", none ? "0" : "-1");
+    add_set(list, "unused", none ? "0" : "-1",
+            none ? "blocks past the last name expert 0 rather than none, -1"
+                 : "blocks past the last name none, -1, rather than expert 0",
+            "unused=other");
   }
   if (call.op != "quantize") return;
   add_rewritten(list, "amax=bf16", "amax is rounded to bf16 before the scale is chosen",

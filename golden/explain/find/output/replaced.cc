@@ -44,7 +44,7 @@ Claims recover_replaced(Output& output) {
   const Dtype dtype = output.expected->dtype();
   std::map<std::uint64_t, Replaced> values;
   for (Index i = 0; i < output.owed * output.columns; ++i) {
-    if (!differs(output, i)) continue;
+    if (!output.differs(i)) continue;
     Replaced& r = values[output.wanted(i)];
     if (values.size() > kMostValues || (r.n > 0 && r.came != output.came(i))) return {};
     r.came = output.came(i);

@@ -169,8 +169,8 @@ void add_measured_slot_rows(Backend& backend, const Call& call, const std::vecto
         {{r.slot.row.begin(), r.slot.row.end()}, {r.from.row.begin(), r.from.row.end()}});
   }
   const char* operand = call.op == "combine" ? ".y" : ".dy";
-  list.push_back(altered("rows=other_token", in_words(found),
-                         [moved, operand](Call& c) { return bring(c, operand, moved); }));
+  add_altered(list, "rows=other_token", in_words(found),
+              [moved, operand](Call& c) { return bring(c, operand, moved); });
 }
 
 }  // namespace mxo

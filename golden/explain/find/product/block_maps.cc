@@ -189,13 +189,11 @@ void add_block_map(const Observation& seen, std::vector<Hypothesis>& list) {
   std::erase_if(maps, [&](const NamedMap& m) { return !tells(lines, m); });
   maps.resize(std::min(maps.size(), kMostMaps));
   for (const NamedMap& m : maps) {
-    list.push_back(altered(
-        seen.factor().scales_name + "=blocks", m.phrase,
-        [side = seen.side, map = m.map](Call& c) {
-          const std::optional<Product> p = product_of(c);
-          return p && read_whole(c, read_blocks({*p, side}, map));
-        },
-        true));
+    add_altered_locally(list, seen.factor().scales_name + "=blocks", m.phrase,
+                        [side = seen.side, map = m.map](Call& c) {
+                          const std::optional<Product> p = product_of(c);
+                          return p && read_whole(c, read_blocks({*p, side}, map));
+                        });
   }
 }
 

@@ -248,7 +248,7 @@ void add_measured_pairing(const Product& p, const Output& y, const std::vector<E
                (!with || read_whole(c, read_runs(*now, own.scales_name, *own.scales, of_scales,
                                                  source, block / *run)));
       };
-      list.push_back(altered(f.name + "=blocks", words + scales, alter, true));
+      add_altered_locally(list, f.name + "=blocks", words + scales, alter);
     }
   }
 }

@@ -101,9 +101,8 @@ void propose(const Product& p, const Odd& odd, std::vector<Hypothesis>& list) {
   const auto add = [&](const char* id, const std::vector<Index>& depths, const char* what,
                        Edit edit) {
     if (depths.empty() || static_cast<Index>(depths.size()) == all) return;
-    list.push_back(altered(
-        id, "the products of " + depths_in_words(p, depths) + what,
-        [depths, edit](Call& c) { return edit(c, depths); }, true));
+    add_altered_locally(list, id, "the products of " + depths_in_words(p, depths) + what,
+                        [depths, edit](Call& c) { return edit(c, depths); });
   };
   add("k.missing", odd.missing, " are left out", leave_out);
   add("k.negative", odd.negative, " have the other sign", negate);

@@ -3,6 +3,7 @@
 #include <map>
 #include <tuple>
 
+#include "golden/explain/alter/alterations.h"
 #include "golden/explain/find/finding.h"
 #include "golden/explain/find/product/finders.h"
 #include "golden/explain/words/permutation.h"
@@ -140,7 +141,7 @@ void propose(const Sides& s, Part part, const std::function<Index(Index)>& sourc
   const std::string& name = part == Part::scales  ? f.scales_name
                             : part == Part::codes ? f.codes_name
                                                   : f.name;
-  list.push_back(read_elsewhere(name + "=lines", lines + " are " + words, std::move(readings)));
+  add_read(list, name + "=lines", lines + " are " + words, std::move(readings));
 }
 
 /// Nearly all lines of the run: one or two may have cancelled.
@@ -337,8 +338,8 @@ void add_depth_shifts(const Product& p, const Output& y, std::vector<Hypothesis>
                                 " their place along " + (p.wgrad ? "the rows" : "K") +
                                 (f.scales == nullptr ? "" : ", their scales are not");
       for (const auto& [beyond, beyond_words] : kBeyond) {
-        list.push_back(read_elsewhere(f.codes_name + "=depth_shifted", words + beyond_words,
-                                      {shifted(s, by, beyond)}));
+        add_read(list, f.codes_name + "=depth_shifted", words + beyond_words,
+                 {shifted(s, by, beyond)});
       }
       if (++found == 2) return;
     }

@@ -253,12 +253,12 @@ Hypothesis misread(const Sides& s, const Misread& t, std::string phrase,
       for (Index d = r * run; d < std::min((r + 1) * run, s.p.depth(g)); ++d) note({g, line, d});
     }
   }
-  return altered(t.id, std::move(phrase),
-                 [codes, scales, of = f.codes_name, by = f.scales_name](Call& c) {
-                   codes.apply(c, of);
-                   scales.apply(c, by);
-                   return true;
-                 });
+  return {t.id, std::move(phrase), Stage::input,
+          [codes, scales, of = f.codes_name, by = f.scales_name](Call& c) {
+            codes.apply(c, of);
+            scales.apply(c, by);
+            return true;
+          }};
 }
 
 /// Lines between failing ones are taken to be misread, too: their outputs may have stayed the same.

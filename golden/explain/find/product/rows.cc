@@ -35,7 +35,7 @@ void propose_ends(const Indices& moved, std::string phrase, bool raise,
     call.replace("group_ends", std::move(ends));
     return true;
   };
-  list.push_back(altered("group_ends=moved", std::move(phrase), alter));
+  add_altered(list, "group_ends=moved", std::move(phrase), alter);
   list.back().target = Target::group_ends;
 }
 
@@ -217,7 +217,7 @@ void add_experts(const Product& p, const Indices& source, std::vector<Hypothesis
       return other == source.end() ? g : other->second;
     });
   };
-  list.push_back(altered("w=other_expert", text, alter, true));
+  add_altered_locally(list, "w=other_expert", text, alter);
 }
 
 }  // namespace
@@ -268,12 +268,12 @@ void add_measured_rows(const Call& call, const Output& output, std::vector<Hypot
   }
   for (const auto& [by, count] : shift_votes) {
     if (count < 2) continue;
-    list.push_back(altered("x=shifted", "rows are made of the rows of x " + away(by) + " them",
-                           [by = by, last = p->a_lines - 1](Call& c) {
-                             return read_first_axis(c, Side::a, [by, last](Index r) {
-                               return std::clamp<Index>(r + by, 0, last);
-                             });
-                           }));
+    add_altered(list, "x=shifted", "rows are made of the rows of x " + away(by) + " them",
+                [by = by, last = p->a_lines - 1](Call& c) {
+                  return read_first_axis(c, Side::a, [by, last](Index r) {
+                    return std::clamp<Index>(r + by, 0, last);
+                  });
+                });
   }
 }
 

@@ -4,6 +4,7 @@
 #include <set>
 #include <utility>
 
+#include "golden/explain/alter/alterations.h"
 #include "golden/explain/find/finding.h"
 #include "golden/explain/find/product/finders.h"
 #include "golden/explain/words/places.h"
@@ -17,8 +18,8 @@ constexpr std::size_t kLeastLines = 3;  ///< with one scale each, that agree
 /// Proposes that each scale of a factor is that of source(i).
 void propose(const ProductSide& f, const std::string& phrase, std::function<Index(Index)> source,
              std::vector<Hypothesis>& list) {
-  list.push_back(read_elsewhere(f.scales_name + "=source", phrase,
-                                {read_elements(f.scales_name, std::move(source))}));
+  add_read(list, f.scales_name + "=source", phrase,
+           {read_elements(f.scales_name, std::move(source))});
 }
 
 /// Distances, and how many lines say so.

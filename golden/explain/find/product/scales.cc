@@ -72,8 +72,7 @@ void add_other_scales(const Observation& seen, std::vector<Hypothesis>& list) {
   each_known(seen, [&](const Effective&, double value, Index at) { values[at] = value; });
   std::set<Index> lines;
   for (const Effective& e : seen.lines) lines.insert(e.line);
-  list.push_back(
-      altered(f.scales_name + "=other",
+  add_altered(list, f.scales_name + "=other",
               side_words(f) + " are not those that were given: " + steps_in_words(seen, values),
               [name = f.scales_name, values](Call& c) {
                 Tensor scales = c.input(name);
@@ -83,7 +82,7 @@ void add_other_scales(const Observation& seen, std::vector<Hypothesis>& list) {
                 }
                 c.replace(name, std::move(scales));
                 return true;
-              }));
+              });
   Window& only = list.back().only;
   (seen.side == Side::a ? only.rows : only.columns).assign(lines.begin(), lines.end());
 }
@@ -197,12 +196,10 @@ bool write_infinities(const Call& call, NamedTensors& out, const std::string& sc
 void add_nan_byte(const ProductSide& f, std::vector<Hypothesis>& list) {
   const std::string name = f.scales_name;
   const std::string read = "scale byte 255 of " + f.name + " is read as ";
-  list.push_back(altered(
-      name + "=byte_255", read + "2^128 rather than NaN",
-      [name](Call& c) { return read_as_power(c, name); }, true));
-  list.push_back(altered(
-      name + "=byte_255_infinite", read + "infinity rather than NaN", [](Call&) { return true; },
-      true));
+  add_altered_locally(list, name + "=byte_255", read + "2^128 rather than NaN",
+                      [name](Call& c) { return read_as_power(c, name); });
+  add_altered_locally(list, name + "=byte_255_infinite", read + "infinity rather than NaN",
+                      [](Call&) { return true; });
   list.back().rewrite = [name](const Call& c, NamedTensors& out) {
     return write_infinities(c, out, name);
   };
@@ -249,9 +246,9 @@ void add_scale_values(const ProductSide& f, std::vector<Hypothesis>& list) {
   if (bytes && has_nan_byte(f)) add_nan_byte(f, list);
   for (const ScaleFunction& function : kFunctions) {
     if (bytes && function.of_numbers) continue;
-    list.push_back(altered(
-        name + "=" + function.id, side_words(f) + " " + function.phrase,
-        [name, value = function.value](Call& c) { return map_scales(c, name, value); }, true));
+    add_altered_locally(
+        list, name + "=" + function.id, side_words(f) + " " + function.phrase,
+        [name, value = function.value](Call& c) { return map_scales(c, name, value); });
   }
 }
 

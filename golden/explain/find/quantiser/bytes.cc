@@ -147,10 +147,10 @@ void add_as_nan(const ProductSide& side, bool scale, const NanLines& lines,
     c.replace(name, std::move(read));
     return true;
   };
-  list.push_back(altered(name + "=nan",
-                         filled("{}{} {} of {} {} read as NaN", scale ? "scale byte" : "code",
-                                many ? "s" : "", words, side.name, many ? "are" : "is"),
-                         alter, true));
+  add_altered_locally(list, name + "=nan",
+                      filled("{}{} {} of {} {} read as NaN", scale ? "scale byte" : "code",
+                             many ? "s" : "", words, side.name, many ? "are" : "is"),
+                      alter);
 }
 
 // ---- Of a product: codes read as other numbers.
@@ -342,10 +342,10 @@ void add_decoded_codes(const Call& call, const Output& y, std::vector<Hypothesis
     HostSum sum{depth_of_scales(*p),
                 [](double so_far, const Part& part) { return so_far + part.value; }};
     (of == Side::a ? sum.a : sum.b) = table;
-    list.push_back(summed(side.codes_name + "=decoded",
-                          "codes of " + side.name + " are read as other numbers: " +
-                              list_of_bytes(codes, kToldOfProduct, false, table, decode),
-                          Stage::input, std::move(sum)));
+    add_summed(list, side.codes_name + "=decoded",
+               "codes of " + side.name + " are read as other numbers: " +
+                   list_of_bytes(codes, kToldOfProduct, false, table, decode),
+               Stage::input, std::move(sum));
   }
 }
 

@@ -138,7 +138,7 @@ bool propose(const Shown& s, const std::string& id, const std::string& phrase, c
     call.replace("scales", std::move(scales));
     return true;
   };
-  list.push_back(altered("scales=" + id, phrase + (everywhere ? "" : s.where(elsewhere)), alter));
+  add_altered(list, "scales=" + id, phrase + (everywhere ? "" : s.where(elsewhere)), alter);
   return true;
 }
 
