@@ -9,25 +9,15 @@ namespace {
 
 using A = Approximate;
 
-const RightCall<A> kCall{"approximate", approximate, {}, {}, {}};
+const RightCall<A> kCall{"approximate", approximate, {}};
 
 TEST(ApproximateChecks, TakeEveryRankThatThereIs) {
   const std::vector<Index> shapes[] = {{6}, {6, 8}, {2, 3, 4}, {2, 3, 4, 5}};
   for (const std::vector<Index>& shape : shapes) {
     Tensor x(Dtype::f32, shape), b(Dtype::f32, shape), y(Dtype::f32, shape);
-    using Call = RightCall<A>;
-    Call{"approximate",
-         approximate,
-         {x.operand(), {}, y.result(), ChipFunction::rcp},
-         {{"x", &A::x}},
-         {{"y", &A::y}}}
-        .expect_that_checks_see_all();
-    Call{"approximate",
-         approximate,
-         {x.operand(), b.operand(), y.result(), ChipFunction::div_full},
-         {{"x", &A::x}, {"b", &A::b}},
-         {{"y", &A::y}}}
-        .expect_that_checks_see_all();
+    expect_checked("approximate", approximate, {x.operand(), {}, y.result(), ChipFunction::rcp});
+    expect_checked("approximate", approximate,
+                   {x.operand(), b.operand(), y.result(), ChipFunction::div_full});
   }
   EXPECT_EQ(kCall.complaint({}), "approximate: x: found f32 [], needs rank 1 to 4");
 }

@@ -31,9 +31,7 @@ TEST(FusedDotChecks, RefuseWrongFieldsOfPlainOperands) {
   const D op{a.operand(), b.operand(), c.operand(),
              {},          {},          sum_named("h200_mma_sync", OperandKind::bf16),
              d.result()};
-  RightCall<D>{
-      "fused_dot", fused_dot, op, {{"a", &D::a}, {"b", &D::b}, {"c", &D::c}}, {{"d", &D::d}}}
-      .expect_that_checks_see_all();
+  expect_checked("fused_dot", fused_dot, op);
 }
 
 TEST(FusedDotChecks, RefuseWrongFieldsOfCodesWithScales) {
@@ -42,16 +40,7 @@ TEST(FusedDotChecks, RefuseWrongFieldsOfCodesWithScales) {
   D op{a.operand(),  b.operand(),  c.operand(),
        sa.operand(), sb.operand(), sum_named("b200_tcgen05", OperandKind::mx),
        d.result()};
-  RightCall<D>{"fused_dot",
-               fused_dot,
-               op,
-               {{"a", &D::a},
-                {"b", &D::b},
-                {"c", &D::c},
-                {"a.scales", &D::a_scales},
-                {"b.scales", &D::b_scales}},
-               {{"d", &D::d}}}
-      .expect_that_checks_see_all();
+  expect_checked("fused_dot", fused_dot, op);
   Bare bare;
   D one = op;
   one.b_scales = {};
