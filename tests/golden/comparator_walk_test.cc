@@ -263,13 +263,5 @@ TEST(ComparatorWalk, SaysWhatIsUnwrittenBesideWhatNobodyOwns) {
             "row 2 belongs to no group and holds numbers: not compared");
 }
 
-TEST(ComparatorWalk, CountsStepsByPowersOfTwo) {
-  const Tensor x = tensor_from<std::uint32_t>(Dtype::u32, {8}, {0, 0, 0, 0, 0, 0, 0, 0});
-  const Tensor y = tensor_from<std::uint32_t>(Dtype::u32, {8}, {0, 0, 1, 2, 3, 4, 5, 9});
-  Owed owed = owe(x);
-  owed.format = Dtype::f32;
-  EXPECT_EQ(compare_tensor("y", owed, y).histogram, (std::vector<Index>{2, 1, 1, 2, 1, 1}));
-}
-
 }  // namespace
 }  // namespace mxo
