@@ -14,9 +14,7 @@ namespace {
 
 using test::Fill;
 using test::filled;
-using test::Inputs;
 using test::Lie;
-using test::Outputs;
 using test::Strided;
 
 class CudaMoeSteps : public test::OnDevice {};
@@ -31,7 +29,7 @@ TEST_F(CudaMoeSteps, CastAgrees) {
         for (const auto& shape : {std::vector<Index>{0}, {77}, {3, 40, 16}, {2, 3, 5, 7}}) {
           Strided x = filled(from, shape, lie, Fill::anything, ++seed);
           Strided y(to, shape, lie);
-          ASSERT_TRUE(agrees({&x}, {&y}, [](Backend& b, const Inputs& in, const Outputs& out) {
+          ASSERT_TRUE(agrees({&x}, {&y}, [](auto& b, auto& in, auto& out) {
             cast(b, {in[0], out[0]});
           })) << lie.name;
         }
@@ -55,13 +53,13 @@ TEST_F(CudaMoeSteps, BiasAndColumnSumsAgree) {
           Strided out(kWide[seed / 4 % 2], shape, lie);
           const bool given = each || seed % 3 != 0;
           ASSERT_TRUE(agrees({&y, &bias, &ends}, {&out},
-                             [&](Backend& b, const Inputs& in, const Outputs& o) {
+                             [&](auto& b, auto& in, auto& o) {
                                add_bias(b, {in[0], in[1], given ? in[2] : Operand{}, o[0]});
                              }))
               << lie.name << " " << groups;
           Strided sum(kWide[seed / 8 % 2], vector, {"offset", 1, 0, 1});
           ASSERT_TRUE(agrees({&y, &ends}, {&sum},
-                             [&](Backend& b, const Inputs& in, const Outputs& o) {
+                             [&](auto& b, auto& in, auto& o) {
                                column_sum(b, {in[0], given ? in[1] : Operand{}, o[0]});
                              }))
               << lie.name << " " << groups;
@@ -83,19 +81,15 @@ TEST_F(CudaMoeSteps, SwigluAndItsGradientsAgree) {
         Strided probs = filled(Dtype::f32, {rows}, {"apart", 2, 0, 1}, Fill::noise, seed);
         Strided dy = filled(kWide[seed / 4 % 2], {rows, width}, lie, how, seed + 1);
         Strided y(kWide[seed / 8 % 2], {rows, width}, lie);
-        ASSERT_TRUE(agrees({&x, &probs}, {&y},
-                           [&](Backend& b, const Inputs& in, const Outputs& out) {
-                             swiglu(b, {in[0], weighted ? in[1] : Operand{}, out[0]});
-                           }))
-            << lie.name;
+        ASSERT_TRUE(agrees({&x, &probs}, {&y}, [&](auto& b, auto& in, auto& out) {
+          swiglu(b, {in[0], weighted ? in[1] : Operand{}, out[0]});
+        })) << lie.name;
         Strided dx(kWide[seed / 8 % 2], {rows, 2 * width}, lie);
         Strided dprobs(Dtype::f32, {rows}, plain);
-        ASSERT_TRUE(agrees({&x, &probs, &dy}, {&dx, &dprobs},
-                           [&](Backend& b, const Inputs& in, const Outputs& out) {
-                             swiglu_backward(b, {in[0], weighted ? in[1] : Operand{}, in[2], out[0],
-                                                 weighted ? out[1] : Result{}});
-                           }))
-            << lie.name;
+        ASSERT_TRUE(agrees({&x, &probs, &dy}, {&dx, &dprobs}, [&](auto& b, auto& in, auto& out) {
+          swiglu_backward(b, {in[0], weighted ? in[1] : Operand{}, in[2], out[0],
+                              weighted ? out[1] : Result{}});
+        })) << lie.name;
       }
     }
   }
@@ -116,20 +110,16 @@ TEST_F(CudaMoeSteps, SwigluWithItsCastAgreesForMxAndForBlocksOf128) {
         const Dtype scale = mx ? Dtype::e8m0 : Dtype::f32;
         Strided codes(Dtype::e4m3, {rows, width}, plain);
         Strided scales(scale, {rows, ceil_div(width, block.columns)}, plain);
-        ASSERT_TRUE(agrees({&x, &probs}, {&codes, &scales},
-                           [&](Backend& b, const Inputs& in, const Outputs& out) {
-                             swiglu_quantize(b, {in[0],
-                                                 weighted ? in[1] : Operand{},
-                                                 {},
-                                                 rounding,
-                                                 {out[0], out[1], block},
-                                                 rule});
-                           }));
+        ASSERT_TRUE(agrees({&x, &probs}, {&codes, &scales}, [&](auto& b, auto& in, auto& out) {
+          swiglu_quantize(
+              b,
+              {in[0], weighted ? in[1] : Operand{}, {}, rounding, {out[0], out[1], block}, rule});
+        }));
         Strided dcodes(Dtype::e4m3, {rows, 2 * width}, plain);
         Strided dscales(scale, {rows, ceil_div(2 * width, block.columns)}, plain);
         Strided dprobs(Dtype::f32, {rows}, plain);
         ASSERT_TRUE(agrees({&x, &probs, &dy}, {&dcodes, &dscales, &dprobs},
-                           [&](Backend& b, const Inputs& in, const Outputs& out) {
+                           [&](auto& b, auto& in, auto& out) {
                              swiglu_quantize_backward(b, {in[0],
                                                           weighted ? in[1] : Operand{},
                                                           in[2],
@@ -168,16 +158,14 @@ TEST_F(CudaMoeSteps, CombineAndItsGradientsAgree) {
       Strided from = filled(kWide[seed / 2 % 2], {rows, width}, lie, how, seed);
       Strided weights = filled(Dtype::f32, {tokens, k}, lie, Fill::noise, seed);
       Strided out(kWide[seed / 4 % 2], {tokens, width}, lie);
-      ASSERT_TRUE(agrees({&from, &slots, &weights}, {&out},
-                         [&](Backend& b, const Inputs& in, const Outputs& o) {
-                           combine_rows(b, {in[0], in[1], weighted ? in[2] : Operand{}, o[0]});
-                         }))
-          << lie.name;
+      ASSERT_TRUE(agrees({&from, &slots, &weights}, {&out}, [&](auto& b, auto& in, auto& o) {
+        combine_rows(b, {in[0], in[1], weighted ? in[2] : Operand{}, o[0]});
+      })) << lie.name;
       Strided dout = filled(kWide[seed / 4 % 2], {tokens, width}, lie, how, seed);
       Strided drows(kWide[seed / 8 % 2], {rows, width}, lie);
       Strided dweights(Dtype::f32, {tokens, k}, lie);
       ASSERT_TRUE(agrees({&from, &slots, &weights, &dout}, {&drows, &dweights},
-                         [&](Backend& b, const Inputs& in, const Outputs& o) {
+                         [&](auto& b, auto& in, auto& o) {
                            combine_rows_backward(b, {in[0], in[1], weighted ? in[2] : Operand{},
                                                      in[3], o[0], weighted ? o[1] : Result{}});
                          }))
@@ -204,7 +192,7 @@ TEST_F(CudaMoeSteps, RoutingAndItsGradientsAgree) {
           Strided weights(Dtype::f32, {s.tokens, s.k}, lie);
           Strided counts(Dtype::i32, {s.experts}, {"apart", 2, 0, 1});
           ASSERT_TRUE(agrees({&logits, &bias}, {&experts, &weights, &counts},
-                             [&](Backend& b, const Inputs& in, const Outputs& out) {
+                             [&](auto& b, auto& in, auto& out) {
                                route(b, {in[0], seed % 2 == 0 ? in[1] : Operand{}, out[0], out[1],
                                          out[2], score, s.groups, s.limited, seed % 3 != 0, 2.5f});
                              }))
@@ -213,7 +201,7 @@ TEST_F(CudaMoeSteps, RoutingAndItsGradientsAgree) {
           Strided dlogits(Dtype::f32, {s.tokens, s.experts}, lie);
           ASSERT_TRUE(
               agrees({&logits, &experts, &dweights}, {&dlogits},
-                     [&](Backend& b, const Inputs& in, const Outputs& out) {
+                     [&](auto& b, auto& in, auto& out) {
                        route_backward(b, {in[0], in[1], in[2], out[0], score, seed % 3 != 0, 2.5f});
                      }))
               << s.experts << " experts, " << lie.name << ", fill " << static_cast<int>(how);
@@ -241,7 +229,7 @@ TEST_F(CudaMoeSteps, RouterMatrixGradientsAgree) {
         Strided dx(Dtype::f32, {tokens, width}, lie);
         Strided drouter(Dtype::f32, {experts, width}, lie);
         ASSERT_TRUE(agrees({&dlogits, &router, &x}, {&dx, &drouter},
-                           [&](Backend& b, const Inputs& in, const Outputs& out) {
+                           [&](auto& b, auto& in, auto& out) {
                              router_gradients(b, {in[0], in[1], in[2], out[0], out[1]});
                            }))
             << lie.name << " " << tokens << " tokens";
@@ -274,7 +262,7 @@ TEST_F(CudaMoeSteps, TheScalingAwareTransposeAgrees) {
                              lie);
           ASSERT_TRUE(
               agrees({&codes, &scales, &ends}, {&turned, &scales_out},
-                     [&](Backend& b, const Inputs& in, const Outputs& out) {
+                     [&](auto& b, auto& in, auto& out) {
                        scaling_aware_transpose(b, {in[0], in[1], in[2], out[0], out[1], underflow});
                      }))
               << lie.name << " " << groups << " groups " << describe(codes.operand());

@@ -10,9 +10,7 @@
 namespace mxo {
 namespace {
 
-using test::Inputs;
 using test::Lie;
-using test::Outputs;
 using test::Strided;
 
 class CudaMovement : public test::OnDevice {};
@@ -35,13 +33,13 @@ TEST_F(CudaMovement, PadsAndUnpadsAsTheHostDoes) {
           Strided starts(Dtype::i32, {groups}, {"contiguous"});
           Strided padded(Dtype::i32, {groups}, {"offset", 1, 0, 1});
           ASSERT_TRUE(agrees({&x, &ends}, {&y, &starts, &padded},
-                             [&](Backend& b, const Inputs& in, const Outputs& out) {
+                             [&](auto& b, auto& in, auto& out) {
                                pad_groups(b, {in[0], in[1], out[0], out[1], out[2], alignment});
                              }))
               << lie.name << " " << groups << " groups, " << describe(x.operand());
           Strided back(dtype, shape, lie);
           ASSERT_TRUE(agrees({&y, &ends, &starts}, {&back},
-                             [&](Backend& b, const Inputs& in, const Outputs& out) {
+                             [&](auto& b, auto& in, auto& out) {
                                unpad_groups(b, {in[0], in[1], in[2], out[0]});
                              }))
               << lie.name << " " << groups << " groups, " << describe(x.operand());
@@ -60,10 +58,9 @@ TEST_F(CudaMovement, PadsAHundredThousandGroups) {
   Strided y(Dtype::bf16, {padded_rows(rows, groups, 32), 24}, {"contiguous"});
   Strided starts(Dtype::i32, {groups}, {"contiguous"});
   Strided padded(Dtype::i32, {groups}, {"contiguous"});
-  EXPECT_TRUE(agrees({&x, &ends}, {&y, &starts, &padded},
-                     [&](Backend& b, const Inputs& in, const Outputs& out) {
-                       pad_groups(b, {in[0], in[1], out[0], out[1], out[2], 32});
-                     }));
+  EXPECT_TRUE(agrees({&x, &ends}, {&y, &starts, &padded}, [&](auto& b, auto& in, auto& out) {
+    pad_groups(b, {in[0], in[1], out[0], out[1], out[2], 32});
+  }));
 }
 
 TEST_F(CudaMovement, PermutesAndUnpermutesAsTheHostDoes) {
@@ -82,13 +79,13 @@ TEST_F(CudaMovement, PermutesAndUnpermutesAsTheHostDoes) {
         Strided indices = test::integers(order, lie);
         Strided y(dtype, {static_cast<Index>(order.size()), shape[1]}, lie);
         ASSERT_TRUE(agrees({&x, &indices}, {&y},
-                           [&](Backend& b, const Inputs& in, const Outputs& out) {
+                           [&](auto& b, auto& in, auto& out) {
                              permute(b, {in[0], in[1], out[0]});
                            }))
             << lie.name << " " << describe(x.operand());
         Strided back(dtype, shape, lie);
         ASSERT_TRUE(agrees({&y, &indices}, {&back},
-                           [&](Backend& b, const Inputs& in, const Outputs& out) {
+                           [&](auto& b, auto& in, auto& out) {
                              unpermute(b, {in[0], in[1], out[0]});
                            }))
             << lie.name << " " << describe(x.operand());
@@ -113,11 +110,10 @@ TEST_F(CudaMovement, LaysOutPermutedRowsAsTheHostDoes) {
       Strided indices(Dtype::i32, {length}, {"apart", 3, 0, 0});
       Strided sizes(Dtype::i32, {experts}, {"contiguous"});
       Strided ends(Dtype::i32, {experts}, {"apart", 2, 0, 1});
-      ASSERT_TRUE(
-          agrees({&given}, {&indices, &sizes, &ends},
-                 [&, e = experts, p = ranks](Backend& b, const Inputs& in, const Outputs& out) {
-                   permute_indices(b, {in[0], out[0], out[1], out[2], e, p, alignment});
-                 }))
+      ASSERT_TRUE(agrees({&given}, {&indices, &sizes, &ends},
+                         [&, e = experts, p = ranks](auto& b, auto& in, auto& out) {
+                           permute_indices(b, {in[0], out[0], out[1], out[2], e, p, alignment});
+                         }))
           << experts << " experts of " << ranks << " ranks, alignment " << alignment;
     }
   }
@@ -149,7 +145,7 @@ TEST_F(CudaMovement, LaysScalesOutAsTheHostDoes) {
           Strided blocked(Dtype::e8m0, blocked_shape(layout, shape, groups), place);
           ASSERT_TRUE(
               agrees({&scales, &ends}, {&blocked},
-                     [&](Backend& b, const Inputs& in, const Outputs& out) {
+                     [&](auto& b, auto& in, auto& out) {
                        swizzle_scales(b, {in[0], grouped ? in[1] : Operand{}, out[0], layout});
                      }))
               << static_cast<int>(layout) << " " << lie.name << " " << groups << " groups "
@@ -157,7 +153,7 @@ TEST_F(CudaMovement, LaysScalesOutAsTheHostDoes) {
           Strided back(Dtype::e8m0, shape, lie);
           ASSERT_TRUE(
               agrees({&blocked, &ends}, {&back},
-                     [&](Backend& b, const Inputs& in, const Outputs& out) {
+                     [&](auto& b, auto& in, auto& out) {
                        unswizzle_scales(b, {in[0], grouped ? in[1] : Operand{}, out[0], layout});
                      }))
               << static_cast<int>(layout) << " " << lie.name << " " << groups << " groups "
@@ -178,10 +174,9 @@ TEST_F(CudaMovement, LaysOutAHundredThousandGroupsOfScales) {
     test::fill_bytes(scales, 11);
     Strided ends = test::integers(test::random_ends(groups, 150000, 13));
     Strided blocked(Dtype::e8m0, blocked_shape(layout, shape, groups), {"contiguous"});
-    EXPECT_TRUE(
-        agrees({&scales, &ends}, {&blocked}, [&](Backend& b, const Inputs& in, const Outputs& out) {
-          swizzle_scales(b, {in[0], in[1], out[0], layout});
-        }));
+    EXPECT_TRUE(agrees({&scales, &ends}, {&blocked}, [&](auto& b, auto& in, auto& out) {
+      swizzle_scales(b, {in[0], in[1], out[0], layout});
+    }));
   }
 }
 

@@ -54,7 +54,7 @@ TEST_F(CudaQuantize, GivesTheHostsBytesForEveryFormatModeAndProfile) {
               Strided codes(format, shape, {"contiguous"});
               Strided scales(Dtype::e8m0, scaled(shape, axis, 32), {"contiguous"});
               ASSERT_TRUE(agrees({&x}, {&codes, &scales},
-                                 [&](Backend& b, const Inputs& in, const Outputs& out) {
+                                 [&](auto& b, auto& in, auto& out) {
                                    quantize(b, asked(in, out, block_along(axis, kMxBlock),
                                                      mx_rule(mode, profile)));
                                  }))
@@ -83,14 +83,14 @@ TEST_F(CudaQuantize, GivesTheHostsBytesForHostileShapesAndStrides) {
           Strided codes(Dtype::e4m3, shape, lie);
           Strided scales(Dtype::e8m0, scaled(shape, axis, 32), lie);
           ASSERT_TRUE(agrees({&x}, {&codes, &scales},
-                             [&](Backend& b, const Inputs& in, const Outputs& out) {
+                             [&](auto& b, auto& in, auto& out) {
                                quantize(b, asked(in, out, block_along(axis, kMxBlock)));
                              }))
               << lie.name << " " << describe(x.operand());
           Strided back(wide, shape, lie);
           ASSERT_TRUE(
               agrees({&codes, &scales}, {&back},
-                     [&](Backend& b, const Inputs& in, const Outputs& out) {
+                     [&](auto& b, auto& in, auto& out) {
                        dequantize(b, {{in[0], in[1], block_along(axis, kMxBlock)}, {}, out[0]});
                      }))
               << lie.name << " " << describe(x.operand());
@@ -109,14 +109,12 @@ TEST_F(CudaQuantize, BlocksOfAnyLengthAgree) {
       Strided codes(Dtype::e5m2, shape, {"offset", 1, 0, 1});
       Strided scales(Dtype::e8m0, scaled(shape, axis, block), {"contiguous"});
       Strided back(Dtype::bf16, shape, {"contiguous"});
-      EXPECT_TRUE(
-          agrees({&x}, {&codes, &scales}, [&](Backend& b, const Inputs& in, const Outputs& out) {
-            quantize(b, asked(in, out, block_along(axis, block), mx_rule(ScaleMode::even)));
-          }));
-      EXPECT_TRUE(
-          agrees({&codes, &scales}, {&back}, [&](Backend& b, const Inputs& in, const Outputs& out) {
-            dequantize(b, {{in[0], in[1], block_along(axis, block)}, {}, out[0]});
-          }));
+      EXPECT_TRUE(agrees({&x}, {&codes, &scales}, [&](auto& b, auto& in, auto& out) {
+        quantize(b, asked(in, out, block_along(axis, block), mx_rule(ScaleMode::even)));
+      }));
+      EXPECT_TRUE(agrees({&codes, &scales}, {&back}, [&](auto& b, auto& in, auto& out) {
+        dequantize(b, {{in[0], in[1], block_along(axis, block)}, {}, out[0]});
+      }));
     }
   }
 }
@@ -132,11 +130,9 @@ TEST_F(CudaQuantize, TransposedResultsAgree) {
         fill(x, how, ++seed);
         Strided codes(Dtype::e4m3, shape, turned);
         Strided scales(Dtype::e8m0, scaled(shape, Axis::rows, 32), turned);
-        ASSERT_TRUE(agrees({&x}, {&codes, &scales},
-                           [&](Backend& b, const Inputs& in, const Outputs& out) {
-                             quantize(b, asked(in, out, kMxRows));
-                           }))
-            << describe(x.operand());
+        ASSERT_TRUE(agrees({&x}, {&codes, &scales}, [&](auto& b, auto& in, auto& out) {
+          quantize(b, asked(in, out, kMxRows));
+        })) << describe(x.operand());
       }
     }
   }
@@ -152,11 +148,9 @@ TEST_F(CudaQuantize, TransposedOperandsAgree) {
         fill(x, how, ++seed);
         Strided codes(Dtype::e4m3, shape, {"contiguous"});
         Strided scales(Dtype::e8m0, scaled(shape, Axis::columns, 32), {"contiguous"});
-        ASSERT_TRUE(agrees({&x}, {&codes, &scales},
-                           [&](Backend& b, const Inputs& in, const Outputs& out) {
-                             quantize(b, asked(in, out, kMxColumns));
-                           }))
-            << describe(x.operand());
+        ASSERT_TRUE(agrees({&x}, {&codes, &scales}, [&](auto& b, auto& in, auto& out) {
+          quantize(b, asked(in, out, kMxColumns));
+        })) << describe(x.operand());
       }
     }
   }
@@ -175,7 +169,7 @@ TEST_F(CudaQuantize, FusedWithTheSwizzleAgrees) {
       Strided codes(Dtype::e4m3, shape, lie);
       Strided scales(Dtype::e8m0, blocked, {"place", 1, 0, lie.offset});
       ASSERT_TRUE(agrees({&x}, {&codes, &scales},
-                         [&](Backend& b, const Inputs& in, const Outputs& out) {
+                         [&](auto& b, auto& in, auto& out) {
                            Quantize op = asked(in, out, kMxColumns);
                            op.to.storage = ScaleStorage::blocked;
                            quantize(b, op);
@@ -203,7 +197,7 @@ TEST_F(CudaQuantize, ScalesAgreeFromAnyByteOnAndAtTheEndsOfStretches) {
           Strided codes(Dtype::e4m3, shape, {"contiguous"});
           Strided scales(Dtype::e8m0, scales_shape, {"offset", 1, 0, offset});
           ASSERT_TRUE(agrees({&x}, {&codes, &scales},
-                             [&](Backend& b, const Inputs& in, const Outputs& out) {
+                             [&](auto& b, auto& in, auto& out) {
                                Quantize op = asked(in, out, kMxColumns);
                                if (blocked) op.to.storage = ScaleStorage::blocked;
                                quantize(b, op);
@@ -228,7 +222,7 @@ TEST_F(CudaQuantize, RowsWithOneFloatScaleAgree) {
             Strided codes(format, shape, lie);
             Strided scales(Dtype::f32, shape_of_scales(shape, kWholeRow), {"offset", 1, 0, 1});
             ASSERT_TRUE(agrees({&x}, {&codes, &scales},
-                               [&](Backend& b, const Inputs& in, const Outputs& out) {
+                               [&](auto& b, auto& in, auto& out) {
                                  quantize(b, asked(in, out, kWholeRow, f32_rule(kTorchaoRowwise)));
                                }))
                 << lie.name << " " << describe(x.operand());
@@ -252,7 +246,7 @@ TEST_F(CudaQuantize, ColumnsOfGroupsWithOneFloatScaleAgree) {
         Strided scales(Dtype::f32, {groups, shape[1]}, lie);
         ASSERT_TRUE(agrees(
             {&x, &ends}, {&codes, &scales},
-            [&](Backend& b, const Inputs& in, const Outputs& out) {
+            [&](auto& b, auto& in, auto& out) {
               quantize(b,
                        {in[0], in[1], {out[0], out[1], kWholeColumn}, f32_rule(kTorchaoRowwise)});
             }))
@@ -281,7 +275,7 @@ TEST_F(CudaQuantize, BlocksWithOneFloatScaleAgree) {
           Strided codes(kCodes[seed % 4], shape, lie);
           Strided scales(Dtype::f32, scales_shape, lie);
           ASSERT_TRUE(agrees({&x}, {&codes, &scales},
-                             [&](Backend& b, const Inputs& in, const Outputs& out) {
+                             [&](auto& b, auto& in, auto& out) {
                                quantize(b, asked(in, out, block, f32_rule(rule)));
                              }))
               << lie.name << " " << name_of(block) << " " << describe(x.operand());
@@ -308,7 +302,7 @@ TEST_F(CudaQuantize, BlocksThatRestartAtGroupsAgree) {
       Strided scales(Dtype::f32, {blocks, shape[1]}, {"contiguous"});
       ASSERT_TRUE(agrees(
           {&x, &ends_there}, {&codes, &scales},
-          [&](Backend& b, const Inputs& in, const Outputs& out) {
+          [&](auto& b, auto& in, auto& out) {
             quantize(b, {in[0], in[1], {out[0], out[1], kColumnBlock}, f32_rule(kFlowBlockwise)});
           }))
           << groups << " groups " << describe(x.operand());
@@ -330,13 +324,13 @@ TEST_F(CudaQuantize, ConversionsAgreeForEveryFormatAndStride) {
           const auto sign = seed % 3 == 0 ? NanSign::of_operand : NanSign::positive;
           ASSERT_TRUE(agrees(
               {&x}, {&codes},
-              [&](Backend& b, const Inputs& in, const Outputs& out) {
+              [&](auto& b, auto& in, auto& out) {
                 encode(b, {in[0], out[0], overflow, sign, static_cast<E8M0Rounding>(seed % 3)});
               }))
               << lie.name << " " << name_of(format) << " " << describe(x.operand());
           Strided back(Dtype::f32, shape, lie);
           ASSERT_TRUE(agrees({&codes}, {&back},
-                             [&](Backend& b, const Inputs& in, const Outputs& out) {
+                             [&](auto& b, auto& in, auto& out) {
                                decode(b, {in[0], out[0]});
                              }))
               << lie.name << " " << name_of(format);
