@@ -9,21 +9,16 @@
 #include "ops/swiglu_quantize.h"
 #include "tests/cuda/twin.h"
 
-namespace mxo {
+namespace mxo::test {
 namespace {
 
-using test::Fill;
-using test::filled;
-using test::Lie;
-using test::Strided;
-
-class CudaMoeSteps : public test::OnDevice {};
+class CudaMoeSteps : public OnDevice {};
 
 constexpr Dtype kWide[] = {Dtype::bf16, Dtype::f32};
 
 TEST_F(CudaMoeSteps, CastAgrees) {
   std::uint32_t seed = 1;
-  for (const Lie& lie : test::lies()) {
+  for (const Lie& lie : lies()) {
     for (const Dtype from : {Dtype::f32, Dtype::bf16, Dtype::f16}) {
       for (const Dtype to : {Dtype::f32, Dtype::bf16, Dtype::f16}) {
         for (const auto& shape : {std::vector<Index>{0}, {77}, {3, 40, 16}, {2, 3, 5, 7}}) {
@@ -42,14 +37,14 @@ TEST_F(CudaMoeSteps, BiasAndColumnSumsAgree) {
   std::uint32_t seed = 100;
   for (const Index groups : {0, 1, 5, 200}) {
     for (const auto& shape : {std::vector<Index>{0, 7}, {9, 0}, {301, 17}, {70, 1030}}) {
-      for (const Lie& lie : test::lies()) {
+      for (const Lie& lie : lies()) {
         for (const bool each : {false, true}) {
           const Dtype dtype = kWide[++seed % 2];
           Strided y = filled(dtype, shape, lie, Fill::edges, seed);
           std::vector<Index> vector = {shape[1]};
           if (each) vector.insert(vector.begin(), groups);
           Strided bias = filled(kWide[seed / 2 % 2], vector, {"contiguous"}, Fill::noise, seed);
-          Strided ends = test::integers(test::random_ends(groups, shape[0], seed));
+          Strided ends = integers(random_ends(groups, shape[0], seed));
           Strided out(kWide[seed / 4 % 2], shape, lie);
           const bool given = each || seed % 3 != 0;
           ASSERT_TRUE(agrees({&y, &bias, &ends}, {&out},
@@ -73,7 +68,7 @@ TEST_F(CudaMoeSteps, SwigluAndItsGradientsAgree) {
   std::uint32_t seed = 200;
   for (const auto& [rows, width] :
        {std::pair<Index, Index>{0, 4}, {4, 0}, {1, 1}, {131, 77}, {40, 1030}, {300, 256}}) {
-    for (const Lie& lie : test::lies()) {
+    for (const Lie& lie : lies()) {
       for (const Fill how : {Fill::noise, Fill::edges, Fill::anything}) {
         const bool weighted = ++seed % 2 == 0;
         const Lie plain{"contiguous"};
@@ -142,7 +137,7 @@ TEST_F(CudaMoeSteps, CombineAndItsGradientsAgree) {
                                          {61, 3, 77},
                                          {130, 8, 264},
                                          {33, 1, 2056}}) {
-    for (const Lie& lie : test::lies()) {
+    for (const Lie& lie : lies()) {
       const bool weighted = ++seed % 2 == 0;
       const Index rows = tokens * k + 9;
       std::minstd_rand random(seed);
@@ -183,7 +178,7 @@ TEST_F(CudaMoeSteps, RoutingAndItsGradientsAgree) {
                          Shape{130, 256, 8, 8, 4}, Shape{33, 40, 3, 40, 7},
                          Shape{20, 1000, 32, 10, 3}, Shape{5, 33, 33, 3, 3}}) {
     for (const RouterScore score : {RouterScore::softmax, RouterScore::sigmoid}) {
-      for (const Lie& lie : test::lies()) {
+      for (const Lie& lie : lies()) {
         for (const Fill how : {Fill::noise, Fill::edges, Fill::anything}) {
           ++seed;
           Strided logits = filled(Dtype::f32, {s.tokens, s.experts}, lie, how, seed);
@@ -220,7 +215,7 @@ TEST_F(CudaMoeSteps, RouterMatrixGradientsAgree) {
                                                {70, 5, 300},
                                                {1000, 8, 96},
                                                {129, 17, 33}}) {
-    for (const Lie& lie : test::lies()) {
+    for (const Lie& lie : lies()) {
       for (const Dtype dtype : kWide) {
         const Fill how = ++seed % 3 == 0 ? Fill::edges : Fill::noise;
         Strided dlogits = filled(Dtype::f32, {tokens, experts}, lie, how, seed);
@@ -244,10 +239,10 @@ TEST_F(CudaMoeSteps, TheScalingAwareTransposeAgrees) {
     for (const auto& shape : {std::vector<Index>{0, 9}, {9, 0}, {1, 1}, {300, 200}, {515, 256}}) {
       for (const Underflow underflow :
            {Underflow::round, Underflow::keep_mantissa, Underflow::flush}) {
-        for (const Lie& lie : test::lies()) {
+        for (const Lie& lie : lies()) {
           std::minstd_rand random(++seed);
           Strided codes(Dtype::e4m3, shape, lie);
-          test::fill_bytes(codes, seed);
+          fill_bytes(codes, seed);
           const Index blocks = ceil_div(shape[1], kScaledBlock);
           Strided scales(Dtype::f32, {shape[0], blocks}, lie);
           for (Index i = 0; i < scales.elements(); ++i) {
@@ -255,8 +250,7 @@ TEST_F(CudaMoeSteps, TheScalingAwareTransposeAgrees) {
                 random() % 9 == 0 ? 0.0f : std::ldexp(1.0f, static_cast<int>(random() % 12) - 6);
             std::memcpy(scales.at(i), &value, sizeof value);
           }
-          Strided ends =
-              test::integers(test::random_ends(groups, shape[0], seed), {"apart", 2, 0, 1});
+          Strided ends = integers(random_ends(groups, shape[0], seed), {"apart", 2, 0, 1});
           Strided turned(Dtype::e4m3, {shape[1], shape[0]}, lie);
           Strided scales_out(Dtype::f32, {ceil_div(shape[0], kScaledBlock) + groups, shape[1]},
                              lie);
@@ -273,4 +267,4 @@ TEST_F(CudaMoeSteps, TheScalingAwareTransposeAgrees) {
 }
 
 }  // namespace
-}  // namespace mxo
+}  // namespace mxo::test

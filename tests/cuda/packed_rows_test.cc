@@ -3,15 +3,10 @@
 #include "ops/swiglu_quantize.h"
 #include "tests/cuda/twin.h"
 
-namespace mxo {
+namespace mxo::test {
 namespace {
 
-using test::Fill;
-using test::filled;
-using test::Lie;
-using test::Strided;
-
-class CudaPackedRows : public test::OnDevice {};
+class CudaPackedRows : public OnDevice {};
 
 constexpr Dtype kWide[] = {Dtype::bf16, Dtype::f32};
 constexpr Fill kFills[] = {Fill::noise, Fill::edges, Fill::anything};
@@ -122,4 +117,4 @@ TEST_F(CudaPackedRows, GatesInOnePassWithTheirCastAgree) {
 }
 
 }  // namespace
-}  // namespace mxo
+}  // namespace mxo::test

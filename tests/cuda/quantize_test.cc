@@ -6,16 +6,10 @@
 #include "ops/scale_layouts.h"
 #include "tests/cuda/twin.h"
 
-namespace mxo {
+namespace mxo::test {
 namespace {
 
-using test::Fill;
-using test::Inputs;
-using test::Lie;
-using test::Outputs;
-using test::Strided;
-
-class CudaQuantize : public test::OnDevice {};
+class CudaQuantize : public OnDevice {};
 
 constexpr Dtype kCodes[] = {Dtype::e4m3, Dtype::e4m3fnuz, Dtype::e5m2, Dtype::e5m2fnuz};
 constexpr Dtype kWide[] = {Dtype::bf16, Dtype::f32};
@@ -76,7 +70,7 @@ TEST_F(CudaQuantize, GivesTheHostsBytesForHostileShapesAndStrides) {
   for (const auto& shape : shapes) {
     for (const Axis axis : {Axis::columns, Axis::rows}) {
       if (shape[shape.size() - (axis == Axis::rows ? 2 : 1)] % 32 != 0) continue;
-      for (const Lie& lie : test::lies()) {
+      for (const Lie& lie : lies()) {
         for (const Dtype wide : kWide) {
           Strided x(wide, shape, ++seed % 2 == 0 ? lie : Lie{"contiguous"});
           fill(x, Fill::edges, seed);
@@ -213,7 +207,7 @@ TEST_F(CudaQuantize, RowsWithOneFloatScaleAgree) {
   std::uint32_t seed = 500;
   for (const auto& shape :
        {std::vector<Index>{1, 777}, {5, 0}, {0, 5}, {33, 1024}, {2, 3, 4, 50}, {3, 65, 264}}) {
-    for (const Lie& lie : test::lies()) {
+    for (const Lie& lie : lies()) {
       for (const Dtype format : {Dtype::e4m3, Dtype::e5m2fnuz}) {
         for (const Dtype wide : kWide) {
           for (const Fill how : {Fill::noise, Fill::edges}) {
@@ -237,11 +231,10 @@ TEST_F(CudaQuantize, ColumnsOfGroupsWithOneFloatScaleAgree) {
   std::uint32_t seed = 600;
   for (const Index groups : {0, 1, 5, 300}) {
     for (const auto& shape : {std::vector<Index>{0, 7}, {201, 0}, {201, 300}, {64, 8}}) {
-      for (const Lie& lie : test::lies()) {
+      for (const Lie& lie : lies()) {
         Strided x(++seed % 2 == 0 ? Dtype::f32 : Dtype::bf16, shape, lie);
         fill(x, Fill::edges, seed);
-        Strided ends =
-            test::integers(test::random_ends(groups, shape[0], seed), {"apart", 2, 0, 1});
+        Strided ends = integers(random_ends(groups, shape[0], seed), {"apart", 2, 0, 1});
         Strided codes(Dtype::e4m3, shape, lie);
         Strided scales(Dtype::f32, {groups, shape[1]}, lie);
         ASSERT_TRUE(agrees(
@@ -269,7 +262,7 @@ TEST_F(CudaQuantize, BlocksWithOneFloatScaleAgree) {
          {kRowBlock, kColumnBlock, kSquareBlock, kWholeTensor, BlockExtents{5, 33}}) {
       const std::vector<Index> scales_shape = shape_of_scales(shape, block);
       for (const F32ScaleRule& rule : {kTorchaoBlockwise, kTeBlockwise, kFlowBlockwise}) {
-        for (const Lie& lie : test::lies()) {
+        for (const Lie& lie : lies()) {
           Strided x(++seed % 2 == 0 ? Dtype::f32 : Dtype::bf16, shape, lie);
           fill(x, seed % 3 == 0 ? Fill::noise : Fill::edges, seed);
           Strided codes(kCodes[seed % 4], shape, lie);
@@ -291,13 +284,13 @@ TEST_F(CudaQuantize, BlocksThatRestartAtGroupsAgree) {
     for (const auto& shape : {std::vector<Index>{0, 7}, {777, 140}, {300, 256}}) {
       Strided x(Dtype::bf16, shape, {"contiguous"});
       fill(x, Fill::edges, ++seed);
-      const auto ends = test::random_ends(groups, shape[0], seed);
+      const auto ends = random_ends(groups, shape[0], seed);
       Index blocks = 2;  // two rows of scales that no block has
       for (Index g = 0; g < groups; ++g) {
         const auto at = static_cast<std::size_t>(g);
         blocks += ceil_div(ends[at] - (g > 0 ? ends[at - 1] : 0), kScaledBlock);
       }
-      Strided ends_there = test::integers(ends);
+      Strided ends_there = integers(ends);
       Strided codes(Dtype::e4m3, shape, {"contiguous"});
       Strided scales(Dtype::f32, {blocks, shape[1]}, {"contiguous"});
       ASSERT_TRUE(agrees(
@@ -313,7 +306,7 @@ TEST_F(CudaQuantize, BlocksThatRestartAtGroupsAgree) {
 TEST_F(CudaQuantize, ConversionsAgreeForEveryFormatAndStride) {
   std::uint32_t seed = 900;
   for (const auto& shape : {std::vector<Index>{0}, {1}, {8192}, {33, 77}, {3, 5, 16}}) {
-    for (const Lie& lie : test::lies()) {
+    for (const Lie& lie : lies()) {
       for (const Dtype wide : {Dtype::f32, Dtype::bf16, Dtype::f16}) {
         for (const Dtype format :
              {Dtype::e4m3, Dtype::e4m3fnuz, Dtype::e5m2, Dtype::e5m2fnuz, Dtype::e8m0}) {
@@ -341,4 +334,4 @@ TEST_F(CudaQuantize, ConversionsAgreeForEveryFormatAndStride) {
 }
 
 }  // namespace
-}  // namespace mxo
+}  // namespace mxo::test

@@ -12,16 +12,10 @@
 #include "ops/packed_scales.h"
 #include "tests/cuda/twin.h"
 
-namespace mxo {
+namespace mxo::test {
 namespace {
 
-using test::fill_bytes;
-using test::integers;
-using test::Lie;
-using test::random_ends;
-using test::Strided;
-
-class CudaRowMaps : public test::OnDevice {
+class CudaRowMaps : public OnDevice {
  protected:
   const Lie& next_lie() {
     static const std::vector<Lie> kLies = test::lies();
@@ -101,7 +95,7 @@ TEST_F(CudaRowMaps, ExpertsMasksAndBlocksAgree) {
       local[static_cast<std::size_t>(e)] = e % 3 == 0 ? -1 : e / 3 + e % 3 * 4 - 4;
     Strided experts = ints(extents(tokens, k), chosen);
     Strided map = ints({kExperts}, local);
-    Strided weights = test::filled(Dtype::f32, {tokens, k}, next_lie(), test::Fill::edges, seed_);
+    Strided weights = filled(Dtype::f32, {tokens, k}, next_lie(), Fill::edges, seed_);
     for (const CapacityDrop drop : {CapacityDrop::position, CapacityDrop::weight}) {
       Strided mapped = ints(extents(tokens, k));
       Strided counts = ints({kExperts});
@@ -170,8 +164,8 @@ TEST_F(CudaRowMaps, PackedScalesAgreeInEveryLayout) {
 TEST_F(CudaRowMaps, WrongEntriesAreRefusedByNameUnwritten) {
   const Strided rows = integers({0, 2, 1});
   const Strided ends = integers({7, 7, 7});
-  const test::Mirror in(*device_, rows);
-  const test::Mirror out(*device_, ends);
+  const Mirror in(*device_, rows);
+  const Mirror out(*device_, ends);
   try {
     rows_to_groups(*device_, {in.operand(), out.result()});
     ADD_FAILURE() << "groups out of order were taken";
@@ -183,4 +177,4 @@ TEST_F(CudaRowMaps, WrongEntriesAreRefusedByNameUnwritten) {
 }
 
 }  // namespace
-}  // namespace mxo
+}  // namespace mxo::test

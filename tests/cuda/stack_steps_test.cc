@@ -4,15 +4,10 @@
 #include "ops/swiglu_quantize.h"
 #include "tests/cuda/twin.h"
 
-namespace mxo {
+namespace mxo::test {
 namespace {
 
-using test::Fill;
-using test::filled;
-using test::Lie;
-using test::Strided;
-
-class CudaStackSteps : public test::OnDevice {};
+class CudaStackSteps : public OnDevice {};
 
 constexpr Dtype kWide[] = {Dtype::bf16, Dtype::f32};
 
@@ -119,7 +114,7 @@ TEST_F(CudaStackSteps, RoutersByGroupAndInBf16Agree) {
           for (const Dtype dtype : kWide) {
             for (const Fill how : {Fill::noise, Fill::edges, Fill::anything}) {
               ++seed;
-              const Lie lie = test::lies()[seed % test::lies().size()];
+              const Lie lie = lies()[seed % lies().size()];
               Strided logits = filled(dtype, {s.tokens, s.experts}, lie, how, seed);
               Strided bias = filled(Dtype::f32, {s.experts}, {"contiguous"}, Fill::noise, seed);
               Strided experts(Dtype::i32, {s.tokens, s.k}, lie);
@@ -173,4 +168,4 @@ TEST_F(CudaStackSteps, CombineInBf16OrFusedAgrees) {
 }
 
 }  // namespace
-}  // namespace mxo
+}  // namespace mxo::test

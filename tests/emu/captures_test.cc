@@ -256,7 +256,8 @@ TEST_P(CapturedLayout, IsWrittenByteForByteAndReadBack) {
   EXPECT_EQ(std::memcmp(back.data(), scales.data(), scales.bytes()), 0);
 }
 
-std::string layout_case_name(const testing::TestParamInfo<std::tuple<std::string, LayoutCase>>& row) {
+std::string layout_case_name(
+    const testing::TestParamInfo<std::tuple<std::string, LayoutCase>>& row) {
   std::string name = std::get<0>(row.param) + "_" + std::get<1>(row.param).name;
   std::replace_if(
       name.begin(), name.end(), [](char c) { return c == ':' || c == '.'; }, '_');

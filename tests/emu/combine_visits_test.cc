@@ -15,7 +15,7 @@
 #include "formats/tensor.h"
 #include "tests/support/named_calls.h"
 
-namespace mxo {
+namespace mxo::test {
 namespace {
 
 constexpr Index kRows = 5;
@@ -174,10 +174,6 @@ TEST(CombineVisits, RowsThatNoSlotNamesAreCleared) {
   EXPECT_EQ(rows_left({-1, -1, -1, -1, -1, -1}), "00000");
 }
 
-using test::call;
-using test::normal_floats;
-using test::same_bytes;
-
 float as_bf16(float v) { return decode(encode<kBF16>(v)); }
 /// By a multiple of the unit in the last place.
 float as_f16(float v) {
@@ -235,4 +231,4 @@ TEST_P(CombineSteps16, RoundEveryProductAndEverySum) {
 INSTANTIATE_TEST_SUITE_P(Types, CombineSteps16, testing::Values("bf16", "f16"));
 
 }  // namespace
-}  // namespace mxo
+}  // namespace mxo::test

@@ -8,14 +8,8 @@
 #include "tests/support/gemm_cases.h"
 #include "tests/support/gemm_model.h"
 
-namespace mxo {
+namespace mxo::test {
 namespace {
-
-using test::CaseFill;
-using test::GemmCase;
-using test::GemmSpec;
-using test::Pass;
-using test::Scales;
 
 struct Product {
   Scales scales;
@@ -42,23 +36,23 @@ class GroupedMatmul : public testing::TestWithParam<Product> {
 
 TEST_P(GroupedMatmul, ExactIsTheRealNumberRoundedOnce) {
   const auto reference = make_reference_backend();
-  test::BigSum sum;
-  for (const CaseFill fill : test::kFills) {
+  BigSum sum;
+  for (const CaseFill fill : kFills) {
     for (const Dtype out : {Dtype::f32, Dtype::bf16}) {
       GemmCase gemm(spec(fill, out));
       gemm.run(*reference);
-      EXPECT_EQ(test::differences_from_exact(gemm, sum), "");
+      EXPECT_EQ(differences_from_exact(gemm, sum), "");
     }
   }
 }
 
 TEST_P(GroupedMatmul, FmaChainRoundsAfterEveryStep) {
   const auto reference = make_reference_backend();
-  for (const CaseFill fill : test::kFills) {
+  for (const CaseFill fill : kFills) {
     for (const Dtype out : {Dtype::f32, Dtype::bf16}) {
       GemmCase gemm(spec(fill, out));
       gemm.run(*reference, kFmaChain);
-      EXPECT_EQ(test::differences_from_fma_chain(gemm), "");
+      EXPECT_EQ(differences_from_fma_chain(gemm), "");
     }
   }
 }
@@ -89,7 +83,7 @@ class MixedProducts : public testing::TestWithParam<Scales> {
           s.k = forward ? 192 : 5;
           s.a = seed % 2 == 0 ? Dtype::e4m3 : Dtype::e5m2;
           s.b = seed % 3 == 0 ? Dtype::e5m2 : Dtype::e4m3;
-          s.layout = static_cast<test::Layout>(seed % 4);
+          s.layout = static_cast<Layout>(seed % 4);
           s.seed = ++seed;
           all.push_back(s);
         }
@@ -101,20 +95,19 @@ class MixedProducts : public testing::TestWithParam<Scales> {
 
 TEST_P(MixedProducts, EqualTheBigNumberTwin) {
   const auto reference = make_reference_backend();
-  test::BigSum sum;
+  BigSum sum;
   for (const GemmSpec& spec : specs()) {
     GemmCase gemm(spec);
     gemm.run(*reference);
-    EXPECT_EQ(test::differences_from_exact(gemm, sum), "");
+    EXPECT_EQ(differences_from_exact(gemm, sum), "");
     gemm.run(*reference, kFmaChain);
-    EXPECT_EQ(test::differences_from_fma_chain(gemm), "");
+    EXPECT_EQ(differences_from_fma_chain(gemm), "");
   }
 }
 
 TEST_P(MixedProducts, HaveTheSameBytesOnTheCpu) {
   const auto reference = make_reference_backend();
-  for (const test::Contestant& contestant :
-       {test::Contestant{"scalar", 1}, test::Contestant{"best", 2}}) {
+  for (const Contestant& contestant : {Contestant{"scalar", 1}, Contestant{"best", 2}}) {
     const auto cpu = contestant.make();
     for (const GemmSpec& spec : specs()) {
       GemmCase gemm(spec);
@@ -133,7 +126,7 @@ TEST_P(MixedProducts, OfMachinesHaveTheSameBytesOnTheCpu) {
   int compared = 0;
   for (const GemmSpec& spec : specs()) {
     GemmCase gemm(spec);
-    const auto e8m0 = [](const test::SideScales& side) {
+    const auto e8m0 = [](const SideScales& side) {
       return side.scaled() && side.type == Dtype::e8m0;
     };
     const OperandKind kind =
@@ -151,10 +144,10 @@ TEST_P(MixedProducts, OfMachinesHaveTheSameBytesOnTheCpu) {
 }
 
 std::string name_of_mix(const testing::TestParamInfo<Scales>& info) {
-  return std::string(test::name_of(info.param));
+  return std::string(name_of(info.param));
 }
 
-INSTANTIATE_TEST_SUITE_P(All, MixedProducts, testing::ValuesIn(test::kMixedScales), name_of_mix);
+INSTANTIATE_TEST_SUITE_P(All, MixedProducts, testing::ValuesIn(kMixedScales), name_of_mix);
 
 std::string name_of_product(const testing::TestParamInfo<Product>& info) {
   constexpr std::string_view names[] = {"Mx", "Bf16", "Rowwise", "Blockwise"};
@@ -182,7 +175,7 @@ const std::vector<Answer>& answers() {
   static const std::vector<Answer> all = [] {
     std::vector<Answer> made;
     const auto reference = make_reference_backend();
-    for (const GemmSpec& spec : test::hostile_specs(1)) {
+    for (const GemmSpec& spec : hostile_specs(1)) {
       GemmCase gemm(spec);
       for (const Accumulation& sum : {kExact, kFmaChain}) {
         made.push_back({spec, sum, gemm.run(*reference, sum)});
@@ -234,4 +227,4 @@ TEST(GroupedMatmulCases, TheDefinitionLeavesGuardsAndRowsNotOwedAlone) {
 }
 
 }  // namespace
-}  // namespace mxo
+}  // namespace mxo::test

@@ -14,11 +14,8 @@
 #include "tests/support/random_tensors.h"
 #include "tests/support/strided.h"
 
-namespace mxo {
+namespace mxo::test {
 namespace {
-
-using test::call;
-using test::same_bytes;
 
 TEST(ScalingAwareTranspose, ShiftsEveryFiniteCodeByEveryAmountUnderEveryRule) {
   for (int bits = 0; bits < 256; ++bits) {
@@ -122,9 +119,6 @@ TEST(ScalingAwareTranspose, TakesTheLargestScaleOfATileThatRestartsAtEachGroup) 
   EXPECT_THROW(call("reference", "scaling_aware_transpose", in, {}), Error);
 }
 
-using test::Lie;
-using test::Strided;
-
 struct Operands {
   Strided codes;
   Strided scales;
@@ -136,7 +130,7 @@ Operands operands(Dtype format, Index rows, Index columns, const std::vector<std
                   int spread, const Lie& lie) {
   Operands in{{format, {rows, columns}, lie},
               {Dtype::f32, {rows, ceil_div(columns, kScaledBlock)}, lie},
-              test::group_ends_of(ends)};
+              group_ends_of(ends)};
   std::mt19937 random(11);
   for (Index i = 0; i < in.codes.elements(); ++i) *in.codes.at(i) = static_cast<std::byte>(i * 5);
   for (Index i = 0; i < in.scales.elements(); ++i) {
@@ -162,7 +156,7 @@ std::vector<std::vector<std::byte>> turn(Backend& backend, const Operands& in, U
 TEST(ScalingAwareTranspose, GivesTheReferencesBytesOnEveryInstructionSet) {
   const auto reference = make_reference_backend();
   std::vector<std::unique_ptr<Backend>> backends;
-  for (const auto& contestant : test::contestants()) backends.push_back(contestant.make());
+  for (const auto& contestant : contestants()) backends.push_back(contestant.make());
   const std::vector<Lie> lies = test::lies();
   std::size_t number = 0;
   for (const int spread : {0, 3, 24, 200}) {
@@ -186,4 +180,4 @@ TEST(ScalingAwareTranspose, GivesTheReferencesBytesOnEveryInstructionSet) {
 }
 
 }  // namespace
-}  // namespace mxo
+}  // namespace mxo::test
