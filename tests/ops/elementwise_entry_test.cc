@@ -132,5 +132,75 @@ scaling_aware_transpose: codes u8 512 384, scales i32 512 3, group_ends i32 1 2
 )");
 }
 
+TEST(StepEntries, RouteWithinTheirEnds) {
+  expect_reached(R"(
+route: logits f32 3 8
+  top_k=2 groups=4 limited_groups=1 -> logits f32 3x8, experts i32 3x2, weights f32 3x2,
+      tokens_per_expert i32 8, groups 4
+  top_k=8 groups=4 limited_groups=4 -> logits f32 3x8, experts i32 3x8, weights f32 3x8,
+      tokens_per_expert i32 8, groups 4, limited_groups 4
+  top_k=1 groups=8 limited_groups=1 -> logits f32 3x8, experts i32 3x1, weights f32 3x1,
+      tokens_per_expert i32 8, groups 8
+  top_k=6 groups=4 limited_groups=3 -> logits f32 3x8, experts i32 3x6, weights f32 3x6,
+      tokens_per_expert i32 8, groups 4, limited_groups 3
+  top_k=8 groups=4 limited_groups=2 other_groups=zero -> logits f32 3x8, experts i32 3x8, weights
+      f32 3x8, tokens_per_expert i32 8, groups 4, limited_groups 2, other_groups 1
+  top_k=2 groups=0 -> route: groups: found 0, needs 1 to 8
+  top_k=2 groups=9 -> route: groups: found 9, needs 1 to 8
+  top_k=2 groups=3 -> route: groups: the number of experts is 8, not a multiple of 3
+  top_k=2 groups=4 limited_groups=0 -> route: limited_groups: found 0, needs 1 to 4
+  top_k=2 groups=4 limited_groups=5 -> route: limited_groups: found 5, needs 1 to 4
+  top_k=5 groups=4 limited_groups=2 -> route: top_k: found 5, needs 1 to 4
+  scale=inf -> route: scale: found no finite number, needs one
+  scale=nan -> route: scale: found no finite number, needs one
+route: logits f32 3 1
+  -> logits f32 3x1, experts i32 3x1, weights f32 3x1, tokens_per_expert i32 1
+)");
+}
+
+TEST(StepEntries, GateByRulesThatCanBe) {
+  expect_reached(R"(
+swiglu: x f32 2 6
+  alpha=1.5 limit=7 up_offset=1 -> x f32 2x6, y f32 2x3, gate 0/0/0/1.5/7/1/0
+  activation=gelu up_offset=1 -> x f32 2x6, y f32 2x3, gate 1/0/0/1/inf/1/0
+  alpha=inf -> swiglu: alpha: found no finite number, needs one
+  up_offset=inf -> swiglu: up_offset: found no finite number, needs one
+  limit=0 -> swiglu: limit: found no positive number, needs one
+  limit=-1 -> swiglu: limit: found no positive number, needs one
+  limit=nan -> swiglu: limit: found no positive number, needs one
+  activation=gelu alpha=2 -> swiglu: alpha: found with an activation that has none, needs silu
+  activation=gelu arithmetic=triton_sm90 -> swiglu: arithmetic: found Triton's with an activation
+      other than silu, needs silu
+  halves=gate_only up_offset=1 -> swiglu: up_offset: found with halves=gate_only, needs two halves
+  arithmetic=triton -> swiglu: arithmetic: found triton, needs one of rounded, triton_sm90,
+      triton_sm90_quotient
+swiglu: x f32 2 7
+  -> swiglu: x: 2F is 7, not a multiple of 2
+)");
+}
+
+TEST(ElementwiseEntries, HaveOneToFourAxes) {
+  expect_reached(R"(
+cast: x f32 6
+  -> x f32 6, y bf16 6
+cast: x f32 2 3 1 1
+  -> x f32 2x3x1x1, y bf16 2x3x1x1
+cast: x f32
+  -> cast: x: found f32 [], needs rank 1 to 4
+encode: x f32 6
+  -> x f32 6, codes e4m3 6
+encode: x f32 2 3 1 1
+  -> x f32 2x3x1x1, codes e4m3 2x3x1x1
+encode: x f32
+  -> encode: x: found f32 [], needs rank 1 to 4
+decode: codes u8 6
+  -> codes e4m3 6, x f32 6
+decode: codes u8 2 3 1 1
+  -> codes e4m3 2x3x1x1, x f32 2x3x1x1
+decode: codes u8
+  -> decode: codes: found e4m3 [], needs rank 1 to 4
+)");
+}
+
 }  // namespace
 }  // namespace mxo
