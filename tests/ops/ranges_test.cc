@@ -29,9 +29,9 @@ TEST(Ranges, OfExpertsAreOfTwoAxes) {
   EXPECT_EQ(said<Route>(
                 route, {logits.operand(), {}, experts.result(), weights.result(), counts.result()}),
             "route: experts: found i32 [6], needs rank 2");
-  Tensor none(Dtype::f32, {3, 0}), one(Dtype::i32, {3, 1}), weight(Dtype::f32, {3, 1}),
+  Tensor none(Dtype::f32, {3, 0}), chosen(Dtype::i32, {3, 1}), weight(Dtype::f32, {3, 1}),
       no(Dtype::i32, {0});
-  EXPECT_EQ(said<Route>(route, {none.operand(), {}, one.result(), weight.result(), no.result()}),
+  EXPECT_EQ(said<Route>(route, {none.operand(), {}, chosen.result(), weight.result(), no.result()}),
             "route: experts: found 0, needs 1 to 2147483647");
 }
 
