@@ -57,7 +57,7 @@ TEST(Ranges, OfSlotsAreLeftToADevice) {
 }
 
 TEST(Ranges, OfBiasesAreOfOneGroupOrOfEach) {
-  Tensor y(Dtype::f32, {6, 8}), out(Dtype::f32, {6, 8}), one(Dtype::f32, {8});
+  Tensor y(Dtype::f32, {6, 8}), out(Dtype::f32, {6, 8}), plain(Dtype::f32, {8});
   Tensor each(Dtype::f32, {2, 8}), ends(Dtype::i32, {2}), none(Dtype::f32, {});
   ends.as<std::int32_t>()[1] = 6;
   const auto bias = [&](const Tensor& b, const Operand& groups) {
@@ -66,17 +66,17 @@ TEST(Ranges, OfBiasesAreOfOneGroupOrOfEach) {
   const auto sum = [&](Tensor& s, const Operand& groups) {
     return said<ColumnSum>(column_sum, {y.operand(), groups, s.result()});
   };
-  EXPECT_EQ(bias(one, {}), "");
-  EXPECT_EQ(bias(one, ends.operand()), "");
+  EXPECT_EQ(bias(plain, {}), "");
+  EXPECT_EQ(bias(plain, ends.operand()), "");
   EXPECT_EQ(bias(each, ends.operand()), "");
-  EXPECT_EQ(sum(one, {}), "");
+  EXPECT_EQ(sum(plain, {}), "");
   EXPECT_EQ(sum(each, ends.operand()), "");
   EXPECT_EQ(bias(each, {}), "add_bias: group_ends: missing, needed with bias of rank 2");
   EXPECT_EQ(sum(each, {}), "column_sum: group_ends: missing, needed with sum of rank 2");
   EXPECT_EQ(bias(none, {}), "add_bias: bias: found f32 [], needs rank 1 to 2");
   EXPECT_EQ(sum(none, {}), "column_sum: sum: found f32 [], needs rank 1 to 2");
   ends.as<std::int32_t>()[1] = 7;  // columns would be enough
-  for (const std::string& text : {bias(one, ends.operand()), sum(one, ends.operand())}) {
+  for (const std::string& text : {bias(plain, ends.operand()), sum(plain, ends.operand())}) {
     EXPECT_NE(text.find("entry 1 is 7, beyond the 6 rows given"), text.npos) << text;
   }
 }
