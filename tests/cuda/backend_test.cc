@@ -12,13 +12,10 @@
 #include "ops/scaling_aware_transpose.h"
 #include "tests/cuda/twin.h"
 
-namespace mxo {
+namespace mxo::test {
 namespace {
 
-using test::Mirror;
-using test::Strided;
-
-class CudaBackendTest : public test::OnDevice {
+class CudaBackendTest : public OnDevice {
  protected:
   /// The Error of `call`, or of waiting for it.
   template <typename Fn>
@@ -91,7 +88,7 @@ TEST_F(CudaBackendTest, OutOfMemoryNamesTheCallAndLeavesTheBackendUsable) {
 TEST_F(CudaBackendTest, ReportsEndsThatDecreaseWhenItWaits) {
   for (const auto& bad : {std::vector<std::int32_t>{5, 3, 9}, {5, 9, 11}, {-1, 4, 4}}) {
     Strided x(Dtype::bf16, {10, 4}, {"contiguous"});
-    Strided ends = test::integers(bad);
+    Strided ends = integers(bad);
     Strided y(Dtype::bf16, {padded_rows(10, 3, 4), 4}, {"contiguous"});
     Strided starts(Dtype::i32, {3}, {"contiguous"});
     const Mirror mx(*device_, x), me(*device_, ends), my(*device_, y), ms(*device_, starts),
@@ -106,7 +103,7 @@ TEST_F(CudaBackendTest, ReportsIndicesThatPointOutsideOrTwiceAtARow) {
   Strided x(Dtype::f32, {4, 4}, {"contiguous"});
   const Mirror rows(*device_, x), to(*device_, x);
   for (const auto& bad : {std::vector<std::int32_t>{0, 4, 1, 2}, {0, -2, 1, 2}}) {
-    Strided indices = test::integers(bad);
+    Strided indices = integers(bad);
     const Mirror index(*device_, indices);
     fails(Fault::shape, "indices: an entry lies outside", [&] {
       permute(*device_, {rows.operand(), index.operand(), to.result()});
@@ -115,7 +112,7 @@ TEST_F(CudaBackendTest, ReportsIndicesThatPointOutsideOrTwiceAtARow) {
       unpermute(*device_, {rows.operand(), index.operand(), to.result()});
     });
   }
-  Strided twice = test::integers({0, 3, 3, -1});
+  Strided twice = integers({0, 3, 3, -1});
   const Mirror index(*device_, twice);
   fails(Fault::shape, "a row is named twice", [&] {
     unpermute(*device_, {rows.operand(), index.operand(), to.result()});
@@ -127,7 +124,7 @@ TEST_F(CudaBackendTest, ReportsCountsThatDoNotFit) {
   Strided room(Dtype::i32, {8}, {"contiguous"});
   const Mirror sizes(*device_, words), ends(*device_, words), indices(*device_, room);
   for (const auto& bad : {std::vector<std::int32_t>{3, -1}, {9, 0}, {2147483647, 2147483647}}) {
-    Strided counts = test::integers(bad);
+    Strided counts = integers(bad);
     const Mirror given(*device_, counts);
     fails(Fault::shape, "counts: found negative ones", [&] {
       permute_indices(*device_,
@@ -141,7 +138,7 @@ TEST_F(CudaBackendTest, ReportsScalesThatAreNoPowerOfTwo) {
   Strided scales(Dtype::f32, {3, 1}, {"contiguous"});
   for (const float bad : {3.0f, -2.0f, 0x1p-127f, INFINITY, NAN}) {
     for (Index i = 0; i < 3; ++i) std::memcpy(scales.at(i), &bad, sizeof bad);
-    Strided ends = test::integers({3});
+    Strided ends = integers({3});
     Strided turned(Dtype::e4m3, {4, 3}, {"contiguous"});
     Strided tops(Dtype::f32, {1, 4}, {"contiguous"});
     const Mirror c(*device_, codes), s(*device_, scales), e(*device_, ends), t(*device_, turned),
@@ -181,7 +178,7 @@ TEST_F(CudaBackendTest, NoEndsMakeAKernelWriteOutsideItsOperands) {
     for (Index g = 0; g < groups; ++g)
       bad.push_back(static_cast<std::int32_t>(random() % 500) - 99);
     bad.back() = -1;
-    const Strided words = test::integers(bad);
+    const Strided words = integers(bad);
     const Mirror ends(*device_, words);
     const Index width = 12;
     const Watched x(*device_, Dtype::bf16, {rows, width});
@@ -281,4 +278,4 @@ TEST_F(CudaBackendTest, AFaultInAKernelIsAnErrorWithTheCallsName) {
 }
 
 }  // namespace
-}  // namespace mxo
+}  // namespace mxo::test

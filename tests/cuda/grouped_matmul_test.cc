@@ -10,15 +10,8 @@
 #include "tests/support/gemm_cases.h"
 #include "tests/support/models_agree.h"
 
-namespace mxo {
+namespace mxo::test {
 namespace {
-
-using test::CaseFill;
-using test::GemmCase;
-using test::GemmSpec;
-using test::Layout;
-using test::Pass;
-using test::Scales;
 
 class CudaProducts : public testing::Test {
  protected:
@@ -66,7 +59,7 @@ OperandKind kind_of(const GemmSpec& spec) {
 }
 
 TEST_F(CudaProducts, OfHostileShapesHaveTheBytesOfCpu) {
-  for (const GemmSpec& spec : test::hostile_specs(3)) {
+  for (const GemmSpec& spec : hostile_specs(3)) {
     for (const Accumulation& sum : {kExact, kFmaChain}) {
       EXPECT_EQ(differing(spec, sum), 0) << sum.name << ", " << describe(spec);
     }
@@ -76,7 +69,7 @@ TEST_F(CudaProducts, OfHostileShapesHaveTheBytesOfCpu) {
 /// Sides that differ, and blocks that no fast path has.
 TEST_F(CudaProducts, OfMixedSidesHaveTheBytesOfCpu) {
   std::uint64_t seed = 5;
-  for (const Scales scales : test::kMixedScales) {
+  for (const Scales scales : kMixedScales) {
     for (const Pass pass : {Pass::forward, Pass::wgrad}) {
       for (const CaseFill fill : {CaseFill::moderate, CaseFill::wide, CaseFill::special}) {
         GemmSpec spec;
@@ -108,7 +101,7 @@ TEST_F(CudaProducts, OfMixedSidesHaveTheBytesOfCpu) {
 }
 
 TEST_F(CudaProducts, OfEveryMachineHaveTheBytesOfCpuOnHostileShapes) {
-  for (const GemmSpec& spec : test::hostile_specs(2)) {
+  for (const GemmSpec& spec : hostile_specs(2)) {
     for (const SumRow& row : sums()) {
       if (!is_machine(row.sum) || row.kind != kind_of(spec)) continue;
       EXPECT_EQ(differing(spec, row.sum), 0) << row.name << ", " << describe(spec);
@@ -120,9 +113,9 @@ TEST_F(CudaProducts, OfEveryMachineHaveTheBytesOfCpuOnHostileShapes) {
 std::vector<GemmSpec> large_specs() {
   std::vector<GemmSpec> all;
   std::uint64_t seed = 77;
-  for (const Scales scales : test::kUsualScales) {
+  for (const Scales scales : kUsualScales) {
     for (const Pass pass : {Pass::forward, Pass::wgrad}) {
-      for (const CaseFill fill : test::kFills) {
+      for (const CaseFill fill : kFills) {
         GemmSpec spec;
         spec.scales = scales;
         spec.pass = pass;
@@ -176,15 +169,15 @@ TEST_F(CudaProducts, OfAHundredThousandGroupsHaveTheBytesOfCpu) {
                              {"x.scales", bytes(Dtype::e8m0, {rows, 1}, 2)},
                              {"w.codes", bytes(Dtype::e4m3, {kGroups, 3, 32}, 3)},
                              {"w.scales", bytes(Dtype::e8m0, {kGroups, 3, 1}, 4)},
-                             {"group_ends", test::ends_of(ends)}};
+                             {"group_ends", ends_of(ends)}};
   const NamedTensors wgrad{{"dy.codes", bytes(Dtype::e4m3, {rows, 3}, 5)},
                            {"dy.scales", bytes(Dtype::e8m0, {rows / 32, 3}, 6)},
                            {"x.codes", bytes(Dtype::e4m3, {rows, 2}, 7)},
                            {"x.scales", bytes(Dtype::e8m0, {rows / 32, 2}, 8)},
-                           {"group_ends", test::ends_of(ends)}};
+                           {"group_ends", ends_of(ends)}};
   const auto check = [&](const char* op, const NamedTensors& inputs, const char* result) {
     for (const char* sum : {"sum=exact", "sum=h200_wgmma_fast"}) {
-      const Parameters set = test::settings({sum});
+      const Parameters set = settings({sum});
       const NamedTensors expected = call_operator(*cpu, op, inputs, set);
       const NamedTensors actual = call_operator(*cuda, op, inputs, set);
       EXPECT_EQ(test::differing(expected.find(result)->second, actual.find(result)->second), 0)
@@ -377,10 +370,10 @@ TEST_F(CudaProducts, OfTheInstructionHaveTheBytesOfTheModelOverWholeMatrices) {
 }
 
 TEST_F(CudaProducts, OfSingleInstructionsHaveTheBytesOfCpu) {
-  for (const SumRow& row : test::machines()) {
+  for (const SumRow& row : machines()) {
     const Index k = 2 * row.sum.instruction + 32;
-    const NamedTensors inputs = test::random_dots(row.kind, 5, 16, 13, 21, k / 32 * 32);
-    const Parameters set = test::settings(test::settings_of(row, false));
+    const NamedTensors inputs = random_dots(row.kind, 5, 16, 13, 21, k / 32 * 32);
+    const Parameters set = settings(settings_of(row, false));
     const NamedTensors expected = call_operator(*cpu, "fused_dot", inputs, set);
     const NamedTensors actual = call_operator(*cuda, "fused_dot", inputs, set);
     EXPECT_EQ(test::differing(expected.find("d")->second, actual.find("d")->second), 0)
@@ -389,4 +382,4 @@ TEST_F(CudaProducts, OfSingleInstructionsHaveTheBytesOfCpu) {
 }
 
 }  // namespace
-}  // namespace mxo
+}  // namespace mxo::test

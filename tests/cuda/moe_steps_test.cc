@@ -9,29 +9,22 @@
 #include "ops/swiglu_quantize.h"
 #include "tests/cuda/twin.h"
 
-namespace mxo {
+namespace mxo::test {
 namespace {
 
-using test::Fill;
-using test::filled;
-using test::Inputs;
-using test::Lie;
-using test::Outputs;
-using test::Strided;
-
-class CudaMoeSteps : public test::OnDevice {};
+class CudaMoeSteps : public OnDevice {};
 
 constexpr Dtype kWide[] = {Dtype::bf16, Dtype::f32};
 
 TEST_F(CudaMoeSteps, CastAgrees) {
   std::uint32_t seed = 1;
-  for (const Lie& lie : test::lies()) {
+  for (const Lie& lie : lies()) {
     for (const Dtype from : {Dtype::f32, Dtype::bf16, Dtype::f16}) {
       for (const Dtype to : {Dtype::f32, Dtype::bf16, Dtype::f16}) {
         for (const auto& shape : {std::vector<Index>{0}, {77}, {3, 40, 16}, {2, 3, 5, 7}}) {
           Strided x = filled(from, shape, lie, Fill::anything, ++seed);
           Strided y(to, shape, lie);
-          ASSERT_TRUE(agrees({&x}, {&y}, [](Backend& b, const Inputs& in, const Outputs& out) {
+          ASSERT_TRUE(agrees({&x}, {&y}, [](auto& b, auto& in, auto& out) {
             cast(b, {in[0], out[0]});
           })) << lie.name;
         }
@@ -44,24 +37,24 @@ TEST_F(CudaMoeSteps, BiasAndColumnSumsAgree) {
   std::uint32_t seed = 100;
   for (const Index groups : {0, 1, 5, 200}) {
     for (const auto& shape : {std::vector<Index>{0, 7}, {9, 0}, {301, 17}, {70, 1030}}) {
-      for (const Lie& lie : test::lies()) {
+      for (const Lie& lie : lies()) {
         for (const bool each : {false, true}) {
           const Dtype dtype = kWide[++seed % 2];
           Strided y = filled(dtype, shape, lie, Fill::edges, seed);
           std::vector<Index> vector = {shape[1]};
           if (each) vector.insert(vector.begin(), groups);
           Strided bias = filled(kWide[seed / 2 % 2], vector, {"contiguous"}, Fill::noise, seed);
-          Strided ends = test::integers(test::random_ends(groups, shape[0], seed));
+          Strided ends = integers(random_ends(groups, shape[0], seed));
           Strided out(kWide[seed / 4 % 2], shape, lie);
           const bool given = each || seed % 3 != 0;
           ASSERT_TRUE(agrees({&y, &bias, &ends}, {&out},
-                             [&](Backend& b, const Inputs& in, const Outputs& o) {
+                             [&](auto& b, auto& in, auto& o) {
                                add_bias(b, {in[0], in[1], given ? in[2] : Operand{}, o[0]});
                              }))
               << lie.name << " " << groups;
           Strided sum(kWide[seed / 8 % 2], vector, {"offset", 1, 0, 1});
           ASSERT_TRUE(agrees({&y, &ends}, {&sum},
-                             [&](Backend& b, const Inputs& in, const Outputs& o) {
+                             [&](auto& b, auto& in, auto& o) {
                                column_sum(b, {in[0], given ? in[1] : Operand{}, o[0]});
                              }))
               << lie.name << " " << groups;
@@ -75,7 +68,7 @@ TEST_F(CudaMoeSteps, SwigluAndItsGradientsAgree) {
   std::uint32_t seed = 200;
   for (const auto& [rows, width] :
        {std::pair<Index, Index>{0, 4}, {4, 0}, {1, 1}, {131, 77}, {40, 1030}, {300, 256}}) {
-    for (const Lie& lie : test::lies()) {
+    for (const Lie& lie : lies()) {
       for (const Fill how : {Fill::noise, Fill::edges, Fill::anything}) {
         const bool weighted = ++seed % 2 == 0;
         const Lie plain{"contiguous"};
@@ -83,19 +76,15 @@ TEST_F(CudaMoeSteps, SwigluAndItsGradientsAgree) {
         Strided probs = filled(Dtype::f32, {rows}, {"apart", 2, 0, 1}, Fill::noise, seed);
         Strided dy = filled(kWide[seed / 4 % 2], {rows, width}, lie, how, seed + 1);
         Strided y(kWide[seed / 8 % 2], {rows, width}, lie);
-        ASSERT_TRUE(agrees({&x, &probs}, {&y},
-                           [&](Backend& b, const Inputs& in, const Outputs& out) {
-                             swiglu(b, {in[0], weighted ? in[1] : Operand{}, out[0]});
-                           }))
-            << lie.name;
+        ASSERT_TRUE(agrees({&x, &probs}, {&y}, [&](auto& b, auto& in, auto& out) {
+          swiglu(b, {in[0], weighted ? in[1] : Operand{}, out[0]});
+        })) << lie.name;
         Strided dx(kWide[seed / 8 % 2], {rows, 2 * width}, lie);
         Strided dprobs(Dtype::f32, {rows}, plain);
-        ASSERT_TRUE(agrees({&x, &probs, &dy}, {&dx, &dprobs},
-                           [&](Backend& b, const Inputs& in, const Outputs& out) {
-                             swiglu_backward(b, {in[0], weighted ? in[1] : Operand{}, in[2], out[0],
-                                                 weighted ? out[1] : Result{}});
-                           }))
-            << lie.name;
+        ASSERT_TRUE(agrees({&x, &probs, &dy}, {&dx, &dprobs}, [&](auto& b, auto& in, auto& out) {
+          swiglu_backward(b, {in[0], weighted ? in[1] : Operand{}, in[2], out[0],
+                              weighted ? out[1] : Result{}});
+        })) << lie.name;
       }
     }
   }
@@ -116,20 +105,16 @@ TEST_F(CudaMoeSteps, SwigluWithItsCastAgreesForMxAndForBlocksOf128) {
         const Dtype scale = mx ? Dtype::e8m0 : Dtype::f32;
         Strided codes(Dtype::e4m3, {rows, width}, plain);
         Strided scales(scale, {rows, ceil_div(width, block.columns)}, plain);
-        ASSERT_TRUE(agrees({&x, &probs}, {&codes, &scales},
-                           [&](Backend& b, const Inputs& in, const Outputs& out) {
-                             swiglu_quantize(b, {in[0],
-                                                 weighted ? in[1] : Operand{},
-                                                 {},
-                                                 rounding,
-                                                 {out[0], out[1], block},
-                                                 rule});
-                           }));
+        ASSERT_TRUE(agrees({&x, &probs}, {&codes, &scales}, [&](auto& b, auto& in, auto& out) {
+          swiglu_quantize(
+              b,
+              {in[0], weighted ? in[1] : Operand{}, {}, rounding, {out[0], out[1], block}, rule});
+        }));
         Strided dcodes(Dtype::e4m3, {rows, 2 * width}, plain);
         Strided dscales(scale, {rows, ceil_div(2 * width, block.columns)}, plain);
         Strided dprobs(Dtype::f32, {rows}, plain);
         ASSERT_TRUE(agrees({&x, &probs, &dy}, {&dcodes, &dscales, &dprobs},
-                           [&](Backend& b, const Inputs& in, const Outputs& out) {
+                           [&](auto& b, auto& in, auto& out) {
                              swiglu_quantize_backward(b, {in[0],
                                                           weighted ? in[1] : Operand{},
                                                           in[2],
@@ -152,7 +137,7 @@ TEST_F(CudaMoeSteps, CombineAndItsGradientsAgree) {
                                          {61, 3, 77},
                                          {130, 8, 264},
                                          {33, 1, 2056}}) {
-    for (const Lie& lie : test::lies()) {
+    for (const Lie& lie : lies()) {
       const bool weighted = ++seed % 2 == 0;
       const Index rows = tokens * k + 9;
       std::minstd_rand random(seed);
@@ -168,16 +153,14 @@ TEST_F(CudaMoeSteps, CombineAndItsGradientsAgree) {
       Strided from = filled(kWide[seed / 2 % 2], {rows, width}, lie, how, seed);
       Strided weights = filled(Dtype::f32, {tokens, k}, lie, Fill::noise, seed);
       Strided out(kWide[seed / 4 % 2], {tokens, width}, lie);
-      ASSERT_TRUE(agrees({&from, &slots, &weights}, {&out},
-                         [&](Backend& b, const Inputs& in, const Outputs& o) {
-                           combine_rows(b, {in[0], in[1], weighted ? in[2] : Operand{}, o[0]});
-                         }))
-          << lie.name;
+      ASSERT_TRUE(agrees({&from, &slots, &weights}, {&out}, [&](auto& b, auto& in, auto& o) {
+        combine_rows(b, {in[0], in[1], weighted ? in[2] : Operand{}, o[0]});
+      })) << lie.name;
       Strided dout = filled(kWide[seed / 4 % 2], {tokens, width}, lie, how, seed);
       Strided drows(kWide[seed / 8 % 2], {rows, width}, lie);
       Strided dweights(Dtype::f32, {tokens, k}, lie);
       ASSERT_TRUE(agrees({&from, &slots, &weights, &dout}, {&drows, &dweights},
-                         [&](Backend& b, const Inputs& in, const Outputs& o) {
+                         [&](auto& b, auto& in, auto& o) {
                            combine_rows_backward(b, {in[0], in[1], weighted ? in[2] : Operand{},
                                                      in[3], o[0], weighted ? o[1] : Result{}});
                          }))
@@ -195,7 +178,7 @@ TEST_F(CudaMoeSteps, RoutingAndItsGradientsAgree) {
                          Shape{130, 256, 8, 8, 4}, Shape{33, 40, 3, 40, 7},
                          Shape{20, 1000, 32, 10, 3}, Shape{5, 33, 33, 3, 3}}) {
     for (const RouterScore score : {RouterScore::softmax, RouterScore::sigmoid}) {
-      for (const Lie& lie : test::lies()) {
+      for (const Lie& lie : lies()) {
         for (const Fill how : {Fill::noise, Fill::edges, Fill::anything}) {
           ++seed;
           Strided logits = filled(Dtype::f32, {s.tokens, s.experts}, lie, how, seed);
@@ -204,7 +187,7 @@ TEST_F(CudaMoeSteps, RoutingAndItsGradientsAgree) {
           Strided weights(Dtype::f32, {s.tokens, s.k}, lie);
           Strided counts(Dtype::i32, {s.experts}, {"apart", 2, 0, 1});
           ASSERT_TRUE(agrees({&logits, &bias}, {&experts, &weights, &counts},
-                             [&](Backend& b, const Inputs& in, const Outputs& out) {
+                             [&](auto& b, auto& in, auto& out) {
                                route(b, {in[0], seed % 2 == 0 ? in[1] : Operand{}, out[0], out[1],
                                          out[2], score, s.groups, s.limited, seed % 3 != 0, 2.5f});
                              }))
@@ -213,7 +196,7 @@ TEST_F(CudaMoeSteps, RoutingAndItsGradientsAgree) {
           Strided dlogits(Dtype::f32, {s.tokens, s.experts}, lie);
           ASSERT_TRUE(
               agrees({&logits, &experts, &dweights}, {&dlogits},
-                     [&](Backend& b, const Inputs& in, const Outputs& out) {
+                     [&](auto& b, auto& in, auto& out) {
                        route_backward(b, {in[0], in[1], in[2], out[0], score, seed % 3 != 0, 2.5f});
                      }))
               << s.experts << " experts, " << lie.name << ", fill " << static_cast<int>(how);
@@ -232,7 +215,7 @@ TEST_F(CudaMoeSteps, RouterMatrixGradientsAgree) {
                                                {70, 5, 300},
                                                {1000, 8, 96},
                                                {129, 17, 33}}) {
-    for (const Lie& lie : test::lies()) {
+    for (const Lie& lie : lies()) {
       for (const Dtype dtype : kWide) {
         const Fill how = ++seed % 3 == 0 ? Fill::edges : Fill::noise;
         Strided dlogits = filled(Dtype::f32, {tokens, experts}, lie, how, seed);
@@ -241,7 +224,7 @@ TEST_F(CudaMoeSteps, RouterMatrixGradientsAgree) {
         Strided dx(Dtype::f32, {tokens, width}, lie);
         Strided drouter(Dtype::f32, {experts, width}, lie);
         ASSERT_TRUE(agrees({&dlogits, &router, &x}, {&dx, &drouter},
-                           [&](Backend& b, const Inputs& in, const Outputs& out) {
+                           [&](auto& b, auto& in, auto& out) {
                              router_gradients(b, {in[0], in[1], in[2], out[0], out[1]});
                            }))
             << lie.name << " " << tokens << " tokens";
@@ -256,10 +239,10 @@ TEST_F(CudaMoeSteps, TheScalingAwareTransposeAgrees) {
     for (const auto& shape : {std::vector<Index>{0, 9}, {9, 0}, {1, 1}, {300, 200}, {515, 256}}) {
       for (const Underflow underflow :
            {Underflow::round, Underflow::keep_mantissa, Underflow::flush}) {
-        for (const Lie& lie : test::lies()) {
+        for (const Lie& lie : lies()) {
           std::minstd_rand random(++seed);
           Strided codes(Dtype::e4m3, shape, lie);
-          test::fill_bytes(codes, seed);
+          fill_bytes(codes, seed);
           const Index blocks = ceil_div(shape[1], kScaledBlock);
           Strided scales(Dtype::f32, {shape[0], blocks}, lie);
           for (Index i = 0; i < scales.elements(); ++i) {
@@ -267,14 +250,13 @@ TEST_F(CudaMoeSteps, TheScalingAwareTransposeAgrees) {
                 random() % 9 == 0 ? 0.0f : std::ldexp(1.0f, static_cast<int>(random() % 12) - 6);
             std::memcpy(scales.at(i), &value, sizeof value);
           }
-          Strided ends =
-              test::integers(test::random_ends(groups, shape[0], seed), {"apart", 2, 0, 1});
+          Strided ends = integers(random_ends(groups, shape[0], seed), {"apart", 2, 0, 1});
           Strided turned(Dtype::e4m3, {shape[1], shape[0]}, lie);
           Strided scales_out(Dtype::f32, {ceil_div(shape[0], kScaledBlock) + groups, shape[1]},
                              lie);
           ASSERT_TRUE(
               agrees({&codes, &scales, &ends}, {&turned, &scales_out},
-                     [&](Backend& b, const Inputs& in, const Outputs& out) {
+                     [&](auto& b, auto& in, auto& out) {
                        scaling_aware_transpose(b, {in[0], in[1], in[2], out[0], out[1], underflow});
                      }))
               << lie.name << " " << groups << " groups " << describe(codes.operand());
@@ -285,4 +267,4 @@ TEST_F(CudaMoeSteps, TheScalingAwareTransposeAgrees) {
 }
 
 }  // namespace
-}  // namespace mxo
+}  // namespace mxo::test

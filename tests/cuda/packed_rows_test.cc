@@ -3,17 +3,10 @@
 #include "ops/swiglu_quantize.h"
 #include "tests/cuda/twin.h"
 
-namespace mxo {
+namespace mxo::test {
 namespace {
 
-using test::Fill;
-using test::filled;
-using test::Inputs;
-using test::Lie;
-using test::Outputs;
-using test::Strided;
-
-class CudaPackedRows : public test::OnDevice {};
+class CudaPackedRows : public OnDevice {};
 
 constexpr Dtype kWide[] = {Dtype::bf16, Dtype::f32};
 constexpr Fill kFills[] = {Fill::noise, Fill::edges, Fill::anything};
@@ -30,7 +23,7 @@ TEST_F(CudaPackedRows, WholeRowsOfEveryLengthAgree) {
         Strided scales(Dtype::f32, {2, 3, 1}, {"contiguous"});
         ASSERT_TRUE(agrees(
             {&x}, {&codes, &scales},
-            [&](Backend& b, const Inputs& in, const Outputs& out) {
+            [&](auto& b, auto& in, auto& out) {
               quantize(b, {in[0], {}, {out[0], out[1], kWholeRow}, f32_rule(kTorchaoRowwise)});
             }))
             << width << ", fill " << static_cast<int>(how);
@@ -58,7 +51,7 @@ TEST_F(CudaPackedRows, BlocksOf128WithFloatScalesAgree) {
           Strided scales(Dtype::f32, shape_of_scales(shape, kRowBlock), lie);
           ASSERT_TRUE(
               agrees({&x}, {&codes, &scales},
-                     [&](Backend& b, const Inputs& in, const Outputs& out) {
+                     [&](auto& b, auto& in, auto& out) {
                        quantize(b, {in[0], {}, {out[0], out[1], kRowBlock}, f32_rule(rule)});
                      }))
               << describe(x.operand()) << ", fill " << static_cast<int>(how) << ", " << lie.name;
@@ -79,7 +72,7 @@ TEST_F(CudaPackedRows, GatesThatEstimatesDecideAgree) {
         Strided probs = filled(Dtype::f32, {rows}, {"contiguous"}, how, seed);
         Strided y(Dtype::bf16, {rows, width}, {"contiguous"});
         ASSERT_TRUE(agrees({&x, &probs}, {&y},
-                           [&](Backend& b, const Inputs& in, const Outputs& out) {
+                           [&](auto& b, auto& in, auto& out) {
                              swiglu(b, {in[0], weighted ? in[1] : Operand{}, out[0]});
                            }))
             << rows << " x " << width << ", fill " << static_cast<int>(how);
@@ -106,7 +99,7 @@ TEST_F(CudaPackedRows, GatesInOnePassWithTheirCastAgree) {
             rule.mode = mode;
             rule.e8m0 = profile;
             ASSERT_TRUE(agrees({&x, &probs}, {&codes, &scales},
-                               [&](Backend& b, const Inputs& in, const Outputs& out) {
+                               [&](auto& b, auto& in, auto& out) {
                                  swiglu_quantize(b, {in[0],
                                                      weighted ? in[1] : Operand{},
                                                      {},
@@ -124,4 +117,4 @@ TEST_F(CudaPackedRows, GatesInOnePassWithTheirCastAgree) {
 }
 
 }  // namespace
-}  // namespace mxo
+}  // namespace mxo::test

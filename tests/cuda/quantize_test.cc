@@ -6,16 +6,10 @@
 #include "ops/scale_layouts.h"
 #include "tests/cuda/twin.h"
 
-namespace mxo {
+namespace mxo::test {
 namespace {
 
-using test::Fill;
-using test::Inputs;
-using test::Lie;
-using test::Outputs;
-using test::Strided;
-
-class CudaQuantize : public test::OnDevice {};
+class CudaQuantize : public OnDevice {};
 
 constexpr Dtype kCodes[] = {Dtype::e4m3, Dtype::e4m3fnuz, Dtype::e5m2, Dtype::e5m2fnuz};
 constexpr Dtype kWide[] = {Dtype::bf16, Dtype::f32};
@@ -54,7 +48,7 @@ TEST_F(CudaQuantize, GivesTheHostsBytesForEveryFormatModeAndProfile) {
               Strided codes(format, shape, {"contiguous"});
               Strided scales(Dtype::e8m0, scaled(shape, axis, 32), {"contiguous"});
               ASSERT_TRUE(agrees({&x}, {&codes, &scales},
-                                 [&](Backend& b, const Inputs& in, const Outputs& out) {
+                                 [&](auto& b, auto& in, auto& out) {
                                    quantize(b, asked(in, out, block_along(axis, kMxBlock),
                                                      mx_rule(mode, profile)));
                                  }))
@@ -76,21 +70,21 @@ TEST_F(CudaQuantize, GivesTheHostsBytesForHostileShapesAndStrides) {
   for (const auto& shape : shapes) {
     for (const Axis axis : {Axis::columns, Axis::rows}) {
       if (shape[shape.size() - (axis == Axis::rows ? 2 : 1)] % 32 != 0) continue;
-      for (const Lie& lie : test::lies()) {
+      for (const Lie& lie : lies()) {
         for (const Dtype wide : kWide) {
           Strided x(wide, shape, ++seed % 2 == 0 ? lie : Lie{"contiguous"});
           fill(x, Fill::edges, seed);
           Strided codes(Dtype::e4m3, shape, lie);
           Strided scales(Dtype::e8m0, scaled(shape, axis, 32), lie);
           ASSERT_TRUE(agrees({&x}, {&codes, &scales},
-                             [&](Backend& b, const Inputs& in, const Outputs& out) {
+                             [&](auto& b, auto& in, auto& out) {
                                quantize(b, asked(in, out, block_along(axis, kMxBlock)));
                              }))
               << lie.name << " " << describe(x.operand());
           Strided back(wide, shape, lie);
           ASSERT_TRUE(
               agrees({&codes, &scales}, {&back},
-                     [&](Backend& b, const Inputs& in, const Outputs& out) {
+                     [&](auto& b, auto& in, auto& out) {
                        dequantize(b, {{in[0], in[1], block_along(axis, kMxBlock)}, {}, out[0]});
                      }))
               << lie.name << " " << describe(x.operand());
@@ -109,14 +103,12 @@ TEST_F(CudaQuantize, BlocksOfAnyLengthAgree) {
       Strided codes(Dtype::e5m2, shape, {"offset", 1, 0, 1});
       Strided scales(Dtype::e8m0, scaled(shape, axis, block), {"contiguous"});
       Strided back(Dtype::bf16, shape, {"contiguous"});
-      EXPECT_TRUE(
-          agrees({&x}, {&codes, &scales}, [&](Backend& b, const Inputs& in, const Outputs& out) {
-            quantize(b, asked(in, out, block_along(axis, block), mx_rule(ScaleMode::even)));
-          }));
-      EXPECT_TRUE(
-          agrees({&codes, &scales}, {&back}, [&](Backend& b, const Inputs& in, const Outputs& out) {
-            dequantize(b, {{in[0], in[1], block_along(axis, block)}, {}, out[0]});
-          }));
+      EXPECT_TRUE(agrees({&x}, {&codes, &scales}, [&](auto& b, auto& in, auto& out) {
+        quantize(b, asked(in, out, block_along(axis, block), mx_rule(ScaleMode::even)));
+      }));
+      EXPECT_TRUE(agrees({&codes, &scales}, {&back}, [&](auto& b, auto& in, auto& out) {
+        dequantize(b, {{in[0], in[1], block_along(axis, block)}, {}, out[0]});
+      }));
     }
   }
 }
@@ -132,11 +124,9 @@ TEST_F(CudaQuantize, TransposedResultsAgree) {
         fill(x, how, ++seed);
         Strided codes(Dtype::e4m3, shape, turned);
         Strided scales(Dtype::e8m0, scaled(shape, Axis::rows, 32), turned);
-        ASSERT_TRUE(agrees({&x}, {&codes, &scales},
-                           [&](Backend& b, const Inputs& in, const Outputs& out) {
-                             quantize(b, asked(in, out, kMxRows));
-                           }))
-            << describe(x.operand());
+        ASSERT_TRUE(agrees({&x}, {&codes, &scales}, [&](auto& b, auto& in, auto& out) {
+          quantize(b, asked(in, out, kMxRows));
+        })) << describe(x.operand());
       }
     }
   }
@@ -152,11 +142,9 @@ TEST_F(CudaQuantize, TransposedOperandsAgree) {
         fill(x, how, ++seed);
         Strided codes(Dtype::e4m3, shape, {"contiguous"});
         Strided scales(Dtype::e8m0, scaled(shape, Axis::columns, 32), {"contiguous"});
-        ASSERT_TRUE(agrees({&x}, {&codes, &scales},
-                           [&](Backend& b, const Inputs& in, const Outputs& out) {
-                             quantize(b, asked(in, out, kMxColumns));
-                           }))
-            << describe(x.operand());
+        ASSERT_TRUE(agrees({&x}, {&codes, &scales}, [&](auto& b, auto& in, auto& out) {
+          quantize(b, asked(in, out, kMxColumns));
+        })) << describe(x.operand());
       }
     }
   }
@@ -175,7 +163,7 @@ TEST_F(CudaQuantize, FusedWithTheSwizzleAgrees) {
       Strided codes(Dtype::e4m3, shape, lie);
       Strided scales(Dtype::e8m0, blocked, {"place", 1, 0, lie.offset});
       ASSERT_TRUE(agrees({&x}, {&codes, &scales},
-                         [&](Backend& b, const Inputs& in, const Outputs& out) {
+                         [&](auto& b, auto& in, auto& out) {
                            Quantize op = asked(in, out, kMxColumns);
                            op.to.storage = ScaleStorage::blocked;
                            quantize(b, op);
@@ -203,7 +191,7 @@ TEST_F(CudaQuantize, ScalesAgreeFromAnyByteOnAndAtTheEndsOfStretches) {
           Strided codes(Dtype::e4m3, shape, {"contiguous"});
           Strided scales(Dtype::e8m0, scales_shape, {"offset", 1, 0, offset});
           ASSERT_TRUE(agrees({&x}, {&codes, &scales},
-                             [&](Backend& b, const Inputs& in, const Outputs& out) {
+                             [&](auto& b, auto& in, auto& out) {
                                Quantize op = asked(in, out, kMxColumns);
                                if (blocked) op.to.storage = ScaleStorage::blocked;
                                quantize(b, op);
@@ -219,7 +207,7 @@ TEST_F(CudaQuantize, RowsWithOneFloatScaleAgree) {
   std::uint32_t seed = 500;
   for (const auto& shape :
        {std::vector<Index>{1, 777}, {5, 0}, {0, 5}, {33, 1024}, {2, 3, 4, 50}, {3, 65, 264}}) {
-    for (const Lie& lie : test::lies()) {
+    for (const Lie& lie : lies()) {
       for (const Dtype format : {Dtype::e4m3, Dtype::e5m2fnuz}) {
         for (const Dtype wide : kWide) {
           for (const Fill how : {Fill::noise, Fill::edges}) {
@@ -228,7 +216,7 @@ TEST_F(CudaQuantize, RowsWithOneFloatScaleAgree) {
             Strided codes(format, shape, lie);
             Strided scales(Dtype::f32, shape_of_scales(shape, kWholeRow), {"offset", 1, 0, 1});
             ASSERT_TRUE(agrees({&x}, {&codes, &scales},
-                               [&](Backend& b, const Inputs& in, const Outputs& out) {
+                               [&](auto& b, auto& in, auto& out) {
                                  quantize(b, asked(in, out, kWholeRow, f32_rule(kTorchaoRowwise)));
                                }))
                 << lie.name << " " << describe(x.operand());
@@ -243,16 +231,15 @@ TEST_F(CudaQuantize, ColumnsOfGroupsWithOneFloatScaleAgree) {
   std::uint32_t seed = 600;
   for (const Index groups : {0, 1, 5, 300}) {
     for (const auto& shape : {std::vector<Index>{0, 7}, {201, 0}, {201, 300}, {64, 8}}) {
-      for (const Lie& lie : test::lies()) {
+      for (const Lie& lie : lies()) {
         Strided x(++seed % 2 == 0 ? Dtype::f32 : Dtype::bf16, shape, lie);
         fill(x, Fill::edges, seed);
-        Strided ends =
-            test::integers(test::random_ends(groups, shape[0], seed), {"apart", 2, 0, 1});
+        Strided ends = integers(random_ends(groups, shape[0], seed), {"apart", 2, 0, 1});
         Strided codes(Dtype::e4m3, shape, lie);
         Strided scales(Dtype::f32, {groups, shape[1]}, lie);
         ASSERT_TRUE(agrees(
             {&x, &ends}, {&codes, &scales},
-            [&](Backend& b, const Inputs& in, const Outputs& out) {
+            [&](auto& b, auto& in, auto& out) {
               quantize(b,
                        {in[0], in[1], {out[0], out[1], kWholeColumn}, f32_rule(kTorchaoRowwise)});
             }))
@@ -275,13 +262,13 @@ TEST_F(CudaQuantize, BlocksWithOneFloatScaleAgree) {
          {kRowBlock, kColumnBlock, kSquareBlock, kWholeTensor, BlockExtents{5, 33}}) {
       const std::vector<Index> scales_shape = shape_of_scales(shape, block);
       for (const F32ScaleRule& rule : {kTorchaoBlockwise, kTeBlockwise, kFlowBlockwise}) {
-        for (const Lie& lie : test::lies()) {
+        for (const Lie& lie : lies()) {
           Strided x(++seed % 2 == 0 ? Dtype::f32 : Dtype::bf16, shape, lie);
           fill(x, seed % 3 == 0 ? Fill::noise : Fill::edges, seed);
           Strided codes(kCodes[seed % 4], shape, lie);
           Strided scales(Dtype::f32, scales_shape, lie);
           ASSERT_TRUE(agrees({&x}, {&codes, &scales},
-                             [&](Backend& b, const Inputs& in, const Outputs& out) {
+                             [&](auto& b, auto& in, auto& out) {
                                quantize(b, asked(in, out, block, f32_rule(rule)));
                              }))
               << lie.name << " " << name_of(block) << " " << describe(x.operand());
@@ -297,18 +284,18 @@ TEST_F(CudaQuantize, BlocksThatRestartAtGroupsAgree) {
     for (const auto& shape : {std::vector<Index>{0, 7}, {777, 140}, {300, 256}}) {
       Strided x(Dtype::bf16, shape, {"contiguous"});
       fill(x, Fill::edges, ++seed);
-      const auto ends = test::random_ends(groups, shape[0], seed);
+      const auto ends = random_ends(groups, shape[0], seed);
       Index blocks = 2;  // two rows of scales that no block has
       for (Index g = 0; g < groups; ++g) {
         const auto at = static_cast<std::size_t>(g);
         blocks += ceil_div(ends[at] - (g > 0 ? ends[at - 1] : 0), kScaledBlock);
       }
-      Strided ends_there = test::integers(ends);
+      Strided ends_there = integers(ends);
       Strided codes(Dtype::e4m3, shape, {"contiguous"});
       Strided scales(Dtype::f32, {blocks, shape[1]}, {"contiguous"});
       ASSERT_TRUE(agrees(
           {&x, &ends_there}, {&codes, &scales},
-          [&](Backend& b, const Inputs& in, const Outputs& out) {
+          [&](auto& b, auto& in, auto& out) {
             quantize(b, {in[0], in[1], {out[0], out[1], kColumnBlock}, f32_rule(kFlowBlockwise)});
           }))
           << groups << " groups " << describe(x.operand());
@@ -319,7 +306,7 @@ TEST_F(CudaQuantize, BlocksThatRestartAtGroupsAgree) {
 TEST_F(CudaQuantize, ConversionsAgreeForEveryFormatAndStride) {
   std::uint32_t seed = 900;
   for (const auto& shape : {std::vector<Index>{0}, {1}, {8192}, {33, 77}, {3, 5, 16}}) {
-    for (const Lie& lie : test::lies()) {
+    for (const Lie& lie : lies()) {
       for (const Dtype wide : {Dtype::f32, Dtype::bf16, Dtype::f16}) {
         for (const Dtype format :
              {Dtype::e4m3, Dtype::e4m3fnuz, Dtype::e5m2, Dtype::e5m2fnuz, Dtype::e8m0}) {
@@ -330,13 +317,13 @@ TEST_F(CudaQuantize, ConversionsAgreeForEveryFormatAndStride) {
           const auto sign = seed % 3 == 0 ? NanSign::of_operand : NanSign::positive;
           ASSERT_TRUE(agrees(
               {&x}, {&codes},
-              [&](Backend& b, const Inputs& in, const Outputs& out) {
+              [&](auto& b, auto& in, auto& out) {
                 encode(b, {in[0], out[0], overflow, sign, static_cast<E8M0Rounding>(seed % 3)});
               }))
               << lie.name << " " << name_of(format) << " " << describe(x.operand());
           Strided back(Dtype::f32, shape, lie);
           ASSERT_TRUE(agrees({&codes}, {&back},
-                             [&](Backend& b, const Inputs& in, const Outputs& out) {
+                             [&](auto& b, auto& in, auto& out) {
                                decode(b, {in[0], out[0]});
                              }))
               << lie.name << " " << name_of(format);
@@ -347,4 +334,4 @@ TEST_F(CudaQuantize, ConversionsAgreeForEveryFormatAndStride) {
 }
 
 }  // namespace
-}  // namespace mxo
+}  // namespace mxo::test

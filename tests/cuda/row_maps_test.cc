@@ -12,18 +12,10 @@
 #include "ops/packed_scales.h"
 #include "tests/cuda/twin.h"
 
-namespace mxo {
+namespace mxo::test {
 namespace {
 
-using test::fill_bytes;
-using test::Inputs;
-using test::integers;
-using test::Lie;
-using test::Outputs;
-using test::random_ends;
-using test::Strided;
-
-class CudaRowMaps : public test::OnDevice {
+class CudaRowMaps : public OnDevice {
  protected:
   const Lie& next_lie() {
     static const std::vector<Lie> kLies = test::lies();
@@ -53,12 +45,11 @@ TEST_F(CudaRowMaps, RowsToGroupsAndBackAgree) {
         half.push_back((ends[g] - (g ? ends[g - 1] : 0)) / 2);
       Strided counts = ints({groups}, half);
       Strided named = ints({rows});
-      ASSERT_TRUE(
-          agrees({&given, &counts}, {&named}, [](Backend& b, const Inputs& in, const Outputs& out) {
-            groups_to_rows(b, {in[0], in[1], out[0]});
-          }));
+      ASSERT_TRUE(agrees({&given, &counts}, {&named}, [](auto& b, auto& in, auto& out) {
+        groups_to_rows(b, {in[0], in[1], out[0]});
+      }));
       Strided again = ints({groups});
-      ASSERT_TRUE(agrees({&named}, {&again}, [](Backend& b, const Inputs& in, const Outputs& out) {
+      ASSERT_TRUE(agrees({&named}, {&again}, [](auto& b, auto& in, auto& out) {
         rows_to_groups(b, {in[0], out[0]});
       }));
     }
@@ -75,16 +66,14 @@ TEST_F(CudaRowMaps, MaskedMatricesAndBackAgreeInEveryType) {
       Strided given = ints({groups}, ends);
       Strided y(type, {groups, rows + 2, width}, next_lie());
       Strided counts = ints({groups});
-      ASSERT_TRUE(
-          agrees({&x, &given}, {&y, &counts}, [](Backend& b, const Inputs& in, const Outputs& out) {
-            groups_to_masked(b, {in[0], in[1], out[0], out[1]});
-          }));
+      ASSERT_TRUE(agrees({&x, &given}, {&y, &counts}, [](auto& b, auto& in, auto& out) {
+        groups_to_masked(b, {in[0], in[1], out[0], out[1]});
+      }));
       Strided back(type, {rows + 3, width}, next_lie());
       Strided again = ints({groups});
-      ASSERT_TRUE(agrees({&y, &counts}, {&back, &again},
-                         [](Backend& b, const Inputs& in, const Outputs& out) {
-                           masked_to_groups(b, {in[0], in[1], out[0], out[1]});
-                         }));
+      ASSERT_TRUE(agrees({&y, &counts}, {&back, &again}, [](auto& b, auto& in, auto& out) {
+        masked_to_groups(b, {in[0], in[1], out[0], out[1]});
+      }));
     }
   }
 }
@@ -106,45 +95,40 @@ TEST_F(CudaRowMaps, ExpertsMasksAndBlocksAgree) {
       local[static_cast<std::size_t>(e)] = e % 3 == 0 ? -1 : e / 3 + e % 3 * 4 - 4;
     Strided experts = ints(extents(tokens, k), chosen);
     Strided map = ints({kExperts}, local);
-    Strided weights = test::filled(Dtype::f32, {tokens, k}, next_lie(), test::Fill::edges, seed_);
+    Strided weights = filled(Dtype::f32, {tokens, k}, next_lie(), Fill::edges, seed_);
     for (const CapacityDrop drop : {CapacityDrop::position, CapacityDrop::weight}) {
       Strided mapped = ints(extents(tokens, k));
       Strided counts = ints({kExperts});
-      ASSERT_TRUE(agrees(
-          {&experts, &map, &weights}, {&mapped, &counts},
-          [&](Backend& b, const Inputs& in, const Outputs& out) {
+      ASSERT_TRUE(
+          agrees({&experts, &map, &weights}, {&mapped, &counts}, [&](auto& b, auto& in, auto& out) {
             const bool weighed = drop == CapacityDrop::weight;
             map_experts(b, {in[0], in[1], weighed ? in[2] : Operand{}, out[0], out[1], 9, drop});
           }));
     }
     Strided mask(Dtype::u8, {tokens, kExperts}, next_lie());
     Strided probs(Dtype::f32, {tokens, kExperts}, next_lie());
-    ASSERT_TRUE(agrees({&experts, &weights}, {&mask, &probs},
-                       [](Backend& b, const Inputs& in, const Outputs& out) {
-                         experts_to_mask(b, {in[0], in[1], out[0], out[1]});
-                       }));
+    ASSERT_TRUE(agrees({&experts, &weights}, {&mask, &probs}, [](auto& b, auto& in, auto& out) {
+      experts_to_mask(b, {in[0], in[1], out[0], out[1]});
+    }));
     Strided named = ints(extents(tokens, k));
     Strided weighed(Dtype::f32, {tokens, k}, next_lie());
-    ASSERT_TRUE(agrees({&mask, &probs}, {&named, &weighed},
-                       [](Backend& b, const Inputs& in, const Outputs& out) {
-                         mask_to_experts(b, {in[0], in[1], out[0], out[1]});
-                       }));
+    ASSERT_TRUE(agrees({&mask, &probs}, {&named, &weighed}, [](auto& b, auto& in, auto& out) {
+      mask_to_experts(b, {in[0], in[1], out[0], out[1]});
+    }));
     constexpr Index kBlock = 16;
     const Index length = round_up(tokens * k, kBlock) + kExperts * kBlock;
     Strided ids = ints({length});
     Strided blocks = ints({length / kBlock});
     Strided rows = ints({1});
     Strided ends = ints({kExperts});
-    ASSERT_TRUE(agrees(
-        {&experts, &map}, {&ids, &blocks, &rows, &ends},
-        [&](Backend& b, const Inputs& in, const Outputs& out) {
+    ASSERT_TRUE(
+        agrees({&experts, &map}, {&ids, &blocks, &rows, &ends}, [&](auto& b, auto& in, auto& out) {
           moe_align_block_size(b, {in[0], in[1], out[0], out[1], out[2], out[3], kBlock, -1});
         }));
     Strided again = ints(extents(tokens, k));
-    ASSERT_TRUE(agrees({&ids, &blocks, &rows}, {&again},
-                       [&](Backend& b, const Inputs& in, const Outputs& out) {
-                         blocks_to_experts(b, {in[0], in[1], in[2], out[0], kBlock});
-                       }));
+    ASSERT_TRUE(agrees({&ids, &blocks, &rows}, {&again}, [&](auto& b, auto& in, auto& out) {
+      blocks_to_experts(b, {in[0], in[1], in[2], out[0], kBlock});
+    }));
   }
 }
 
@@ -165,13 +149,12 @@ TEST_F(CudaRowMaps, PackedScalesAgreeInEveryLayout) {
       Strided scales(type, shape, next_lie());
       fill_bytes(scales, ++seed_);
       Strided packed(packed_dtype(layout), packed_shape(layout, shape), {"contiguous"});
-      ASSERT_TRUE(
-          agrees({&scales}, {&packed}, [&](Backend& b, const Inputs& in, const Outputs& out) {
-            pack_scales(b, {in[0], out[0], layout});
-          }));
+      ASSERT_TRUE(agrees({&scales}, {&packed}, [&](auto& b, auto& in, auto& out) {
+        pack_scales(b, {in[0], out[0], layout});
+      }));
       if (layout == PackedLayout::packed_ue8m0 && type == Dtype::f32) continue;
       Strided back(type, shape, next_lie());
-      ASSERT_TRUE(agrees({&packed}, {&back}, [&](Backend& b, const Inputs& in, const Outputs& out) {
+      ASSERT_TRUE(agrees({&packed}, {&back}, [&](auto& b, auto& in, auto& out) {
         unpack_scales(b, {in[0], out[0], layout});
       }));
     }
@@ -181,8 +164,8 @@ TEST_F(CudaRowMaps, PackedScalesAgreeInEveryLayout) {
 TEST_F(CudaRowMaps, WrongEntriesAreRefusedByNameUnwritten) {
   const Strided rows = integers({0, 2, 1});
   const Strided ends = integers({7, 7, 7});
-  const test::Mirror in(*device_, rows);
-  const test::Mirror out(*device_, ends);
+  const Mirror in(*device_, rows);
+  const Mirror out(*device_, ends);
   try {
     rows_to_groups(*device_, {in.operand(), out.result()});
     ADD_FAILURE() << "groups out of order were taken";
@@ -194,4 +177,4 @@ TEST_F(CudaRowMaps, WrongEntriesAreRefusedByNameUnwritten) {
 }
 
 }  // namespace
-}  // namespace mxo
+}  // namespace mxo::test

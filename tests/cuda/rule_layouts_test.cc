@@ -5,14 +5,10 @@
 #include "ops/catalogue.h"
 #include "tests/cuda/twin.h"
 
-namespace mxo {
+namespace mxo::test {
 namespace {
 
-using test::Fill;
-using test::filled;
-using test::Strided;
-
-class CudaRuleLayouts : public test::OnDevice {
+class CudaRuleLayouts : public OnDevice {
  protected:
   /// One quantize of x on both backends; every byte of codes and scales must come out the same.
   bool same(const Strided& x, const Parameters& set) {
@@ -60,4 +56,4 @@ TEST_F(CudaRuleLayouts, EveryMxRuleLayoutAndTypeAgrees) {
 }
 
 }  // namespace
-}  // namespace mxo
+}  // namespace mxo::test

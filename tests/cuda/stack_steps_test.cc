@@ -4,17 +4,10 @@
 #include "ops/swiglu_quantize.h"
 #include "tests/cuda/twin.h"
 
-namespace mxo {
+namespace mxo::test {
 namespace {
 
-using test::Fill;
-using test::filled;
-using test::Inputs;
-using test::Lie;
-using test::Outputs;
-using test::Strided;
-
-class CudaStackSteps : public test::OnDevice {};
+class CudaStackSteps : public OnDevice {};
 
 constexpr Dtype kWide[] = {Dtype::bf16, Dtype::f32};
 
@@ -66,19 +59,17 @@ TEST_F(CudaStackSteps, EveryGateAndItsGradientsAgree) {
                                   << static_cast<int>(gate.bf16_steps) << ", limit " << gate.limit
                                   << ", fill " << static_cast<int>(how) << ", " << lie.name;
       };
-      ASSERT_TRUE(agrees({&x, &probs}, {&y}, [&](Backend& b, const Inputs& in, const Outputs& out) {
+      ASSERT_TRUE(agrees({&x, &probs}, {&y}, [&](auto& b, auto& in, auto& out) {
         swiglu(b, {in[0], weighted ? in[1] : Operand{}, out[0], gate});
       })) << what();
       if (gate.arithmetic != GateArithmetic::rounded) continue;  // forward only
       Strided dy = filled(kWide[seed / 4 % 2], {rows, width}, lie, how, seed + 1);
       Strided dx(kWide[seed / 8 % 2], {rows, columns}, lie);
       Strided dprobs(Dtype::f32, {rows}, {"contiguous"});
-      ASSERT_TRUE(agrees({&x, &probs, &dy}, {&dx, &dprobs},
-                         [&](Backend& b, const Inputs& in, const Outputs& out) {
-                           swiglu_backward(b, {in[0], weighted ? in[1] : Operand{}, in[2], out[0],
-                                               weighted ? out[1] : Result{}, gate});
-                         }))
-          << what();
+      ASSERT_TRUE(agrees({&x, &probs, &dy}, {&dx, &dprobs}, [&](auto& b, auto& in, auto& out) {
+        swiglu_backward(b, {in[0], weighted ? in[1] : Operand{}, in[2], out[0],
+                            weighted ? out[1] : Result{}, gate});
+      })) << what();
     }
   }
 }
@@ -96,18 +87,16 @@ TEST_F(CudaStackSteps, GatesWithTheirCastAgree) {
     const Dtype rounding = kWide[seed % 2];
     Strided codes(Dtype::e4m3, {rows, width}, plain);
     Strided scales(Dtype::e8m0, {rows, ceil_div(width, 32)}, plain);
-    ASSERT_TRUE(
-        agrees({&x}, {&codes, &scales}, [&](Backend& b, const Inputs& in, const Outputs& out) {
-          swiglu_quantize(b, {in[0], {}, {}, rounding, {out[0], out[1], kMxColumns}, {}, gate});
-        }));
+    ASSERT_TRUE(agrees({&x}, {&codes, &scales}, [&](auto& b, auto& in, auto& out) {
+      swiglu_quantize(b, {in[0], {}, {}, rounding, {out[0], out[1], kMxColumns}, {}, gate});
+    }));
     if (gate.arithmetic != GateArithmetic::rounded) continue;
     Strided dcodes(Dtype::e4m3, {rows, columns}, plain);
     Strided dscales(Dtype::e8m0, {rows, ceil_div(columns, 32)}, plain);
-    ASSERT_TRUE(agrees(
-        {&x, &dy}, {&dcodes, &dscales}, [&](Backend& b, const Inputs& in, const Outputs& out) {
-          swiglu_quantize_backward(
-              b, {in[0], {}, in[1], {}, rounding, {out[0], out[1], kMxColumns}, {}, {}, gate});
-        }));
+    ASSERT_TRUE(agrees({&x, &dy}, {&dcodes, &dscales}, [&](auto& b, auto& in, auto& out) {
+      swiglu_quantize_backward(
+          b, {in[0], {}, in[1], {}, rounding, {out[0], out[1], kMxColumns}, {}, {}, gate});
+    }));
   }
 }
 
@@ -125,14 +114,14 @@ TEST_F(CudaStackSteps, RoutersByGroupAndInBf16Agree) {
           for (const Dtype dtype : kWide) {
             for (const Fill how : {Fill::noise, Fill::edges, Fill::anything}) {
               ++seed;
-              const Lie lie = test::lies()[seed % test::lies().size()];
+              const Lie lie = lies()[seed % lies().size()];
               Strided logits = filled(dtype, {s.tokens, s.experts}, lie, how, seed);
               Strided bias = filled(Dtype::f32, {s.experts}, {"contiguous"}, Fill::noise, seed);
               Strided experts(Dtype::i32, {s.tokens, s.k}, lie);
               Strided weights(Dtype::f32, {s.tokens, s.k}, lie);
               Strided counts(Dtype::i32, {s.experts}, {"contiguous"});
               ASSERT_TRUE(agrees({&logits, &bias}, {&experts, &weights, &counts},
-                                 [&](Backend& b, const Inputs& in, const Outputs& out) {
+                                 [&](auto& b, auto& in, auto& out) {
                                    route(b, {in[0], seed % 2 == 0 ? in[1] : Operand{}, out[0],
                                              out[1], out[2], score, s.groups, s.limited,
                                              seed % 3 != 0, 2.5f, group_score, others});
@@ -142,7 +131,7 @@ TEST_F(CudaStackSteps, RoutersByGroupAndInBf16Agree) {
               Strided dlogits(Dtype::f32, {s.tokens, s.experts}, lie);
               ASSERT_TRUE(agrees(
                   {&logits, &experts, &dweights}, {&dlogits},
-                  [&](Backend& b, const Inputs& in, const Outputs& out) {
+                  [&](auto& b, auto& in, auto& out) {
                     route_backward(b, {in[0], in[1], in[2], out[0], score, seed % 3 != 0, 2.5f});
                   }))
                   << s.experts << " experts, fill " << static_cast<int>(how) << ", seed " << seed;
@@ -170,14 +159,13 @@ TEST_F(CudaStackSteps, CombineInBf16OrFusedAgrees) {
         }
         Strided weights = filled(Dtype::f32, {20, 6}, {"contiguous"}, Fill::noise, seed);
         Strided out(kWide[seed / 2 % 2], {20, width}, {"contiguous"});
-        ASSERT_TRUE(agrees(
-            {&rows, &slots, &weights}, {&out}, [&](Backend& b, const Inputs& in, const Outputs& o) {
-              combine_rows(b, {in[0], in[1], weighted ? in[2] : Operand{}, o[0], steps});
-            }));
+        ASSERT_TRUE(agrees({&rows, &slots, &weights}, {&out}, [&](auto& b, auto& in, auto& o) {
+          combine_rows(b, {in[0], in[1], weighted ? in[2] : Operand{}, o[0], steps});
+        }));
       }
     }
   }
 }
 
 }  // namespace
-}  // namespace mxo
+}  // namespace mxo::test

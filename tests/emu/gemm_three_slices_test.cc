@@ -11,22 +11,16 @@
 #include "tests/support/gemm_cases.h"
 #include "tests/support/tile_tables.h"
 
-namespace mxo {
+namespace mxo::test {
 namespace {
 
-using test::CaseFill;
-using test::GemmCase;
-using test::GemmSpec;
-using test::Pass;
-using test::Scales;
-
-class GemmDigits : public test::TileTables {};
+class GemmDigits : public TileTables {};
 
 TEST_P(GemmDigits, GiveTheBytesOfTheDefinitionOnHostileProducts) {
-  for (GemmSpec spec : test::hostile_specs(1)) {
+  for (GemmSpec spec : hostile_specs(1)) {
     if (spec.scales != Scales::none && spec.scales != Scales::mx) continue;
     spec.out = Dtype::bf16;
-    for (const CaseFill fill : test::kFills) {
+    for (const CaseFill fill : kFills) {
       spec.fill = fill;
       GemmCase one(spec);
       GemmCase other(spec);
@@ -113,7 +107,7 @@ TEST_P(GemmDigits, WriteZerosForGroupsWithoutRowsLargeOrNarrow) {
   expect_same_wgrad(drawn(2, 5, draw), drawn(2, 1027, draw), {0, 0, 2, 2});
 }
 
-INSTANTIATE_TEST_SUITE_P(Tables, GemmDigits, test::tile_tables(), test::name_of_table);
+INSTANTIATE_TEST_SUITE_P(Tables, GemmDigits, tile_tables(), name_of_table);
 
 TEST(SliceEncoding, KeepsEveryElementAsAnIntegerOfThreeSignedBytesAndMarksWhatIsLeft) {
   if (!cpu::machine_has(cpu::Isa::avx512)) GTEST_SKIP() << "digits want AVX-512";
@@ -145,4 +139,4 @@ TEST(SliceEncoding, KeepsEveryElementAsAnIntegerOfThreeSignedBytesAndMarksWhatIs
 }
 
 }  // namespace
-}  // namespace mxo
+}  // namespace mxo::test

@@ -8,12 +8,8 @@
 #include "tests/support/guarded.h"
 #include "tests/support/random_tensors.h"
 
-namespace mxo {
+namespace mxo::test {
 namespace {
-
-using test::group_ends_of;
-using test::Guarded;
-using test::random_floats;
 
 using Setting = std::map<std::string, std::string, std::less<>>;
 
@@ -60,9 +56,9 @@ TEST_P(GroupedLinearOptions, AddsTheBiasToTheRoundedProduct) {
           const Index g = r < 32 ? 0 : 2;
           for (Index n = 0; n < 32; ++n) {
             const Index b = shape.size() == 1 ? n : g * 32 + n;
-            const float sum = test::get(plain, r * 32 + n) + test::get(in.at("bias"), b);
+            const float sum = get(plain, r * 32 + n) + get(in.at("bias"), b);
             const float expected = out == "f32" ? sum : decode(encode<kBF16>(sum));
-            ASSERT_EQ(test::get(y, r * 32 + n), expected) << r << " " << n;
+            ASSERT_EQ(get(y, r * 32 + n), expected) << r << " " << n;
           }
         }
         // dbias: f32, rows ascending, of the groups' rows only.
@@ -70,10 +66,10 @@ TEST_P(GroupedLinearOptions, AddsTheBiasToTheRoundedProduct) {
           const Index g = shape.size() == 1 ? -1 : b / 32;
           float total = 0;
           for (Index r = 0; r < 96; ++r) {
-            if (g < 0 || g == (r < 32 ? 0 : 2)) total += test::get(in.at("dy"), r * 32 + b % 32);
+            if (g < 0 || g == (r < 32 ? 0 : 2)) total += get(in.at("dy"), r * 32 + b % 32);
           }
           const float expected = out == "f32" ? total : decode(encode<kBF16>(total));
-          ASSERT_EQ(test::get(found.at("dbias"), b), expected) << b;
+          ASSERT_EQ(get(found.at("dbias"), b), expected) << b;
         }
         in.erase("bias");
       }
@@ -131,7 +127,7 @@ double objective(const NamedTensors& in, const Tensor& y, Index rows) {
   double sum = 0;
   const Index n = y.extent(1);
   for (Index i = 0; i < rows * n; ++i) {
-    sum += static_cast<double>(test::get(in.at("dy"), i)) * static_cast<double>(y.as<float>()[i]);
+    sum += static_cast<double>(get(in.at("dy"), i)) * static_cast<double>(y.as<float>()[i]);
   }
   return sum;
 }
@@ -145,11 +141,11 @@ TEST_P(GroupedLinearOptions, GradientsAreFiniteDifferencesOfTheBf16Layer) {
   in["dy"] = Tensor(Dtype::bf16, {7, 4});
   in["bias"] = Tensor(Dtype::bf16, {3, 4});
   in["group_ends"] = group_ends_of({2, 2, 6});
-  test::Random random(9);
+  Random random(9);
   for (auto& [name, tensor] : in) {
     if (name == "group_ends") continue;
     for (Index i = 0; i < tensor.elements(); ++i) {
-      test::put(tensor, i, static_cast<float>(static_cast<int>(random.word() % 31) - 15) / 8);
+      put(tensor, i, static_cast<float>(static_cast<int>(random.word() % 31) - 15) / 8);
     }
   }
   const Setting set{{"recipe", "bf16"}, {"out", "f32"}};
@@ -162,12 +158,12 @@ TEST_P(GroupedLinearOptions, GradientsAreFiniteDifferencesOfTheBf16Layer) {
     const Tensor& analytic = found.at(gradient);
     const Index owed = std::string(operand) == "x" ? 6 * 5 : tensor.elements();
     for (Index i = 0; i < owed; ++i) {
-      const float at = test::get(tensor, i);
-      test::put(tensor, i, at + 0.125f);
+      const float at = get(tensor, i);
+      put(tensor, i, at + 0.125f);
       const double above = objective(in, run(forward, set).at("y"), 6);
-      test::put(tensor, i, at - 0.125f);
+      put(tensor, i, at - 0.125f);
       const double below = objective(in, run(forward, set).at("y"), 6);
-      test::put(tensor, i, at);
+      put(tensor, i, at);
       const double difference = (above - below) / (2 * kStep);
       ASSERT_NEAR(static_cast<double>(analytic.as<float>()[i]), difference, 1e-9)
           << gradient << " " << i;
@@ -228,4 +224,4 @@ TEST_P(GroupedLinearOptions, WritesNothingWhenTheBackwardPassIsRefused) {
 }
 
 }  // namespace
-}  // namespace mxo
+}  // namespace mxo::test

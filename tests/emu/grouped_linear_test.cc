@@ -8,11 +8,8 @@
 #include "tests/support/contestants.h"
 #include "tests/support/random_tensors.h"
 
-namespace mxo {
+namespace mxo::test {
 namespace {
-
-using test::group_ends_of;
-using test::random_floats;
 
 using Setting = std::map<std::string, std::string, std::less<>>;
 
@@ -32,8 +29,8 @@ Tensor transposed_copy(const Tensor& w) {
   for (Index e = 0; e < w.extent(0); ++e) {
     for (Index n = 0; n < w.extent(1); ++n) {
       for (Index k = 0; k < w.extent(2); ++k) {
-        test::put(t, (e * w.extent(2) + k) * w.extent(1) + n,
-                  test::get(w, (e * w.extent(1) + n) * w.extent(2) + k));
+        put(t, (e * w.extent(2) + k) * w.extent(1) + n,
+            get(w, (e * w.extent(1) + n) * w.extent(2) + k));
       }
     }
   }
@@ -263,9 +260,8 @@ TEST_P(GroupedLinearRecipes, GivesTheSameBitsOnEveryBackend) {
     const Setting set{{"recipe", std::string(GetParam().name)},
                       {"pad", shape.pad ? "true" : "false"}};
     const NamedTensors expected = call(*reference, "grouped_linear", in, set);
-    for (const test::Contestant& contestant :
-         {test::Contestant{"scalar", 2}, test::Contestant{"best", 1},
-          test::Contestant{"best", 7}}) {
+    for (const Contestant& contestant :
+         {Contestant{"scalar", 2}, Contestant{"best", 1}, Contestant{"best", 7}}) {
       const NamedTensors found = call(*contestant.make(), "grouped_linear", in, set);
       for (const auto& [name, tensor] : expected) {
         expect_same(tensor, found.at(name), contestant.name() + " " + shape.name + " " + name);
@@ -275,4 +271,4 @@ TEST_P(GroupedLinearRecipes, GivesTheSameBitsOnEveryBackend) {
 }
 
 }  // namespace
-}  // namespace mxo
+}  // namespace mxo::test

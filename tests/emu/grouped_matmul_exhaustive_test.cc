@@ -6,14 +6,8 @@
 #include "tests/support/gemm_cases.h"
 #include "tests/support/gemm_model.h"
 
-namespace mxo {
+namespace mxo::test {
 namespace {
-
-using test::CaseFill;
-using test::GemmCase;
-using test::GemmSpec;
-using test::Pass;
-using test::Scales;
 
 constexpr Dtype kFormats[] = {Dtype::e4m3, Dtype::e4m3fnuz, Dtype::e5m2, Dtype::e5m2fnuz};
 
@@ -21,12 +15,12 @@ constexpr Dtype kFormats[] = {Dtype::e4m3, Dtype::e4m3fnuz, Dtype::e5m2, Dtype::
 Index check_pair(Scales scales, Dtype a, Dtype b, std::vector<Index> forward_groups,
                  Index columns) {
   const auto reference = make_reference_backend();
-  test::BigSum sum;
+  BigSum sum;
   Index results = 0;
   std::uint64_t seed = 1000;
   for (const Pass pass : {Pass::forward, Pass::wgrad}) {
     for (const Dtype out : {Dtype::f32, Dtype::bf16}) {
-      for (const CaseFill fill : test::kFills) {
+      for (const CaseFill fill : kFills) {
         GemmSpec spec;
         spec.scales = scales;
         spec.pass = pass;
@@ -47,7 +41,7 @@ Index check_pair(Scales scales, Dtype a, Dtype b, std::vector<Index> forward_gro
         }
         GemmCase gemm(spec);
         gemm.run(*reference);
-        EXPECT_EQ(test::differences_from_exact(gemm, sum), "");
+        EXPECT_EQ(differences_from_exact(gemm, sum), "");
         results += gemm.outputs();
       }
     }
@@ -81,4 +75,4 @@ INSTANTIATE_TEST_SUITE_P(All, ExactProducts,
                          name_of_scaling);
 
 }  // namespace
-}  // namespace mxo
+}  // namespace mxo::test

@@ -1,22 +1,15 @@
-// The grouped products against a big-number twin: a sample, whose bulk is
-// grouped_matmul_exhaustive_test.cc, and sides that are scaled differently.
-#include "ops/grouped_matmul.h"
-
+// Grouped products against the big-number twin, and on every backend and number of threads.
 #include <gtest/gtest.h>
 
 #include "emu/backends.h"
+#include "emu/cpu/isa.h"
+#include "ops/grouped_matmul.h"
 #include "tests/support/contestants.h"
 #include "tests/support/gemm_cases.h"
 #include "tests/support/gemm_model.h"
 
-namespace mxo {
+namespace mxo::test {
 namespace {
-
-using test::CaseFill;
-using test::GemmCase;
-using test::GemmSpec;
-using test::Pass;
-using test::Scales;
 
 struct Product {
   Scales scales;
@@ -43,23 +36,23 @@ class GroupedMatmul : public testing::TestWithParam<Product> {
 
 TEST_P(GroupedMatmul, ExactIsTheRealNumberRoundedOnce) {
   const auto reference = make_reference_backend();
-  test::BigSum sum;
-  for (const CaseFill fill : test::kFills) {
+  BigSum sum;
+  for (const CaseFill fill : kFills) {
     for (const Dtype out : {Dtype::f32, Dtype::bf16}) {
       GemmCase gemm(spec(fill, out));
       gemm.run(*reference);
-      EXPECT_EQ(test::differences_from_exact(gemm, sum), "");
+      EXPECT_EQ(differences_from_exact(gemm, sum), "");
     }
   }
 }
 
 TEST_P(GroupedMatmul, FmaChainRoundsAfterEveryStep) {
   const auto reference = make_reference_backend();
-  for (const CaseFill fill : test::kFills) {
+  for (const CaseFill fill : kFills) {
     for (const Dtype out : {Dtype::f32, Dtype::bf16}) {
       GemmCase gemm(spec(fill, out));
       gemm.run(*reference, kFmaChain);
-      EXPECT_EQ(test::differences_from_fma_chain(gemm), "");
+      EXPECT_EQ(differences_from_fma_chain(gemm), "");
     }
   }
 }
@@ -90,7 +83,7 @@ class MixedProducts : public testing::TestWithParam<Scales> {
           s.k = forward ? 192 : 5;
           s.a = seed % 2 == 0 ? Dtype::e4m3 : Dtype::e5m2;
           s.b = seed % 3 == 0 ? Dtype::e5m2 : Dtype::e4m3;
-          s.layout = static_cast<test::Layout>(seed % 4);
+          s.layout = static_cast<Layout>(seed % 4);
           s.seed = ++seed;
           all.push_back(s);
         }
@@ -102,20 +95,19 @@ class MixedProducts : public testing::TestWithParam<Scales> {
 
 TEST_P(MixedProducts, EqualTheBigNumberTwin) {
   const auto reference = make_reference_backend();
-  test::BigSum sum;
+  BigSum sum;
   for (const GemmSpec& spec : specs()) {
     GemmCase gemm(spec);
     gemm.run(*reference);
-    EXPECT_EQ(test::differences_from_exact(gemm, sum), "");
+    EXPECT_EQ(differences_from_exact(gemm, sum), "");
     gemm.run(*reference, kFmaChain);
-    EXPECT_EQ(test::differences_from_fma_chain(gemm), "");
+    EXPECT_EQ(differences_from_fma_chain(gemm), "");
   }
 }
 
 TEST_P(MixedProducts, HaveTheSameBytesOnTheCpu) {
   const auto reference = make_reference_backend();
-  for (const test::Contestant& contestant :
-       {test::Contestant{"scalar", 1}, test::Contestant{"best", 2}}) {
+  for (const Contestant& contestant : {Contestant{"scalar", 1}, Contestant{"best", 2}}) {
     const auto cpu = contestant.make();
     for (const GemmSpec& spec : specs()) {
       GemmCase gemm(spec);
@@ -134,7 +126,7 @@ TEST_P(MixedProducts, OfMachinesHaveTheSameBytesOnTheCpu) {
   int compared = 0;
   for (const GemmSpec& spec : specs()) {
     GemmCase gemm(spec);
-    const auto e8m0 = [](const test::SideScales& side) {
+    const auto e8m0 = [](const SideScales& side) {
       return side.scaled() && side.type == Dtype::e8m0;
     };
     const OperandKind kind =
@@ -152,10 +144,10 @@ TEST_P(MixedProducts, OfMachinesHaveTheSameBytesOnTheCpu) {
 }
 
 std::string name_of_mix(const testing::TestParamInfo<Scales>& info) {
-  return std::string(test::name_of(info.param));
+  return std::string(name_of(info.param));
 }
 
-INSTANTIATE_TEST_SUITE_P(All, MixedProducts, testing::ValuesIn(test::kMixedScales), name_of_mix);
+INSTANTIATE_TEST_SUITE_P(All, MixedProducts, testing::ValuesIn(kMixedScales), name_of_mix);
 
 std::string name_of_product(const testing::TestParamInfo<Product>& info) {
   constexpr std::string_view names[] = {"Mx", "Bf16", "Rowwise", "Blockwise"};
@@ -172,5 +164,67 @@ INSTANTIATE_TEST_SUITE_P(
                     Product{Scales::blockwise, Pass::wgrad}),
     name_of_product);
 
+/// What the definition says, computed once for all tests.
+struct Answer {
+  GemmSpec spec;
+  Accumulation sum;
+  std::vector<std::byte> bytes;
+};
+
+const std::vector<Answer>& answers() {
+  static const std::vector<Answer> all = [] {
+    std::vector<Answer> made;
+    const auto reference = make_reference_backend();
+    for (const GemmSpec& spec : hostile_specs(1)) {
+      GemmCase gemm(spec);
+      for (const Accumulation& sum : {kExact, kFmaChain}) {
+        made.push_back({spec, sum, gemm.run(*reference, sum)});
+      }
+    }
+    return made;
+  }();
+  return all;
+}
+
+class GroupedMatmulAgree : public testing::TestWithParam<cpu::Isa> {};
+
+TEST_P(GroupedMatmulAgree, GivesTheBytesOfTheDefinitionFrom1And2And7Threads) {
+  for (const int threads : {1, 2, 7}) {
+    const auto backend = make_cpu_backend({std::string(name_of(GetParam())), threads});
+    for (const Answer& answer : answers()) {
+      GemmCase gemm(answer.spec);
+      EXPECT_TRUE(gemm.run(*backend, answer.sum) == answer.bytes)
+          << threads << " threads, " << answer.sum.name << ", " << describe(answer.spec);
+    }
+  }
+}
+
+std::string name_of_isa(const testing::TestParamInfo<cpu::Isa>& row) {
+  return std::string(name_of(row.param));
+}
+
+INSTANTIATE_TEST_SUITE_P(Cpu, GroupedMatmulAgree, testing::ValuesIn(cpu::machine_isas()),
+                         name_of_isa);
+
+TEST(GroupedMatmulCases, TheDefinitionLeavesGuardsAndRowsNotOwedAlone) {
+  for (const Answer& answer : answers()) {
+    GemmCase gemm(answer.spec);
+    std::vector<std::byte> bytes = answer.bytes;
+    const std::size_t size = size_of(answer.spec.out);
+    Index owed = 0;
+    const auto groups = static_cast<Index>(answer.spec.groups.size());
+    for (Index g = 0; g < groups; ++g) {
+      for (Index i = 0; i < gemm.lines_a(g); ++i) {
+        for (Index j = 0; j < gemm.lines_b(); ++j, ++owed) {
+          const auto at = static_cast<std::size_t>(gemm.place_out(g, i, j)) * size;
+          for (std::size_t byte = at; byte < at + size; ++byte) bytes[byte] = std::byte{0xA5};
+        }
+      }
+    }
+    EXPECT_EQ(owed, gemm.outputs());
+    EXPECT_TRUE(bytes == gemm.out.memory()) << describe(answer.spec);
+  }
+}
+
 }  // namespace
-}  // namespace mxo
+}  // namespace mxo::test

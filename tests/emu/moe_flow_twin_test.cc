@@ -3,11 +3,9 @@
 
 #include "tests/support/moe_cases.h"
 
-namespace mxo {
+namespace mxo::test {
 namespace {
 
-using test::moe_inputs;
-using test::run_moe;
 using Set = std::vector<std::pair<std::string, std::string>>;
 
 /// The layer by calls of the catalogue: one rank, weights at the experts, so that gradients of h
@@ -157,7 +155,7 @@ class ByOperators {
 
 TEST(MoeFlow, IsTheCompositionOfItsOperators) {
   const auto cpu = make_backend("cpu", 2);
-  test::MoeShape shape;
+  MoeShape shape;
   shape.width = 160;  // two blocks a row, the second of them short
   shape.tokens = {91};
   const NamedTensors in = moe_inputs(shape, 21);
@@ -180,4 +178,4 @@ TEST(MoeFlow, IsTheCompositionOfItsOperators) {
 }
 
 }  // namespace
-}  // namespace mxo
+}  // namespace mxo::test

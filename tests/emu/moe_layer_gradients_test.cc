@@ -10,14 +10,8 @@
 #include "ops/router_gradients.h"
 #include "tests/support/moe_cases.h"
 
-namespace mxo {
+namespace mxo::test {
 namespace {
-
-using test::get;
-using test::moe_inputs;
-using test::MoeShape;
-using test::put;
-using test::run_moe;
 
 using Reals = std::vector<double>;
 
@@ -246,8 +240,8 @@ TEST_P(RouterBackends, GiveTheSlopeOfTheWeightsInF64) {
   constexpr Index experts = 6;
   constexpr Index k = 3;
   const auto backend = make_backend(GetParam(), 2);
-  const Tensor logits = test::random_floats(Dtype::f32, {tokens, experts}, 4, 1);
-  const Tensor dweights = test::random_floats(Dtype::f32, {tokens, k}, 5, 0);
+  const Tensor logits = random_floats(Dtype::f32, {tokens, experts}, 4, 1);
+  const Tensor dweights = random_floats(Dtype::f32, {tokens, k}, 5, 0);
   for (const RouterScore score : {RouterScore::softmax, RouterScore::sigmoid,
                                   RouterScore::softmax_of_chosen, RouterScore::sqrtsoftplus}) {
     for (const bool normalize : {true, false}) {
@@ -308,10 +302,10 @@ TEST_P(RouterBackends, SumGradientsInOrder) {
   constexpr Index experts = 5;
   constexpr Index width = 19;
   const auto backend = make_backend(GetParam(), 2);
-  const Tensor dlogits = test::random_floats(Dtype::f32, {tokens, experts}, 6, 3);
+  const Tensor dlogits = random_floats(Dtype::f32, {tokens, experts}, 6, 3);
   for (const Dtype dtype : {Dtype::bf16, Dtype::f32}) {
-    const Tensor router = test::random_floats(dtype, {experts, width}, 7, 3);
-    const Tensor x = test::random_floats(dtype, {tokens, width}, 8, 3);
+    const Tensor router = random_floats(dtype, {experts, width}, 7, 3);
+    const Tensor x = random_floats(dtype, {tokens, width}, 8, 3);
     Tensor dx(Dtype::f32, {tokens, width});
     Tensor drouter(Dtype::f32, {experts, width});
     router_gradients(*backend, {dlogits.operand(), router.operand(), x.operand(), dx.result(),
@@ -337,4 +331,4 @@ INSTANTIATE_TEST_SUITE_P(Backends, RouterBackends, testing::Values("reference", 
                          [](const auto& row) { return std::string(row.param); });
 
 }  // namespace
-}  // namespace mxo
+}  // namespace mxo::test

@@ -7,17 +7,8 @@
 
 #include "tests/support/moe_cases.h"
 
-namespace mxo {
+namespace mxo::test {
 namespace {
-
-using test::joined;
-using test::Layer;
-using test::layers;
-using test::moe_inputs;
-using test::MoeShape;
-using test::of_rank;
-using test::parameters;
-using test::run_moe;
 
 class MoeLayers : public testing::TestWithParam<Layer> {
  protected:
@@ -105,7 +96,7 @@ TEST_P(MoeLayers, KeepsEveryStageAndItsGradient) {
 
 TEST(MoeLayer, TakesAGateWithoutAnUpHalf) {
   NamedTensors in = moe_inputs({}, 13);
-  in["w1"] = test::random_floats(Dtype::bf16, {8, 96, 64}, 3, 1);
+  in["w1"] = random_floats(Dtype::bf16, {8, 96, 64}, 3, 1);
   const auto cpu = make_backend("cpu", 2);
   for (const char* pipeline : {"mxfp8", "flow", "bf16"}) {
     const NamedTensors out = run_moe(*cpu, in,
@@ -120,8 +111,8 @@ TEST(MoeLayer, TakesAGateWithoutAnUpHalf) {
     const Tensor& act = out.at("rank0.act");
     ASSERT_EQ(act.shape(), h.shape());
     for (Index i = 0; i < h.elements(); ++i) {
-      const float r = std::max(test::get(h, i), 0.0f);
-      ASSERT_EQ(test::get(act, i), decode(encode<kBF16>(r * r))) << i;
+      const float r = std::max(get(h, i), 0.0f);
+      ASSERT_EQ(get(act, i), decode(encode<kBF16>(r * r))) << i;
     }
   }
 }
@@ -142,4 +133,4 @@ TEST(MoeLayer, TakesNoTokensAtAll) {
 }
 
 }  // namespace
-}  // namespace mxo
+}  // namespace mxo::test

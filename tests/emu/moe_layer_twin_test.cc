@@ -7,14 +7,8 @@
 
 #include "tests/support/moe_cases.h"
 
-namespace mxo {
+namespace mxo::test {
 namespace {
-
-using test::get;
-using test::moe_inputs;
-using test::MoeShape;
-using test::put;
-using test::run_moe;
 
 struct Twin {
   const char* pipeline;
@@ -76,9 +70,8 @@ class ByOperators {
     Tensor w(Dtype::bf16, {1, router.extent(0), router.extent(1)});
     std::copy_n(router.data(), router.bytes(), w.data());
     const auto tokens = static_cast<std::int32_t>(x.extent(0));
-    logits_ =
-        call("grouped_matmul", {{"x", x}, {"w", w}, {"group_ends", test::group_ends_of({tokens})}},
-             {{"out", bf16_logits_ ? "bf16" : "f32"}})["y"];
+    logits_ = call("grouped_matmul", {{"x", x}, {"w", w}, {"group_ends", group_ends_of({tokens})}},
+                   {{"out", bf16_logits_ ? "bf16" : "f32"}})["y"];
     if (in_.contains("logits.bias")) add_logits_bias();
     NamedTensors routed = call("route", {{"logits", logits_}}, {{"top_k", "2"}});
     experts_ = routed["experts"];
@@ -296,4 +289,4 @@ TEST_P(MoeLayerTwin, IsTheCompositionOfItsOperators) {
 }
 
 }  // namespace
-}  // namespace mxo
+}  // namespace mxo::test

@@ -6,15 +6,8 @@
 #include "tests/support/contestants.h"
 #include "tests/support/moe_cases.h"
 
-namespace mxo {
+namespace mxo::test {
 namespace {
-
-using test::get;
-using test::moe_inputs;
-using test::MoeShape;
-using test::parameters;
-using test::run_moe;
-using test::Settings;
 
 const Settings kBf16 = {{"top_k", "2"}, {"pipeline", "bf16"}, {"keep_stages", "true"}};
 const Settings kTriton = {{"top_k", "3"},           {"pipeline", "fp8_blockwise"},
@@ -97,7 +90,7 @@ void expect_weighed(const Tensor& rows, const Tensor& sums, const NamedTensors& 
 /// `output.float() + bias * probs`, of the product in bf16.
 TEST(SecondBias, IsAddedTimesTheWeightOfItsRow) {
   const NamedTensors in = moe_inputs(shape(), 3, false);
-  for (const std::string& name : test::every_backend()) {
+  for (const std::string& name : every_backend()) {
     SCOPED_TRACE(name);
     const auto backend = make_backend(name, 2);
     const NamedTensors kept = run_moe(*backend, in, with(kBf16, "swiglu"));
@@ -133,7 +126,7 @@ TEST_P(ProductScores, MultiplySumsInF32BeforeTheyAreRounded) {
   const Settings& set = *GetParam();
   const Index alignment = GetParam() == &kTriton ? 128 : 32;
   const NamedTensors in = moe_inputs(shape(), 3, false);
-  for (const std::string& name : test::every_backend()) {
+  for (const std::string& name : every_backend()) {
     SCOPED_TRACE(name);
     const auto backend = make_backend(name, 2);
     const NamedTensors first = run_moe(*backend, in, with(set, "first_product"));
@@ -180,7 +173,7 @@ TEST_P(ProductScores, GiveTheSameBitsOnFourRanks) {
     const NamedTensors one = run_moe(*cpu, moe_inputs(s, 3, false), with(*GetParam(), scores));
     s.tokens = {9, 10, 0, 18};
     const NamedTensors four = run_moe(*cpu, moe_inputs(s, 3, false), with(*GetParam(), scores));
-    EXPECT_EQ(test::joined(one, "y", 1), test::joined(four, "y", 4)) << scores;
+    EXPECT_EQ(joined(one, "y", 1), joined(four, "y", 4)) << scores;
   }
 }
 
@@ -199,4 +192,4 @@ TEST(ProductScoresErrors, HaveNoGradientsAndNoFlow) {
 }
 
 }  // namespace
-}  // namespace mxo
+}  // namespace mxo::test

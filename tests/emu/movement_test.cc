@@ -1,14 +1,19 @@
-// Padding and permuting: what torchao returned, the definition on every backend, and bad input.
+// Rows padded and permuted: any element, any stride, and torchao's captures.
 #include <gtest/gtest.h>
 
+#include <cstring>
 #include <memory>
 #include <numeric>
+#include <random>
 
+#include "emu/backends.h"
 #include "ops/catalogue.h"
 #include "ops/pad_groups.h"
 #include "ops/permute.h"
+#include "tests/support/captures.h"
 #include "tests/support/contestants.h"
 #include "tests/support/guarded.h"
+#include "tests/support/random_tensors.h"
 
 namespace mxo {
 namespace {
@@ -207,6 +212,141 @@ TEST_P(Movement, TakesAnEmptyOperandWhoseAddressLiesInTheResult) {
   unpermute(*backend_, {y, indices.operand(), x.result()});
   EXPECT_EQ(x.contents(), std::vector<std::uint8_t>(32));
   EXPECT_TRUE(x.untouched());
+}
+
+class MovementCaptures : public testing::TestWithParam<const char*> {
+ protected:
+  std::unique_ptr<Backend> backend_ = make_backend(GetParam());
+};
+
+INSTANTIATE_TEST_SUITE_P(Backends, MovementCaptures, testing::Values("reference", "cpu"),
+                         [](const auto& row) { return std::string(row.param); });
+
+void expect_same(const Tensor& expected, const Tensor& found, const std::string& what) {
+  ASSERT_EQ(expected.shape(), found.shape()) << what;
+  EXPECT_EQ(std::memcmp(expected.data(), found.data(), expected.bytes()), 0) << what;
+}
+
+TEST_P(MovementCaptures, PadsAndUnpadsAsTorchaoDid) {
+  const TensorFile& file = test::capture("layouts");
+  for (int n = 0; n < 5; ++n) {
+    for (const char* alignment : {"16", "32", "128"}) {
+      const std::string pad = "pad." + std::to_string(n) + ".";
+      const std::string key = pad + alignment + ".";
+      NamedTensors in;
+      in["x"] = test::tensor_of(file, pad + "x");
+      in["group_ends"] = test::tensor_of(file, "groups." + std::to_string(n) + ".offs");
+      Parameters set;
+      set.set("alignment", alignment);
+      const NamedTensors out = call_operator(*backend_, "pad_groups", in, set);
+      expect_same(test::tensor_of(file, key + "out"), out.at("y"), key);
+      expect_same(test::tensor_of(file, key + "start"), out.at("padded_starts"), key);
+      expect_same(test::tensor_of(file, key + "end"), out.at("padded_ends"), key);
+
+      const Tensor& unpadded = test::tensor_of(file, key + "unpadded");
+      NamedTensors back;
+      back["y"] = out.at("y");
+      back["group_ends"] = in.at("group_ends");
+      back["padded_starts"] = out.at("padded_starts");
+      Parameters rows;
+      rows.set("rows", std::to_string(unpadded.extent(0)));
+      expect_same(unpadded, call_operator(*backend_, "unpad_groups", back, rows).at("x"), key);
+    }
+  }
+}
+
+TEST_P(MovementCaptures, GivesThePermutationsThatTorchaoGave) {
+  const TensorFile& file = test::capture("layouts");
+  const char* const names[] = {"experts", "ranks", "max_len", "alignment"};
+  for (int n = 0; n < 5; ++n) {
+    const std::string key = "permute." + std::to_string(n) + ".";
+    const auto* args = test::tensor_of(file, key + "args").as<std::int64_t>();
+    Parameters set;
+    for (int i = 0; i < 4; ++i) set.set(names[i], std::to_string(args[i]));
+    NamedTensors in;
+    in["tokens_per_expert"] = test::tensor_of(file, key + "tokens_per_expert");
+    const NamedTensors out = call_operator(*backend_, "permute_indices", in, set);
+    expect_same(test::tensor_of(file, key + "out0"), out.at("indices"), key);
+    expect_same(test::tensor_of(file, key + "out1"), out.at("sizes"), key);
+    expect_same(test::tensor_of(file, key + "out2"), out.at("ends"), key);
+  }
+}
+
+struct Case {
+  std::vector<std::int32_t> counts;  ///< rows of each expert
+  Index tokens, alignment;
+};
+
+/// Which token each row is: by expert, tokens rising; then the same with -1 for padding.
+struct Order {
+  Tensor rows;
+  Tensor padded;
+  Tensor place;  ///< which row each padded row is
+  Tensor ends;
+};
+
+Order order_of(const Case& c, Index length) {
+  std::mt19937 random(3);
+  std::vector<std::int32_t> rows;
+  std::vector<std::int32_t> padded;
+  std::vector<std::int32_t> place;
+  std::vector<std::int32_t> ends;
+  for (const std::int32_t count : c.counts) {
+    for (std::int32_t i = 0; i < count; ++i) {
+      place.push_back(static_cast<std::int32_t>(rows.size()));
+      rows.push_back(static_cast<std::int32_t>(random() % static_cast<unsigned>(c.tokens)));
+      padded.push_back(rows.back());
+    }
+    while (static_cast<Index>(padded.size()) % c.alignment != 0) {
+      padded.push_back(-1);
+      place.push_back(-1);
+    }
+    ends.push_back(static_cast<std::int32_t>(rows.size()));
+  }
+  padded.resize(static_cast<std::size_t>(length), -1);
+  place.resize(static_cast<std::size_t>(length), -1);
+  return {test::group_ends_of(rows), test::group_ends_of(padded), test::group_ends_of(place),
+          test::group_ends_of(ends)};
+}
+
+TEST(PermutePad, GivesTheBytesOfPermuteThenPadForCodesAndForScales) {
+  const Case cases[] = {
+      {{3, 0, 40, 1}, 17, 32}, {{128, 5, 0}, 64, 128}, {{0, 0}, 4, 8}, {{7}, 9, 1}};
+  for (const char* name : {"reference", "cpu"}) {
+    const auto backend = make_backend(name, 2);
+    for (const Case& c : cases) {
+      Index total = 0;
+      for (const std::int32_t count : c.counts) total += count;
+      const auto experts = static_cast<Index>(c.counts.size());
+      const Index length = padded_rows(total, experts, c.alignment);
+      const Order order = order_of(c, length);
+      for (const auto& [dtype, width] :
+           {std::pair{Dtype::e4m3, Index{96}}, std::pair{Dtype::e8m0, Index{3}},
+            std::pair{Dtype::f32, Index{1}}}) {
+        Tensor x(dtype, {c.tokens, width});
+        for (std::size_t i = 0; i < x.bytes(); ++i) x.data()[i] = static_cast<std::byte>(i * 7 + 1);
+        Tensor fused(dtype, {length, width});
+        permute(*backend, {x.operand(), order.padded.operand(), fused.result()});
+
+        Tensor rows(dtype, {total, width});
+        Tensor two_steps(dtype, {length, width});
+        Tensor starts(Dtype::i32, {experts});
+        Tensor ends(Dtype::i32, {experts});
+        permute(*backend, {x.operand(), order.rows.operand(), rows.result()});
+        pad_groups(*backend, {rows.operand(), order.ends.operand(), two_steps.result(),
+                              starts.result(), ends.result(), c.alignment});
+        EXPECT_EQ(std::memcmp(fused.data(), two_steps.data(), fused.bytes()), 0) << name;
+
+        Tensor back(dtype, {total, width});
+        Tensor unpadded(dtype, {total, width});
+        unpermute(*backend, {fused.operand(), order.place.operand(), back.result()});
+        unpad_groups(*backend, {two_steps.operand(), order.ends.operand(), starts.operand(),
+                                unpadded.result()});
+        EXPECT_EQ(std::memcmp(back.data(), unpadded.data(), back.bytes()), 0) << name;
+        EXPECT_EQ(std::memcmp(back.data(), rows.data(), back.bytes()), 0) << name;
+      }
+    }
+  }
 }
 
 }  // namespace

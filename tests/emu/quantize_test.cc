@@ -10,12 +10,8 @@
 #include "tests/support/contestants.h"
 #include "tests/support/strided.h"
 
-namespace mxo {
+namespace mxo::test {
 namespace {
-
-using test::Fill;
-using test::Lie;
-using test::Strided;
 
 /// Along which axis neighbours share a scale.
 enum class Axis { columns, rows };
@@ -63,7 +59,7 @@ Answer ask(Backend& backend, const Question& q, const Strided& x) {
 void everyone_agrees(const std::vector<Question>& questions, const std::vector<Fill>& fills) {
   const auto reference = make_reference_backend();
   std::vector<std::unique_ptr<Backend>> backends;
-  for (const auto& contestant : test::contestants()) backends.push_back(contestant.make());
+  for (const auto& contestant : contestants()) backends.push_back(contestant.make());
   std::uint32_t seed = 1;
   for (const Question& q : questions) {
     for (const Fill how : fills) {
@@ -115,12 +111,12 @@ TEST(Quantize, AnyStridesGiveTheReferencesBytesAndLeaveTheGapsAlone) {
   std::vector<Question> questions;
   for (const Dtype input : kInputs) {
     for (const Axis axis : kAxes) {
-      for (const Lie& x : test::lies()) {
-        for (const Lie& codes : test::lies()) {
+      for (const Lie& x : lies()) {
+        for (const Lie& codes : lies()) {
           Question q{{2, 64, 160}, input, Dtype::e4m3, ScaleMode::rceil, axis};
           q.x = x;
           q.codes = codes;
-          q.scales = test::lies()[questions.size() % test::lies().size()];
+          q.scales = lies()[questions.size() % lies().size()];
           questions.push_back(q);
         }
       }
@@ -244,7 +240,7 @@ TEST_P(InstructionSet, IsHeldAgainstTheReferenceHere) {
   }
   EXPECT_TRUE(known);
   bool held = false;
-  for (const auto& contestant : test::contestants()) held = held || contestant.isa == GetParam();
+  for (const auto& contestant : contestants()) held = held || contestant.isa == GetParam();
   EXPECT_TRUE(held);
 }
 
@@ -253,4 +249,4 @@ INSTANTIATE_TEST_SUITE_P(All, InstructionSet,
                          [](const auto& test) { return test.param; });
 
 }  // namespace
-}  // namespace mxo
+}  // namespace mxo::test

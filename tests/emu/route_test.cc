@@ -9,14 +9,8 @@
 #include "tests/support/by_mpfr.h"
 #include "tests/support/named_calls.h"
 
-namespace mxo {
+namespace mxo::test {
 namespace {
-
-using test::call;
-using test::exp_by_mpfr;
-using test::normal_floats;
-using test::same_bytes;
-using test::sigma_by_mpfr;
 
 TEST(Route, OrdersByScoreWithTiesToTheLowerExpertAndNanLast) {
   Tensor logits(Dtype::f32, {2, 5});
@@ -197,8 +191,8 @@ TEST(Route, TheOnlyOneChosenWeighsOne) {
 
 /// sqrt(log1p(exp(x))), each step rounded to f32 from 200 bits; x itself above 20.
 float root_of_softplus(float x) {
-  const float softplus = x > 20.0f ? x : test::by_mpfr(exp_by_mpfr(x), mpfr_log1p);
-  return test::by_mpfr(softplus, mpfr_sqrt);
+  const float softplus = x > 20.0f ? x : by_mpfr(exp_by_mpfr(x), mpfr_log1p);
+  return by_mpfr(softplus, mpfr_sqrt);
 }
 
 TEST(Route, RootOfSoftplusIsRoundedAtEachStep) {
@@ -253,4 +247,4 @@ TEST(Route, GivesTheSameBytesFromOneThreadAndFromTwo) {
 }
 
 }  // namespace
-}  // namespace mxo
+}  // namespace mxo::test

@@ -10,17 +10,14 @@
 #include "tests/support/random_tensors.h"
 #include "tests/support/strided.h"
 
-namespace mxo {
+namespace mxo::test {
 namespace {
 
-using test::Fill;
-using test::Lie;
-using test::Strided;
 using Bytes = std::vector<std::vector<std::byte>>;
 
 std::vector<std::unique_ptr<Backend>> all_backends() {
   std::vector<std::unique_ptr<Backend>> backends;
-  for (const auto& contestant : test::contestants()) backends.push_back(contestant.make());
+  for (const auto& contestant : contestants()) backends.push_back(contestant.make());
   return backends;
 }
 
@@ -70,7 +67,7 @@ TEST(RowSums, CombineAndItsGradientsGiveTheReferencesBytes) {
           Strided dout(weighs ? type : Dtype::f32, {s.tokens, s.width}, lie);
           fill(rows, how, static_cast<std::uint32_t>(number));
           fill(dout, how, static_cast<std::uint32_t>(number + 100));
-          const Tensor weights = test::random_floats(Dtype::f32, {s.tokens, s.k}, number);
+          const Tensor weights = random_floats(Dtype::f32, {s.tokens, s.k}, number);
           const Bytes want =
               combine_both_ways(*reference, s, rows, dout, weights, type, weighs, lie, steps);
           for (const auto& backend : backends) {
@@ -95,7 +92,7 @@ TEST(RowSums, FusedSlotsAreRoundedOnceEach) {
   Tensor slots(Dtype::i32, {kTokens, kSlots});
   std::minstd_rand random(7);
   for (Index i = 0; i < rows.elements(); ++i) {
-    test::put(rows, i, 1.0f + static_cast<float>(random() % 128) / 128.0f);
+    put(rows, i, 1.0f + static_cast<float>(random() % 128) / 128.0f);
   }
   for (Index i = 0; i < kTokens * kSlots; ++i) {
     weights.as<float>()[i] = 0.5f + static_cast<float>(random() % (1 << 23)) * 0x1p-24f;
@@ -115,7 +112,7 @@ TEST(RowSums, FusedSlotsAreRoundedOnceEach) {
       float acc = 0.0f;
       for (Index s = 0; s < kSlots; ++s) {
         const Index row = i / kWidth * kSlots + s;
-        const double product = static_cast<double>(test::get(rows, row * kWidth + i % kWidth)) *
+        const double product = static_cast<double>(get(rows, row * kWidth + i % kWidth)) *
                                static_cast<double>(weights.as<float>()[row]);
         acc = static_cast<float>(static_cast<double>(acc) + product);
       }
@@ -139,7 +136,7 @@ TEST(RowSums, RouterGradientsGiveTheReferencesBytes) {
           Strided router(type, {s.k, s.width}, lie);
           fill(x, how, static_cast<std::uint32_t>(number));
           fill(router, how, static_cast<std::uint32_t>(number + 50));
-          const Tensor dlogits = test::random_floats(Dtype::f32, {s.tokens, s.k}, number);
+          const Tensor dlogits = random_floats(Dtype::f32, {s.tokens, s.k}, number);
           const auto ask = [&](Backend& backend) {
             Strided dx(Dtype::f32, {s.tokens, s.width}, lie);
             Strided drouter(Dtype::f32, {s.k, s.width}, lie);
@@ -160,4 +157,4 @@ TEST(RowSums, RouterGradientsGiveTheReferencesBytes) {
 }
 
 }  // namespace
-}  // namespace mxo
+}  // namespace mxo::test

@@ -9,12 +9,8 @@
 #include "tests/support/random_tensors.h"
 #include "tests/support/strided.h"
 
-namespace mxo {
+namespace mxo::test {
 namespace {
-
-using test::Fill;
-using test::Lie;
-using test::Strided;
 
 /// One way to quantise.
 struct How {
@@ -92,14 +88,14 @@ Answer ask(Backend& backend, const Question& q, const Operands& in, bool fused) 
 void fused_is_unfused(const std::vector<Question>& questions) {
   const auto reference = make_reference_backend();
   std::vector<std::unique_ptr<Backend>> backends;
-  for (const auto& contestant : test::contestants()) backends.push_back(contestant.make());
+  for (const auto& contestant : contestants()) backends.push_back(contestant.make());
   std::uint32_t seed = 1;
   for (const Question& q : questions) {
     for (const Fill how : {Fill::noise, Fill::edges}) {
       Operands in{{q.input, {q.rows, 2 * q.width}, q.x},
                   {q.input == Dtype::f16 ? Dtype::f16 : Dtype::bf16, {q.rows, q.width}, q.x},
-                  test::random_floats(Dtype::f32, {q.rows}, ++seed),
-                  test::group_ends_of(q.how.ends)};
+                  random_floats(Dtype::f32, {q.rows}, ++seed),
+                  group_ends_of(q.how.ends)};
       fill(in.x, how, ++seed);
       fill(in.dy, how, ++seed);
       const Answer want = ask(*reference, q, in, false);
@@ -202,7 +198,7 @@ TEST(SwigluQuantize, NamesWhatIsWrongBeforeItWritesAByte) {
   EXPECT_NE(message(in, {{"block", "1x8"}, {"transpose", "true"}}).find("transpose"),
             std::string::npos);
   EXPECT_NE(message(in, {{"block", "64"}}).find("block"), std::string::npos);
-  in.emplace("group_ends", test::group_ends_of({2, 4}));
+  in.emplace("group_ends", group_ends_of({2, 4}));
   EXPECT_NE(message(in, {{"block", "1x8"}}).find("group_ends"), std::string::npos);
   Tensor x(Dtype::bf16, {32, 64});
   ScaledResult to;
@@ -218,8 +214,8 @@ TEST(SwigluQuantize, GivesThroughItsNameWhatTheTwoOperatorsGive) {
   for (const char* block : {"1x32", "1x128"}) {
     const auto cpu = make_backend("cpu", 2);
     NamedTensors in;
-    in.emplace("x", test::random_floats(Dtype::bf16, {64, 192}, 5));
-    in.emplace("probs", test::random_floats(Dtype::f32, {64}, 6));
+    in.emplace("x", random_floats(Dtype::bf16, {64, 192}, 5));
+    in.emplace("probs", random_floats(Dtype::f32, {64}, 6));
     Parameters set;
     set.set("rounding", "bf16");
     NamedTensors y;
@@ -238,7 +234,7 @@ TEST(SwigluQuantize, GivesThroughItsNameWhatTheTwoOperatorsGive) {
 
 TEST(SwigluQuantize, TakesBlocksOf128ForTheFlowUnlessToldOtherwise) {
   NamedTensors in;
-  in.emplace("x", test::random_floats(Dtype::bf16, {8, 320}, 5));
+  in.emplace("x", random_floats(Dtype::bf16, {8, 320}, 5));
   Parameters set;
   set.set("rule", "flow");
   const NamedTensors out = call_operator(*make_backend("cpu", 1), "swiglu_quantize", in, set);
@@ -251,7 +247,7 @@ TEST(Swiglu, KernelsGiveTheBitsOfTheScalarOnes) {
   std::vector<float> a(kMany);
   std::vector<float> b(kMany);
   std::vector<float> dy(kMany);
-  test::Random random(3);
+  Random random(3);
   for (std::size_t i = 0; i < a.size(); ++i) {
     a[i] = i % 2 == 0 ? bit_cast<float>(random.word()) : random.unit() * 128.0f;
     b[i] = bit_cast<float>(random.word());
@@ -279,4 +275,4 @@ TEST(Swiglu, KernelsGiveTheBitsOfTheScalarOnes) {
 }
 
 }  // namespace
-}  // namespace mxo
+}  // namespace mxo::test

@@ -8,13 +8,8 @@
 #include "tests/support/by_mpfr.h"
 #include "tests/support/named_calls.h"
 
-namespace mxo {
+namespace mxo::test {
 namespace {
-
-using test::call;
-using test::normal_floats;
-using test::same_bytes;
-using test::sigma_by_mpfr;
 
 TEST(Swiglu, IsTheNamedProductsOfTheCorrectlyRoundedSigma) {
   NamedTensors in;
@@ -67,4 +62,4 @@ TEST(SwigluBackward, AgreesWithFiniteDifferencesInDouble) {
 }
 
 }  // namespace
-}  // namespace mxo
+}  // namespace mxo::test

@@ -1,7 +1,11 @@
-// Rules of stacks as data: what is regular, what depends on the types of x and of the codes.
-#include "formats/scale_rules.h"
-
+// Rules of scales as data, and where the scales of a blocked matrix lie.
 #include <gtest/gtest.h>
+
+#include <cstddef>
+#include <vector>
+
+#include "formats/scale_layout.h"
+#include "formats/scale_rules.h"
 
 namespace mxo {
 namespace {
@@ -107,6 +111,39 @@ TEST(ScaleRule, QuotientIsRoundedToTheTypeOfX) {
   EXPECT_EQ(of(Dtype::f16), Descale::division_in_f16);
   const ScaleRule exact = mx_rule(ScaleMode::rceil, kOcp);
   EXPECT_EQ(rule_for(exact, Dtype::bf16, Dtype::e4m3).e8m0.descale, Descale::exact);
+}
+
+TEST(ScaleLayout, TilesFollowEachOtherAlongARow) {
+  EXPECT_EQ(kTileBytes, 512);
+  EXPECT_EQ(blocked_offset(0, 4, 3), 512);
+  EXPECT_EQ(blocked_offset(0, 8, 3), 1024);
+  EXPECT_EQ(blocked_offset(128, 0, 3), 1536);
+  EXPECT_EQ(blocked_offset(256, 4, 3), 3584);
+}
+
+TEST(ScaleLayout, TileIs32LinesOfFourWords) {
+  EXPECT_EQ(blocked_offset(1, 0, 1), 16);
+  EXPECT_EQ(blocked_offset(31, 0, 1), 496);
+  EXPECT_EQ(blocked_offset(32, 0, 1), 4);
+  EXPECT_EQ(blocked_offset(96, 0, 1), 12);
+  EXPECT_EQ(blocked_offset(0, 3, 1), 3);
+}
+
+TEST(ScaleLayout, EveryByteIsOneElements) {
+  std::vector<int> named(static_cast<std::size_t>(blocked_bytes(256, 12)));
+  for (Index row = 0; row < 256; ++row) {
+    for (Index column = 0; column < 12; ++column) {
+      ++named.at(static_cast<std::size_t>(blocked_offset(row, column, 3)));
+    }
+  }
+  for (const int times : named) EXPECT_EQ(times, 1);
+}
+
+TEST(ScaleLayout, BytesCountWholeTiles) {
+  EXPECT_EQ(blocked_bytes(1, 1), 512);
+  EXPECT_EQ(blocked_bytes(128, 4), 512);
+  EXPECT_EQ(blocked_bytes(129, 5), 2048);
+  EXPECT_EQ(blocked_bytes(0, 5), 0);
 }
 
 }  // namespace

@@ -5,15 +5,58 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
+#include <string>
+#include <vector>
 
+#include "emu/backends.h"
 #include "formats/error.h"
-#include "tests/golden/bound_formula.h"
+#include "golden/museum/operands.h"
+#include "tests/golden/tensors.h"
 #include "tests/support/refusal.h"
 
 namespace mxo {
 namespace {
 
-using namespace by_formula;
+/// Operands that were quantised, and what a product is told of them.
+struct Side {
+  std::string name;
+  std::vector<Index> shape;
+  std::string block;
+  std::string scale = "f32";
+  unsigned seed = 1;
+};
+struct Quantised {
+  Quantised(Backend& backend, const std::vector<Side>& sides,
+            const std::vector<std::int32_t>& ends) {
+    for (const Side& side : sides) {
+      NamedTensors call;
+      call.emplace("x", random_floats(side.shape, side.seed));
+      Parameters quantiser;
+      quantiser.set("block", side.block);
+      quantiser.set("scale", side.scale);
+      NamedTensors out = call_operator(backend, "quantize", call, quantiser);
+      in.emplace(side.name + ".codes", std::move(out.at("codes")));
+      in.emplace(side.name + ".scales", std::move(out.at("scales")));
+      set.set("block_" + side.name, side.block);
+    }
+    in.emplace("group_ends", ends_of(ends));
+  }
+  NamedTensors in;
+  Parameters set;
+};
+
+/// x [3, K] by w [2, 130, K] with scales of f32 of every size.
+Quantised product_of_depth(Backend& backend, Index k) {
+  Quantised q(backend, {{"x", {3, k}, "1x128", "f32", 3}, {"w", {2, 130, k}, "128x128", "f32", 4}},
+              {1, 2});
+  for (const char* name : {"x.scales", "w.scales"}) {
+    Tensor& scales = q.in.at(name);
+    for (Index i = 0; i < scales.elements(); ++i)
+      scales.as<float>()[i] *= std::ldexp(1.0f, static_cast<int>(i % 5) - 70);
+  }
+  return q;
+}
 
 /// The least scale times the least code is no bf16: a machine that dequantises first has zeros.
 TEST(BoundOperands, DequantisesForTheMachinesThatDo) {
@@ -50,114 +93,14 @@ TEST(BoundOperands, DequantisesForTheMachinesThatDo) {
   }
 }
 
-/// Operands without scales beside those of f32: their scale is 1.
-TEST(BoundOperands, HoldsForScalesOfOneSide) {
-  const auto backend = make_cpu_backend();
-  for (const std::string plain : {"x", "w"}) {
-    for (const char* claim : {"", "exact", "fma_chain"}) {
-      Multiplied product(*backend, 300, false);
-      const Tensor codes = std::move(product.in.at(plain + ".codes"));
-      product.in.erase(plain + ".codes");
-      product.in.erase(plain + ".scales");
-      Tensor values(Dtype::bf16, codes.shape());
-      const ElementReader read(Dtype::e4m3);
-      for (Index i = 0; i < codes.elements(); ++i) {
-        values.as<BF16>()[i] = encode<kBF16>(static_cast<float>(read(bits_at(codes, i)).value));
-      }
-      product.in.emplace(plain, std::move(values));
-      Parameters set;
-      if (plain == "w") set.set("block_x", "1x128");
-      if (plain == "x") set.set("block_w", "128x128");
-      const auto bound = certified_bound("grouped_matmul", "y", product.in, set, claim);
-      ASSERT_TRUE(bound);
-      Multiplied with_codes(*backend, 300, false);
-      for (Index i = 0; i < 260; ++i) {
-        std::vector<Stretch> stretches = with_codes.stretches(i / 130, i % 130);
-        for (Stretch& at : stretches) (plain == "x" ? at.sx : at.sw) = 1;
-        Claimed made;
-        made.k = 128;
-        if (*claim != '\0') made.sum = sum_named(claim);
-        const double formula = stray_by_the_formula(stretches, made, true);
-        const auto at = static_cast<std::size_t>(i);
-        ASSERT_GE(bound->stray[at], formula * (1 - 1e-15)) << plain << " " << claim;
-        ASSERT_LE(bound->stray[at], formula * (1 + 1e-11)) << plain << " " << claim;
-      }
-    }
-  }
-}
-
-TEST(BoundOperands, HoldsForGradientsOfEveryGroup) {
-  const std::vector<float> a{0x1p9f, -3, 0, 0x1p-3f, 5, -0x1p-9f};
-  const std::vector<float> b{2, 0x1p5f, 1, -0x1p-6f, 0x1p-9f, 7};
-  for (const char* scaled : {"", "dy", "x"}) {
-    for (const std::string claim : {"", "exact", "fma_chain", "h200_wgmma_fast"}) {
-      if (claim == "h200_wgmma_fast" && *scaled != '\0') continue;  // takes no mixture
-      NamedTensors in;
-      Parameters set;
-      for (const std::string name : {"dy", "x"}) {
-        const std::vector<float>& values = name == "dy" ? a : b;
-        const bool codes = name == scaled;
-        Tensor t(codes ? Dtype::u8 : Dtype::bf16, {6, 1});
-        for (std::size_t i = 0; i < values.size(); ++i) {
-          if (codes) t.as<std::uint8_t>()[i] = encode<kE4M3>(values[i] / 4).bits;
-          if (!codes) t.as<BF16>()[i] = encode<kBF16>(values[i]);
-        }
-        in.emplace(codes ? name + ".codes" : name, std::move(t));
-        if (!codes) continue;
-        in.emplace(name + ".scales", floats({2, 1}, {4, 4}));
-        set.set("block_" + name, "128x1");
-      }
-      in.emplace("group_ends", ends_of({2, 6}));
-      const auto bound = certified_bound("grouped_matmul_wgrad", "dw", in, set, claim);
-      ASSERT_TRUE(bound);
-      for (std::size_t group = 0; group < 2; ++group) {
-        Stretch at;
-        if (*scaled != '\0') (*scaled == 'd' ? at.sx : at.sw) = 4;
-        Claimed made;
-        made.k = group == 0 ? 2 : 4;
-        if (!claim.empty()) made.sum = sum_named(claim, OperandKind::bf16);
-        for (std::size_t i = group == 0 ? 0 : 2; i < (group == 0 ? 2u : 6u); ++i) {
-          const bool coded = *scaled != '\0';
-          const float value = *scaled == 'x' ? b[i] : a[i];
-          const double rounded = coded ? static_cast<double>(decode(encode<kE4M3>(value / 4)))
-                                       : static_cast<double>(value);
-          const double other = static_cast<double>(*scaled == 'x' ? a[i] : b[i]);
-          at.sum += rounded * other;
-          at.magnitude += std::fabs(rounded * other);
-          at.binade = std::max(at.binade, binade_of(rounded, -126) * binade_of(other, -126));
-        }
-        const double formula = stray_by_the_formula({at}, made, *scaled != '\0');
-        EXPECT_EQ(bound->exact[group], at.sum * at.sx * at.sw) << scaled << " " << claim;
-        EXPECT_GE(bound->stray[group], formula * (1 - 1e-15)) << scaled << " " << claim;
-        EXPECT_LE(bound->stray[group], formula * (1 + 1e-11)) << scaled << " " << claim;
-      }
-    }
-  }
-}
-
 TEST(BoundOperands, ScalesAfterTheSumChangeNowhereAlongIt) {
   const auto backend = make_cpu_backend();
   const auto takes = [&](const char* block_x, const char* block_w, Index depth) {
-    NamedTensors in;
-    Parameters set;
-    for (const std::string name : {"x", "w"}) {
-      NamedTensors call;
-      call.emplace("x", random_floats(name == "x" ? std::vector<Index>{4, depth}
-                                                  : std::vector<Index>{1, 8, depth},
-                                      1));
-      Parameters quantiser;
-      quantiser.set("block", name == "x" ? block_x : block_w);
-      quantiser.set("scale", "f32");
-      NamedTensors out = call_operator(*backend, "quantize", call, quantiser);
-      in.emplace(name + ".codes", std::move(out.at("codes")));
-      in.emplace(name + ".scales", std::move(out.at("scales")));
-      set.set("block_" + name, name == "x" ? block_x : block_w);
-    }
-    in.emplace("group_ends", ends_of({4}));
-    set.set("sum", "fma_chain");
-    set.set("sum.fold", "after");
+    Quantised q(*backend, {{"x", {4, depth}, block_x}, {"w", {1, 8, depth}, block_w}}, {4});
+    q.set.set("sum", "fma_chain");
+    q.set.set("sum.fold", "after");
     try {
-      return certified_bound("grouped_matmul", "y", in, set, "fma_chain").has_value();
+      return certified_bound("grouped_matmul", "y", q.in, q.set, "fma_chain").has_value();
     } catch (const Error&) {
       return false;
     }
@@ -171,24 +114,8 @@ TEST(BoundOperands, ScalesAfterTheSumChangeNowhereAlongIt) {
 TEST(BoundOperands, IsTheSameWithItsSidesExchanged) {
   const auto backend = make_cpu_backend();
   const auto allowed = [&](const char* block_x, const char* block_w, const char* claim) {
-    NamedTensors in;
-    Parameters set;
-    for (const std::string name : {"x", "w"}) {
-      const std::string block = name == "x" ? block_x : block_w;
-      NamedTensors call;
-      call.emplace(
-          "x", random_floats(
-                   name == "x" ? std::vector<Index>{1, 256} : std::vector<Index>{1, 1, 256}, 1));
-      Parameters quantiser;
-      quantiser.set("block", block);
-      quantiser.set("scale", "f32");
-      NamedTensors out = call_operator(*backend, "quantize", call, quantiser);
-      in.emplace(name + ".codes", std::move(out.at("codes")));
-      in.emplace(name + ".scales", std::move(out.at("scales")));
-      set.set("block_" + name, block);
-    }
-    in.emplace("group_ends", ends_of({1}));
-    return certified_bound("grouped_matmul", "y", in, set, claim)->stray[0];
+    const Quantised q(*backend, {{"x", {1, 256}, block_x}, {"w", {1, 1, 256}, block_w}}, {1});
+    return certified_bound("grouped_matmul", "y", q.in, q.set, claim)->stray[0];
   };
   for (const char* claim : {"", "exact", "h200_wgmma_fast", "ada_mma"}) {
     EXPECT_EQ(allowed("1x128", "1xK", claim), allowed("1xK", "1x128", claim)) << claim;
@@ -198,36 +125,23 @@ TEST(BoundOperands, IsTheSameWithItsSidesExchanged) {
 /// What is no block of the formulas, and e8m0 beside f32: a kernel may multiply those first.
 TEST(BoundOperands, IsNoneForScalesOfOtherBlocks) {
   const auto backend = make_cpu_backend();
-  struct Side {
+  struct Scales {
     const char* block;
     const char* scale;
   };
-  const auto bounded = [&](Side a, Side b, bool gradient) {
-    NamedTensors in;
-    Parameters set;
-    const std::string first = gradient ? "dy" : "x";
-    const std::string second = gradient ? "x" : "w";
-    for (const std::string& name : {first, second}) {
-      const Side& side = name == first ? a : b;
-      NamedTensors call;
-      call.emplace("x", random_floats(name == "w" ? std::vector<Index>{1, 128, 128}
-                                                  : std::vector<Index>{128, 128},
-                                      2));
-      Parameters quantiser;
-      quantiser.set("block", side.block);
-      quantiser.set("scale", side.scale);
-      NamedTensors out = call_operator(*backend, "quantize", call, quantiser);
-      in.emplace(name + ".codes", std::move(out.at("codes")));
-      in.emplace(name + ".scales", std::move(out.at("scales")));
-      set.set("block_" + name, side.block);
-    }
-    in.emplace("group_ends", ends_of({128}));
+  const auto bounded = [&](Scales a, Scales b, bool gradient) {
+    const Quantised q(*backend,
+                      {{gradient ? "dy" : "x", {128, 128}, a.block, a.scale, 2},
+                       {gradient ? "x" : "w",
+                        gradient ? std::vector<Index>{128, 128} : std::vector<Index>{1, 128, 128},
+                        b.block, b.scale, 2}},
+                      {128});
     const char* op = gradient ? "grouped_matmul_wgrad" : "grouped_matmul";
-    call_operator(*backend, op, in, set);  // takes them
-    return certified_bound(op, gradient ? "dw" : "y", in, set, "").has_value();
+    call_operator(*backend, op, q.in, q.set);  // takes them
+    return certified_bound(op, gradient ? "dw" : "y", q.in, q.set, "").has_value();
   };
-  const Side rows{"1x32", "e8m0"}, columns{"32x1", "e8m0"}, square{"32x32", "e8m0"};
-  const Side numbers{"1x128", "f32"}, below{"128x1", "f32"}, half{"1x64", "f32"};
+  const Scales rows{"1x32", "e8m0"}, columns{"32x1", "e8m0"}, square{"32x32", "e8m0"};
+  const Scales numbers{"1x128", "f32"}, below{"128x1", "f32"}, half{"1x64", "f32"};
   EXPECT_TRUE(bounded(rows, rows, false));
   EXPECT_TRUE(bounded(numbers, numbers, false));
   EXPECT_TRUE(bounded(columns, columns, true));
@@ -255,7 +169,7 @@ TEST(BoundOperands, IsNoneOfWhatJoinsAMainGradient) {
 
 TEST(BoundOperands, RefusesClaimsOfOtherOperands) {
   const auto backend = make_cpu_backend();
-  const Multiplied product(*backend, 128, false);
+  const Quantised product = product_of_depth(*backend, 128);
   const auto said = [&](const char* claim) -> std::string {
     return refusal([&] { certified_bound("grouped_matmul", "y", product.in, product.set, claim); });
   };
@@ -265,6 +179,73 @@ TEST(BoundOperands, RefusesClaimsOfOtherOperands) {
   EXPECT_FALSE(certified_bound("grouped_matmul", "dw", product.in, product.set, ""));
   EXPECT_FALSE(certified_bound("quantize", "dw", product.in, product.set, ""));
   EXPECT_FALSE(certified_bound("grouped_matmul_wgrad", "y", product.in, product.set, ""));
+}
+
+/// One line of bf16 by another of them.
+struct Line {
+  Line(std::vector<float> a, std::vector<float> b) : x(std::move(a)), w(std::move(b)) {}
+  NamedTensors inputs() const {
+    NamedTensors in;
+    const auto k = static_cast<Index>(x.size());
+    in.emplace("x", Tensor(Dtype::bf16, {1, k}));
+    in.emplace("w", Tensor(Dtype::bf16, {1, 1, k}));
+    for (std::size_t i = 0; i < x.size(); ++i) {
+      in.at("x").as<BF16>()[i] = encode<kBF16>(x[i]);
+      in.at("w").as<BF16>()[i] = encode<kBF16>(w[i]);
+    }
+    in.emplace("group_ends", ends_of({1}));
+    return in;
+  }
+  std::vector<float> x, w;
+};
+
+TEST(BoundOperands, PromisesNothingWhereAStepMayOverflow) {
+  const auto backend = make_cpu_backend();
+  const auto finite = [&](float sx, float sw, float code, Index block) {
+    Quantised product = product_of_depth(*backend, 256);
+    for (const char* name : {"x.codes", "w.codes"}) {
+      Tensor& codes = product.in.at(name);
+      for (Index i = 0; i < codes.elements(); ++i) {
+        codes.as<std::uint8_t>()[i] = encode<kE4M3>(code).bits;
+      }
+    }
+    for (const char* name : {"x.scales", "w.scales"}) {
+      Tensor& scales = product.in.at(name);
+      for (Index i = 0; i < scales.elements(); ++i) {
+        const float scale = i % 2 == block ? (*name == 'x' ? sx : sw) : 1.0f;
+        scales.as<float>()[i] = scale;
+      }
+    }
+    return std::isfinite(
+        certified_bound("grouped_matmul", "y", product.in, product.set, "")->stray[0]);
+  };
+  for (const Index block : {0, 1}) {
+    EXPECT_TRUE(finite(0x1p100f, 0x1p-100f, 1, block));
+    EXPECT_FALSE(finite(0x1p120f, 0x1p-120f, 64, block));
+    EXPECT_FALSE(finite(0x1p-120f, 0x1p120f, 64, block));
+    EXPECT_FALSE(finite(0x1p100f, 0x1p100f, 0, block));
+    EXPECT_TRUE(finite(0x1p60f, 0x1p60f, 0, block));
+    EXPECT_FALSE(finite(0x1p60f, 0x1p60f, 64, block));
+  }
+}
+
+TEST(BoundOperands, CountsWhatStraysTowardsOverflow) {
+  const auto most = std::numeric_limits<float>::max();
+  const float large = 0x1.FEp127f;  // of bf16
+  const auto finite = [](std::vector<float> x) {
+    const std::vector<float> w(x.size(), 1.0f);
+    return std::isfinite(
+        certified_bound("grouped_matmul", "y", Line(std::move(x), w).inputs(), {}, "")->stray[0]);
+  };
+  std::vector<float> close(3, 0.0f);
+  close[0] = large;
+  close[1] = 0x1.FEp119f;  // the sum is 2^128 - 2^112
+  EXPECT_LT(static_cast<double>(large) + static_cast<double>(close[1]), static_cast<double>(most));
+  EXPECT_TRUE(finite(close));
+  close.resize(65536, 0.0f);  // 2^16 u is a step of 2^120
+  EXPECT_FALSE(finite(close));
+  EXPECT_FALSE(finite({large, large}));
+  EXPECT_FALSE(finite({large, large, -large, -large})) << "some order overflows";
 }
 
 }  // namespace

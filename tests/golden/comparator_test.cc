@@ -190,19 +190,6 @@ TEST(Comparator, SkipsAndCountsWhatIsNotOwed) {
   EXPECT_EQ(v.all.not_compared, 1);
 }
 
-TEST(Comparator, SkipsColumnsThatBelongToNoGroup) {
-  const Tensor x = floats({2, 3}, {1, 2, 3, 4, 5, 6});
-  const Tensor y = floats({2, 3}, {1, 2, 9, 4, 5, 9});
-  Owed owed = owe(x);
-  owed.groups.owed_columns = 2;
-  const TensorVerdict v = compare_tensor("y", owed, y);
-  EXPECT_EQ(v.outcome, Outcome::pass);
-  EXPECT_EQ(v.all.elements, 4);
-  EXPECT_EQ(v.note, "column 2 belongs to no group and holds numbers: not compared");
-  owed.groups.owed_columns = 3;
-  EXPECT_EQ(compare_tensor("y", owed, y).outcome, Outcome::fail);
-}
-
 TEST(Comparator, NamesElementsThatStillHoldTheSentinel) {
   const auto word = [](std::uint32_t bits) { return std::bit_cast<float>(bits); };
   const float left = word(0xA5A5A5A5u);
@@ -304,6 +291,8 @@ TEST(Comparator, AdmitsSetsAndIntervals) {
   interval.lo = &lo;
   interval.hi = &hi;
   EXPECT_EQ(compare_tensor("y", interval, floats({2}, {2, kNaN})).outcome, Outcome::pass);
+  EXPECT_EQ(compare_tensor("y", interval, floats({2}, {1, kNaN})).outcome, Outcome::pass);
+  EXPECT_EQ(compare_tensor("y", interval, floats({2}, {0.5f, kNaN})).outcome, Outcome::fail);
   EXPECT_EQ(compare_tensor("y", interval, floats({2}, {2.5f, kNaN})).outcome, Outcome::fail);
   EXPECT_EQ(compare_tensor("y", interval, floats({2}, {kNaN, kNaN})).outcome, Outcome::fail);
   EXPECT_EQ(
@@ -330,11 +319,6 @@ TEST(Comparator, CountsNanOfOneSideApartFromNanOfBoth) {
   EXPECT_EQ(v.all.sqnr, -kInfinity);
 }
 
-TEST(Comparator, HasAnInfiniteRelativeErrorAtZero) {
-  EXPECT_EQ(compare_floats(floats({1}, {0}), floats({1}, {0x1p-149f})).all.max_relative, kInfinity);
-  EXPECT_EQ(compare_floats(floats({1}, {2}), floats({1}, {0})).all.max_relative, 1);
-}
-
 TEST(Comparator, FailsOtherShapesAndSizesWithAReason) {
   const Tensor x = floats({2, 3}, {});
   const TensorVerdict v = compare_floats(x, floats({3, 2}, {}));
@@ -346,18 +330,6 @@ TEST(Comparator, FailsOtherShapesAndSizesWithAReason) {
   EXPECT_EQ(compare_floats(Tensor(Dtype::f32, {}), Tensor(Dtype::f32, {})).outcome, Outcome::pass);
   const Tensor wide(Dtype::f32, {0, Index{1} << 30});  // costs nothing: there is nothing in it
   EXPECT_TRUE(compare_floats(wide, wide).column_blocks.empty());
-}
-
-TEST(Comparator, ListsTheFirstEightDifferencesInOrder) {
-  Tensor x(Dtype::f32, {3, 100});
-  Tensor y = x;
-  for (Index i = 7; i < 300; i += 13) y.as<float>()[i] = 1;
-  const TensorVerdict v = compare_floats(x, y);
-  ASSERT_EQ(v.first.size(), 8u);
-  for (std::size_t n = 0; n < 8; ++n) {
-    const Index i = 7 + 13 * static_cast<Index>(n);
-    EXPECT_EQ(v.first[n].at, (std::vector<Index>{i / 100, i % 100}));
-  }
 }
 
 TEST(Comparator, SeesEverySingleByteChangedAtEveryPlace) {

@@ -1,7 +1,7 @@
-// Conditions of the judge that broken copies of it (tools/mutate.py) could change without a test
-// noticing.
+// Edges of the judge: gates, notes, figures, and the order of steps.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <limits>
@@ -9,6 +9,8 @@
 #include "formats/error.h"
 #include "golden/judge/judge.h"
 #include "golden/judge/outputs.h"
+#include "golden/judge/step_order.h"
+#include "ops/catalogue.h"
 #include "tests/golden/tensors.h"
 
 namespace mxo {
@@ -121,20 +123,6 @@ TEST(JudgeEdges, NanHasNoDistance) {
   EXPECT_EQ(judge.at(1).distance, 0u);
 }
 
-TEST(JudgeEdges, IntervalsHoldTheirEnds) {
-  const Tensor lo = floats({4}, {1, 1, 1, 1});
-  const Tensor hi = floats({4}, {2, 2, 2, 2});
-  const Tensor y = floats({4}, {1, 2, 0.5, 2.5});
-  Owed owed = owe(lo);
-  owed.expectation.kind = Expectation::Kind::interval;
-  owed.lo = &lo;
-  owed.hi = &hi;
-  const TensorVerdict verdict = compare_tensor("y", owed, y);
-  EXPECT_EQ(verdict.all.differing, 2);
-  EXPECT_EQ(verdict.first[0].at, std::vector<Index>{2});
-  EXPECT_EQ(verdict.first[1].at, std::vector<Index>{3});
-}
-
 TEST(JudgeEdges, AVerdictHasTheNameAndSaysWhatHeldItToBits) {
   const Tensor x = floats({2}, {1, 2});
   const Tensor y = floats({2}, {1, 3});
@@ -151,26 +139,12 @@ TEST(JudgeEdges, AVerdictHasTheNameAndSaysWhatHeldItToBits) {
   EXPECT_EQ(compare_tensor("dw", owed, edge, gated("bound")).outcome, Outcome::pass);
 }
 
-TEST(JudgeEdges, ASentinelOfARightTensorIsNotNamed) {
-  Tensor x(Dtype::f32, {2});
-  std::memset(x.data(), 0x3F, x.bytes());
-  CompareOptions options;
-  options.sentinel = std::uint8_t{0x3F};
-  EXPECT_EQ(compare_tensor("y", owe(x), x, options).note, "");
-}
-
 TEST(JudgeEdges, InfinityOnOneSideIsAnInfiniteError) {
   const TensorVerdict verdict =
       compare_tensor("y", owe(floats({2}, {1, 2})), floats({2}, {1, kInf}));
   EXPECT_TRUE(std::isinf(verdict.all.max_absolute));
   EXPECT_TRUE(std::isinf(verdict.all.max_relative));
   EXPECT_EQ(verdict.all.inf_one_sided, 1);
-}
-
-TEST(JudgeEdges, RelativeErrorsAreOfTheExpectedValue) {
-  const Tensor one = floats({1}, {1});
-  EXPECT_EQ(compare_tensor("y", owe(one), floats({1}, {1.5f})).all.max_relative, 0.5);
-  EXPECT_NEAR(compare_tensor("y", owe(one), floats({1}, {1.5f})).all.sqnr, 6.0206, 1e-4);
 }
 
 TEST(JudgeEdges, ZerosHaveFiguresToo) {
@@ -275,6 +249,60 @@ TEST(JudgeEdges, GatesAreSuggestedUpTo65536Elements) {
     actual.as<std::uint32_t>()[7] = 1;
     const auto verdict = judge_outputs({"", {}, {}}, {{"y", owe(zeros), &actual}}, {}).front();
     EXPECT_EQ(verdict.note.empty(), elements > 1 << 16);
+  }
+}
+
+std::span<const std::string_view> steps_of(std::string_view op) {
+  const auto entries = catalogue();
+  return std::find_if(entries.begin(), entries.end(), [&](const auto& e) { return e.name == op; })
+      ->steps;
+}
+
+TensorVerdict output(std::string name, Outcome outcome = Outcome::pass) {
+  TensorVerdict verdict;
+  verdict.name = std::move(name);
+  verdict.outcome = outcome;
+  return verdict;
+}
+
+std::vector<std::string> names(const CaseVerdict& verdict) {
+  std::vector<std::string> all;
+  for (const TensorVerdict& v : verdict.outputs) all.push_back(v.name);
+  return all;
+}
+
+TEST(StepOrder, SortsByStepWhateverRankAndPart) {
+  const auto steps = steps_of("moe_layer");
+  ASSERT_GE(steps.size(), 3u);
+  const std::string first = "rank0." + std::string(steps[0]);
+  const std::string second = "rank1." + std::string(steps[1]) + ".scales";
+  const std::string third(steps[2]);
+  CaseVerdict verdict;
+  verdict.outputs = {output("unknown"), output(third, Outcome::fail), output(second, Outcome::fail),
+                     output(first)};
+  order_by_step("moe_layer", verdict);
+  EXPECT_EQ(names(verdict), (std::vector<std::string>{first, second, third, "unknown"}));
+  EXPECT_EQ(verdict.reason, "the first step to differ is " + second);
+}
+
+TEST(StepOrder, KeepsTheOrderWithinAStep) {
+  const std::string step(steps_of("moe_layer")[0]);
+  CaseVerdict verdict;
+  verdict.outputs = {output(step + ".codes"), output("rank1." + step + ".scales"), output(step)};
+  const auto before = names(verdict);
+  order_by_step("moe_layer", verdict);
+  EXPECT_EQ(names(verdict), before);
+  EXPECT_EQ(verdict.reason, "");
+}
+
+TEST(StepOrder, LeavesOtherOperatorsAsTheyAre) {
+  for (const char* op : {"grouped_matmul", "no_such_operator"}) {
+    CaseVerdict verdict;
+    verdict.reason = "as it was";
+    verdict.outputs = {output("b", Outcome::fail), output("a")};
+    order_by_step(op, verdict);
+    EXPECT_EQ(names(verdict), (std::vector<std::string>{"b", "a"})) << op;
+    EXPECT_EQ(verdict.reason, "as it was") << op;
   }
 }
 

@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
-#include <tuple>
 
 #include <gtest/gtest.h>
 
@@ -60,76 +59,6 @@ NamedTensors slots(const char* rows, bool weights, Index received = 40) {
     in.emplace(of(p, rows), std::move(y));
   }
   return in;
-}
-
-/// The row of selection `i` of rank `p`, by sorting all selections that its expert's rank received.
-Index row_of(const NamedTensors& in, Index p, Index i, bool padded, Index alignment) {
-  const auto expert = [&](Index rank, Index at) {
-    return Index{in.at(of(rank, "experts")).as<std::int32_t>()[at]};
-  };
-  const Index local = kExperts / kRanks;
-  std::vector<std::tuple<Index, Index, Index>> order;
-  for (Index q = 0; q < kRanks; ++q) {
-    for (Index at = 0; at < kTokens * kSlots; ++at) {
-      const Index e = expert(q, at);
-      if (e / local != expert(p, i) / local) continue;
-      order.push_back(padded ? std::tuple{e, q, at} : std::tuple{q, e, at});
-    }
-  }
-  std::sort(order.begin(), order.end());
-  const Index mine = expert(p, i);
-  Index row = 0;
-  if (padded) {
-    for (Index e = mine / local * local; e < mine; ++e) {
-      const auto rows = std::count_if(order.begin(), order.end(),
-                                      [&](const auto& o) { return std::get<0>(o) == e; });
-      row += std::max<Index>(1, (rows + alignment - 1) / alignment) * alignment;
-    }
-  }
-  for (const auto& o : order) {
-    if (o == (padded ? std::tuple{mine, p, i} : std::tuple{p, mine, i})) break;
-    if (!padded || std::get<0>(o) == mine) ++row;
-  }
-  return row;
-}
-
-void expect_formula(std::string_view op, const char* rows, std::string_view part, bool weights,
-                    const Parameters& set, Index alignment) {
-  const NamedTensors in = slots(rows, weights);
-  const double gamma = kSlots * 0x1p-24 / (1 - kSlots * 0x1p-24);
-  for (Index p = 0; p < kRanks; ++p) {
-    const std::string output = of(p, std::string(part).c_str());
-    const ErrorBound bound = slots_bound(op, output, in, set);
-    ASSERT_EQ(bound.exact.size(), static_cast<std::size_t>(kTokens * kColumns));
-    for (Index at = 0; at < kTokens * kColumns; ++at) {
-      double sum = 0;
-      double magnitude = 0;
-      for (Index s = 0; s < kSlots; ++s) {
-        const Index i = at / kColumns * kSlots + s;
-        const Tensor& y =
-            in.at(of(in.at(of(p, "experts")).as<std::int32_t>()[i] / (kExperts / kRanks), rows));
-        const Index row = row_of(in, p, i, alignment > 0, alignment);
-        const double v = decode(y.as<BF16>()[row * kColumns + at % kColumns]);
-        const double w =
-            weights ? static_cast<double>(in.at(of(p, "weights")).as<float>()[i]) : 1.0;
-        sum += w * v;
-        magnitude += std::fabs(w * v);
-      }
-      const double stray = gamma * magnitude + kSlots * 0x1p-149;
-      const auto slot = static_cast<std::size_t>(at);
-      EXPECT_DOUBLE_EQ(bound.exact[slot], sum) << output << " " << at;
-      EXPECT_GE(bound.stray[slot], stray);
-      EXPECT_LE(bound.stray[slot], stray * (1 + 1e-9));
-    }
-  }
-}
-
-TEST(SlotsBound, IsTheFormulaOverTheRowsOfTheRouting) {
-  expect_formula("combine", "y", "out", true, of_experts(), 0);
-  expect_formula("combine", "y", "out", false, of_experts(), 0);
-  expect_formula("combine", "y", "out", true, padded_to(4), 4);
-  expect_formula("combine", "y", "out", true, padded_to(1), 1);
-  expect_formula("dispatch_backward", "dy", "dx", false, of_experts(), 0);
 }
 
 TEST(SlotsBound, PromisesNothingPastTheRangeOfF32) {

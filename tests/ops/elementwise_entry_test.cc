@@ -1,99 +1,205 @@
-// The catalogue's operators of single elements and columns: what of a call reaches the backend.
-#include "ops/elementwise.h"
-
-#include "ops/approximate.h"
-#include "ops/convert.h"
+// The catalogue's operators of single elements, columns, gates and routes, as they reach a
+// backend.
 #include "tests/ops/entry_calls.h"
 
 namespace mxo {
 namespace {
 
-TEST(ElementwiseEntries, FloatsAreCast) {
-  EntryCalls<Cast> call{"cast"};
-  call.add("x", Dtype::i32, {2, 3});
-  EXPECT_EQ(call.told(call.op().x), "x f32 [2, 3]");
-  EXPECT_EQ(call.made(), "y bf16 [2, 3]");
-  EXPECT_EQ(call.told(call.op({{"out", "f16"}}).y), "y f16 [2, 3]");
+TEST(ElementwiseEntries, CastAddAndSum) {
+  expect_reached(R"(
+cast: x i32 2 3
+  -> x f32 2x3, y bf16 2x3
+  out=f16 -> x f32 2x3, y f16 2x3
+add_bias: y i32 5 3, bias u16 3
+  -> y f32 5x3, bias bf16 3, out bf16 5x3
+add_bias: y i32 5 3, bias u16 2 3, group_ends = 2 5
+  out=f32 -> y f32 5x3, bias bf16 2x3, group_ends i32 2, out f32 5x3
+column_sum: x u16 5 3
+  -> x bf16 5x3, sum f32 3
+  out=bf16 -> x bf16 5x3, sum bf16 3
+  over=groups -> column_sum: group_ends: missing, needed with sum of rank 2
+column_sum: x u16 5 3, group_ends = 2 5
+  -> x bf16 5x3, group_ends i32 2, sum f32 3
+  over=groups -> x bf16 5x3, group_ends i32 2, sum f32 2x3
+column_sum: x f32 5, group_ends = 2 5
+  -> column_sum: x: found f32 [5], needs rank 2
+)");
 }
 
-TEST(ElementwiseEntries, BiasesAreAdded) {
-  EntryCalls<AddBias> call{"add_bias"};
-  call.add("y", Dtype::i32, {5, 3});
-  call.add("bias", Dtype::u16, {3});
-  const AddBias& op = call.op();
-  EXPECT_EQ(call.told(op.y), "y f32 [5, 3]");
-  EXPECT_EQ(call.told(op.bias), "bias bf16 [3]");
-  EXPECT_FALSE(op.group_ends.given());
-  EXPECT_EQ(call.told(op.out), "out bf16 [5, 3]");
-  call.add("bias", Dtype::u16, {2, 3});
-  call.numbers("group_ends", {2, 5});
-  EXPECT_EQ(call.told(call.op({{"out", "f32"}}).group_ends), "group_ends i32 [2]");
-  EXPECT_EQ(call.told(call.backend.kept[0].out), "out f32 [5, 3]");
+TEST(ElementwiseEntries, AskForFunctionsOfTheChip) {
+  expect_reached(R"(
+approximate: x i32 2 3
+  -> x f32 2x3, y f32 2x3
+  ftz=false -> x f32 2x3, y f32 2x3, ftz 0
+  function=ex2 -> x f32 2x3, y f32 2x3
+  function=rcp -> x f32 2x3, y f32 2x3, function 1
+  function=rsqrt -> x f32 2x3, y f32 2x3, function 2
+  function=sqrt -> x f32 2x3, y f32 2x3, function 3
+  function=lg2 -> x f32 2x3, y f32 2x3, function 4
+  function=tanh -> x f32 2x3, y f32 2x3, function 5
+approximate: x i32 2 3, b i32 2 3
+  function=div_full -> x f32 2x3, b f32 2x3, y f32 2x3, function 6
+  machine=sm90 function=div_full -> x f32 2x3, b f32 2x3, y f32 2x3, function 6
+  machine=sm100 -> approximate: machine: found sm100, needs sm90
+)");
 }
 
-TEST(ElementwiseEntries, ColumnsAreSummed) {
-  EntryCalls<ColumnSum> call{"column_sum"};
-  call.add("x", Dtype::u16, {5, 3});
-  EXPECT_EQ(call.told(call.op().x), "x bf16 [5, 3]");
-  EXPECT_FALSE(call.backend.kept[0].group_ends.given());
-  EXPECT_EQ(call.made(), "sum f32 [3]");
-  EXPECT_EQ(call.told(call.op({{"out", "bf16"}}).sum), "sum bf16 [3]");
-  EXPECT_EQ(call.said({{"over", "groups"}}),
-            "column_sum: group_ends: missing, needed with sum of rank 2");
-  call.numbers("group_ends", {2, 5});
-  EXPECT_EQ(call.told(call.op().sum), "sum f32 [3]") << "of the rows in groups";
-  EXPECT_EQ(call.told(call.backend.kept[0].group_ends), "group_ends i32 [2]");
-  EXPECT_EQ(call.told(call.op({{"over", "groups"}}).sum), "sum f32 [2, 3]");
-  EXPECT_EQ(call.said_of("x", Dtype::f32, {5}), "column_sum: x: found f32 [5], needs rank 2");
+TEST(ElementwiseEntries, EncodeAndDecode) {
+  expect_reached(R"(
+encode: x u16 2 3
+  -> x bf16 2x3, codes e4m3 2x3
+  format=e5m2 overflow=nonfinite nan=signed -> x bf16 2x3, codes e5m2 2x3, overflow 1, nan 1
+  format=e8m0 rounding=up -> x bf16 2x3, codes e8m0 2x3, rounding 1
+  format=e8m0 rounding=zero -> x bf16 2x3, codes e8m0 2x3, rounding 2
+decode: codes u8 2 3
+  -> codes e4m3 2x3, x f32 2x3
+  format=e8m0 -> codes e8m0 2x3, x f32 2x3
+)");
 }
 
-TEST(ElementwiseEntries, FunctionsAreThoseOfTheChip) {
-  EntryCalls<Approximate> call{"approximate"};
-  call.add("x", Dtype::i32, {2, 3});
-  const Approximate& op = call.op();
-  EXPECT_EQ(call.told(op.x), "x f32 [2, 3]");
-  EXPECT_FALSE(op.b.given());
-  EXPECT_EQ(op.function, ChipFunction::ex2);
-  EXPECT_TRUE(op.ftz);
-  EXPECT_EQ(call.told(op.y), "y f32 [2, 3]");
-  EXPECT_FALSE(call.op({{"ftz", "false"}}).ftz);
-  const std::pair<const char*, ChipFunction> functions[] = {
-      {"ex2", ChipFunction::ex2},   {"rcp", ChipFunction::rcp}, {"rsqrt", ChipFunction::rsqrt},
-      {"sqrt", ChipFunction::sqrt}, {"lg2", ChipFunction::lg2}, {"tanh", ChipFunction::tanh}};
-  for (const auto& [name, function] : functions) {
-    EXPECT_EQ(call.op({{"function", name}}).function, function) << name;
-  }
-  call.add("b", Dtype::i32, {2, 3});
-  EXPECT_EQ(call.told(call.op({{"function", "div_full"}}).b), "b f32 [2, 3]");
-  EXPECT_EQ(call.backend.kept[0].function, ChipFunction::div_full);
-  EXPECT_EQ(call.said({{"machine", "sm90"}, {"function", "div_full"}}), "");
-  EXPECT_EQ(call.said({{"machine", "sm100"}}), "approximate: machine: found sm100, needs sm90");
+TEST(StepEntries, RouteTokens) {
+  expect_reached(R"(
+route: logits u16 5 8
+  -> logits bf16 5x8, experts i32 5x1, weights f32 5x1, tokens_per_expert i32 8
+  top_k=8 -> logits bf16 5x8, experts i32 5x8, weights f32 5x8, tokens_per_expert i32 8
+  top_k=9 -> route: top_k: found 9, needs 1 to 8
+  top_k=0 -> route: top_k: found 0, needs 1 to 8
+  top_k=-1 -> route: top_k: found -1, needs 1 to 8
+  groups=4 -> logits bf16 5x8, experts i32 5x1, weights f32 5x1, tokens_per_expert i32 8, groups 4,
+      limited_groups 4
+route: logits u16 5 8, bias f32 8
+  top_k=3 score=sigmoid groups=4 limited_groups=2 normalize=false scale=2.5 group_score=best
+      other_groups=zero -> logits bf16 5x8, bias f32 8, experts i32 5x3, weights f32 5x3,
+      tokens_per_expert i32 8, score 1, groups 4, limited_groups 2, normalize 0, scale 2.5,
+      group_score 1, other_groups 1
+route: logits f32 8
+  -> route: logits: found rank 1, needs rank 2
+)");
 }
 
-TEST(ElementwiseEntries, FloatsAreEncoded) {
-  EntryCalls<Encode> call{"encode"};
-  call.add("x", Dtype::u16, {2, 3});
-  const Encode& op = call.op();
-  EXPECT_EQ(call.told(op.x), "x bf16 [2, 3]");
-  EXPECT_EQ(call.told(op.codes), "codes e4m3 [2, 3]");
-  EXPECT_EQ(op.overflow, Overflow::saturate);
-  EXPECT_EQ(op.nan, NanSign::positive);
-  EXPECT_EQ(op.rounding, E8M0Rounding::nearest);
-  const Encode& other = call.op({{"format", "e5m2"}, {"overflow", "nonfinite"}, {"nan", "signed"}});
-  EXPECT_EQ(call.told(other.codes), "codes e5m2 [2, 3]");
-  EXPECT_EQ(other.overflow, Overflow::nonfinite);
-  EXPECT_EQ(other.nan, NanSign::of_operand);
-  EXPECT_EQ(call.op({{"format", "e8m0"}, {"rounding", "up"}}).rounding, E8M0Rounding::up);
-  EXPECT_EQ(call.op({{"format", "e8m0"}, {"rounding", "zero"}}).rounding, E8M0Rounding::zero);
+TEST(StepEntries, GateHalves) {
+  expect_reached(R"(
+swiglu: x u16 4 12
+  -> x bf16 4x12, y f32 4x6
+  rounding=bf16 -> x bf16 4x12, y bf16 4x6
+  rounding=f16 -> x bf16 4x12, y f16 4x6
+  halves=gate_only -> x bf16 4x12, y f32 4x12, gate 0/3/0/1/inf/0/0
+swiglu: x u16 4 12, probs i32 4
+  -> x bf16 4x12, probs f32 4, y f32 4x6
+swiglu: x f32 4
+  -> swiglu: x: found rank 1, needs rank 2
+swiglu_backward: x u16 4 12, dy i32 4 6
+  halves=interleaved -> x bf16 4x12, dy f32 4x6, dx f32 4x12, gate 0/2/0/1/inf/0/0
+swiglu_backward: x u16 4 12, dy i32 4 6, probs i32 4
+  rounding=f16 -> x bf16 4x12, probs f32 4, dy f32 4x6, dx f16 4x12, dprobs f32 4
+swiglu_backward: x f32 4, dy i32 4 6
+  -> swiglu_backward: x: found rank 1, needs rank 2
+)");
 }
 
-TEST(ElementwiseEntries, CodesAreDecoded) {
-  EntryCalls<Decode> call{"decode"};
-  call.add("codes", Dtype::u8, {2, 3});
-  EXPECT_EQ(call.told(call.op().codes), "codes e4m3 [2, 3]");
-  EXPECT_EQ(call.made(), "x f32 [2, 3]");
-  EXPECT_EQ(call.told(call.op({{"format", "e8m0"}}).codes), "codes e8m0 [2, 3]");
-  EXPECT_EQ(call.told(call.backend.kept[0].x), "x f32 [2, 3]");
+TEST(StepEntries, NameGates) {
+  expect_reached(R"(
+swiglu: x f32 4 12
+  activation=silu -> x f32 4x12, y f32 4x6
+  activation=gelu -> x f32 4x12, y f32 4x6, gate 1/0/0/1/inf/0/0
+  activation=gelu_tanh -> x f32 4x12, y f32 4x6, gate 2/0/0/1/inf/0/0
+  activation=relu_squared -> x f32 4x12, y f32 4x6, gate 3/0/0/1/inf/0/0
+  bf16_steps=none -> x f32 4x12, y f32 4x6
+  bf16_steps=activation -> x f32 4x12, y f32 4x6, gate 0/0/1/1/inf/0/0
+  bf16_steps=every -> x f32 4x12, y f32 4x6, gate 0/0/2/1/inf/0/0
+  arithmetic=rounded -> x f32 4x12, y f32 4x6
+  arithmetic=triton_sm90 -> x f32 4x12, y f32 4x6, gate 0/0/0/1/inf/0/1
+  arithmetic=triton_sm90_quotient -> x f32 4x12, y f32 4x6, gate 0/0/0/1/inf/0/2
+  alpha=1.75 -> x f32 4x12, y f32 4x6, gate 0/0/0/1.75/inf/0/0
+  limit=7 -> x f32 4x12, y f32 4x6, gate 0/0/0/1/7/0/0
+  up_offset=-0.5 -> x f32 4x12, y f32 4x6, gate 0/0/0/1/inf/-0.5/0
+)");
+}
+
+TEST(StepEntries, TransposeByExponents) {
+  expect_reached(R"(
+scaling_aware_transpose: codes u8 512 384, scales i32 512 3, group_ends = 128 512
+  -> codes e4m3 512x384, scales f32 512x3, group_ends i32 2, codes_out codes e4m3 384x512,
+      scales_out scales f32 4x384
+  underflow=keep_mantissa -> codes e4m3 512x384, scales f32 512x3, group_ends i32 2, codes_out codes
+      e4m3 384x512, scales_out scales f32 4x384, underflow 1
+  underflow=flush -> codes e4m3 512x384, scales f32 512x3, group_ends i32 2, codes_out codes e4m3
+      384x512, scales_out scales f32 4x384, underflow 2
+scaling_aware_transpose: codes u8 512, scales i32 512 3, group_ends = 128 512
+  -> scaling_aware_transpose: codes: found rank 1, needs rank 2
+scaling_aware_transpose: codes u8 512 384, scales i32 512 3, group_ends i32 1 2
+  -> scaling_aware_transpose: group_ends: found rank 2, needs rank 1
+)");
+}
+
+TEST(StepEntries, RouteWithinTheirEnds) {
+  expect_reached(R"(
+route: logits f32 3 8
+  top_k=2 groups=4 limited_groups=1 -> logits f32 3x8, experts i32 3x2, weights f32 3x2,
+      tokens_per_expert i32 8, groups 4
+  top_k=8 groups=4 limited_groups=4 -> logits f32 3x8, experts i32 3x8, weights f32 3x8,
+      tokens_per_expert i32 8, groups 4, limited_groups 4
+  top_k=1 groups=8 limited_groups=1 -> logits f32 3x8, experts i32 3x1, weights f32 3x1,
+      tokens_per_expert i32 8, groups 8
+  top_k=6 groups=4 limited_groups=3 -> logits f32 3x8, experts i32 3x6, weights f32 3x6,
+      tokens_per_expert i32 8, groups 4, limited_groups 3
+  top_k=8 groups=4 limited_groups=2 other_groups=zero -> logits f32 3x8, experts i32 3x8, weights
+      f32 3x8, tokens_per_expert i32 8, groups 4, limited_groups 2, other_groups 1
+  top_k=2 groups=0 -> route: groups: found 0, needs 1 to 8
+  top_k=2 groups=9 -> route: groups: found 9, needs 1 to 8
+  top_k=2 groups=3 -> route: groups: the number of experts is 8, not a multiple of 3
+  top_k=2 groups=4 limited_groups=0 -> route: limited_groups: found 0, needs 1 to 4
+  top_k=2 groups=4 limited_groups=5 -> route: limited_groups: found 5, needs 1 to 4
+  top_k=5 groups=4 limited_groups=2 -> route: top_k: found 5, needs 1 to 4
+  scale=inf -> route: scale: found no finite number, needs one
+  scale=nan -> route: scale: found no finite number, needs one
+route: logits f32 3 1
+  -> logits f32 3x1, experts i32 3x1, weights f32 3x1, tokens_per_expert i32 1
+)");
+}
+
+TEST(StepEntries, GateByRulesThatCanBe) {
+  expect_reached(R"(
+swiglu: x f32 2 6
+  alpha=1.5 limit=7 up_offset=1 -> x f32 2x6, y f32 2x3, gate 0/0/0/1.5/7/1/0
+  activation=gelu up_offset=1 -> x f32 2x6, y f32 2x3, gate 1/0/0/1/inf/1/0
+  alpha=inf -> swiglu: alpha: found no finite number, needs one
+  up_offset=inf -> swiglu: up_offset: found no finite number, needs one
+  limit=0 -> swiglu: limit: found no positive number, needs one
+  limit=-1 -> swiglu: limit: found no positive number, needs one
+  limit=nan -> swiglu: limit: found no positive number, needs one
+  activation=gelu alpha=2 -> swiglu: alpha: found with an activation that has none, needs silu
+  activation=gelu arithmetic=triton_sm90 -> swiglu: arithmetic: found Triton's with an activation
+      other than silu, needs silu
+  halves=gate_only up_offset=1 -> swiglu: up_offset: found with halves=gate_only, needs two halves
+  arithmetic=triton -> swiglu: arithmetic: found triton, needs one of rounded, triton_sm90,
+      triton_sm90_quotient
+swiglu: x f32 2 7
+  -> swiglu: x: 2F is 7, not a multiple of 2
+)");
+}
+
+TEST(ElementwiseEntries, HaveOneToFourAxes) {
+  expect_reached(R"(
+cast: x f32 6
+  -> x f32 6, y bf16 6
+cast: x f32 2 3 1 1
+  -> x f32 2x3x1x1, y bf16 2x3x1x1
+cast: x f32
+  -> cast: x: found f32 [], needs rank 1 to 4
+encode: x f32 6
+  -> x f32 6, codes e4m3 6
+encode: x f32 2 3 1 1
+  -> x f32 2x3x1x1, codes e4m3 2x3x1x1
+encode: x f32
+  -> encode: x: found f32 [], needs rank 1 to 4
+decode: codes u8 6
+  -> codes e4m3 6, x f32 6
+decode: codes u8 2 3 1 1
+  -> codes e4m3 2x3x1x1, x f32 2x3x1x1
+decode: codes u8
+  -> decode: codes: found e4m3 [], needs rank 1 to 4
+)");
 }
 
 }  // namespace

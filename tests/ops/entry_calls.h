@@ -1,9 +1,9 @@
-// An entry of the catalogue, called on a backend that keeps what reaches it.
+// Calls of the catalogue as lines of text, and what of them reaches a backend.
 #pragma once
 
-#include <algorithm>
-#include <map>
-#include <span>
+#include <functional>
+#include <set>
+#include <sstream>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -11,87 +11,130 @@
 
 #include <gtest/gtest.h>
 
-#include "formats/tensor.h"
 #include "ops/catalogue.h"
+#include "tests/ops/fields.h"
 #include "tests/support/refusal.h"
 
 namespace mxo {
 
-using Settings = std::map<std::string, std::string, std::less<>>;
-
-/// Computes nothing, of one operator.
-template <typename Op>
-class Keeper : public Backend {
+/// Computes nothing: keeps every operator in words that are asked for after the call.
+class KeepingBackend : public Backend {
  public:
-  std::string_view name() const override { return "keeper"; }
+  std::string_view name() const override { return "keeping"; }
   bool honours(const Accumulation&) const override { return true; }
-  std::vector<Op> kept;
+
+  /// The fields that came; before those of an operator that is not `own` its name.
+  std::string words(std::string_view own, const FieldWords::Told& told) const {
+    std::string text;
+    for (const auto& [op, write] : kept_) {
+      text += (text.empty() ? "" : "; ") + (op == own ? "" : std::string(op) + ": ") +
+              write(FieldWords(told));
+    }
+    return text;
+  }
 
  protected:
-  void run(const Op& op) override { kept.push_back(op); }
+#define MXO_KEEP(Op, op_name)                                                         \
+  void run(const Op& op) override {                                                   \
+    kept_.emplace_back(op_name, [op](const FieldWords& words) { return words(op); }); \
+  }
+  MXO_OPERATORS(MXO_KEEP)
+#undef MXO_KEEP
+
+ private:
+  std::vector<std::pair<std::string_view, std::function<std::string(const FieldWords&)>>> kept_;
 };
 
-/// Operands of zeros under their names, and the last call of them.
-template <typename Op, typename Kept = Keeper<Op>>
-struct EntryCalls {
-  explicit EntryCalls(std::string_view op) : entry(op) {}
-
-  void add(const std::string& name, Dtype dtype, std::vector<Index> shape) {
-    in.insert_or_assign(name, Tensor(dtype, std::move(shape)));
+/// An entry of the catalogue with operands: "x bf16 2 3" is a tensor of zeros, "ends = 5 8" one of
+/// i32, "y > bf16 2 3" memory for an output.
+class EntryCall {
+ public:
+  EntryCall(std::string_view op, std::string_view operands) : op_(op) {
+    std::istringstream list{std::string(operands)};
+    for (std::string operand; std::getline(list, operand, ',');) add(operand);
   }
-  void numbers(const std::string& name, const std::vector<std::int32_t>& values) {
-    add(name, Dtype::i32, {static_cast<Index>(values.size())});
-    std::copy(values.begin(), values.end(), in.at(name).template as<std::int32_t>());
-  }
-  /// What the call says, or nothing.
-  std::string said(const Settings& settings = {}) {
-    backend.kept.clear();
-    out.clear();
-    return refusal([&] {
-      NamedViews views = in;
-      for (auto& [name, home] : homes) views.write_to(name, home);
-      out = call_operator(backend, entry, views, Parameters(settings));
+  /// What reaches the backend under these settings, or what the call is refused with.
+  std::string reaches(const std::string& settings) {
+    KeepingBackend backend;
+    NamedViews views = in_;
+    for (auto& [name, home] : homes_) views.write_to(name, home);
+    NamedTensors out;
+    const std::string refused = refusal([&] {
+      Parameters set;
+      std::istringstream words(settings);
+      for (std::string word; words >> word;) set.set(word);
+      out = call_operator(backend, op_, views, set);
     });
-  }
-  /// What it says where an operand has another type or shape, which it keeps for this call alone.
-  std::string said_of(const std::string& name, Dtype dtype, std::vector<Index> shape,
-                      const Settings& settings = {}) {
-    Tensor other(dtype, std::move(shape));
-    std::swap(in.at(name), other);
-    const std::string text = said(settings);
-    std::swap(in.at(name), other);
-    return text;
-  }
-  /// What reaches the backend.
-  const Op& op(const Settings& settings = {}) {
-    EXPECT_EQ(said(settings), "");
-    EXPECT_EQ(backend.kept.size(), 1u);
-    return backend.kept.at(0);
-  }
-  /// "x bf16 [2, 3]", by the name of the memory.
-  template <typename Void>
-  std::string told(const AnyView<Void>& view) const {
-    if (!view.given()) return "none";
-    for (const NamedTensors* tensors : {&in, &out}) {
-      for (const auto& [name, tensor] : *tensors) {
-        if (tensor.data() == view.data) return name + " " + describe(view);
+    if (!refused.empty()) return refused;
+    std::set<std::string> seen;
+    std::string text = backend.words(op_, [&](const Operand& view) {
+      for (const NamedTensors* tensors : {&in_, &out, &homes_}) {
+        for (const auto& [name, tensor] : *tensors) {
+          if (tensor.data() != view.data) continue;
+          seen.insert(name);
+          const std::string own = shown(tensor.operand());
+          const bool made = tensors == &out && own != shown(view);
+          return name + " " + shown(view) + (made ? " kept as " + own : "");
+        }
       }
-    }
-    return "? " + describe(view);
-  }
-  /// The outputs of the last call that the caller has, by their names.
-  std::string made() const {
-    std::string text;
+      return "? " + shown(view);
+    });
     for (const auto& [name, tensor] : out) {
-      text += (text.empty() ? "" : ", ") + name + " " + describe(tensor.operand());
+      if (!seen.contains(name)) text += ", made " + name + " " + shown(tensor.operand());
     }
     return text;
   }
 
-  std::string_view entry;
-  Kept backend;
-  NamedTensors in, out;
-  NamedTensors homes;  ///< memory of the caller's for outputs
+ private:
+  /// "bf16 2x3"
+  static std::string shown(const Operand& view) {
+    std::string text(name_of(view.dtype));
+    for (int i = 0; i < view.rank; ++i)
+      text += (i > 0 ? "x" : " ") + std::to_string(view.extent[i]);
+    return text;
+  }
+  void add(const std::string& operand) {
+    std::istringstream words(operand);
+    std::string name, type;
+    words >> name >> type;
+    NamedTensors& to = type == ">" ? homes_ : in_;
+    const bool numbers = type == "=";
+    if (type == ">") words >> type;
+    std::vector<Index> values;
+    for (Index value; words >> value;) values.push_back(value);
+    if (!numbers) {
+      to.insert_or_assign(name, Tensor(dtype_named(type), values));
+      return;
+    }
+    Tensor t(Dtype::i32, {static_cast<Index>(values.size())});
+    std::copy(values.begin(), values.end(), t.as<std::int32_t>());
+    to.insert_or_assign(name, std::move(t));
+  }
+
+  std::string_view op_;
+  NamedTensors in_, homes_;
 };
+
+/// Lines "operator: operand, operand"; under each "  key=value key=value -> what reaches", which
+/// goes on where lines begin with six spaces.
+inline void expect_reached(const char* table) {
+  std::vector<std::string> lines;
+  std::istringstream text(table);
+  for (std::string line; std::getline(text, line);) {
+    const bool goes_on = line.starts_with("      ");
+    if (goes_on) lines.back() += line.substr(5);
+    if (!goes_on && !line.empty()) lines.push_back(line);
+  }
+  std::string call;
+  for (const std::string& line : lines) {
+    if (!line.starts_with(' ')) {
+      call = line;
+      continue;
+    }
+    const std::size_t operands = call.find(": "), arrow = line.find("-> ");
+    EntryCall entry(std::string_view(call).substr(0, operands), call.substr(operands + 2));
+    EXPECT_EQ(entry.reaches(line.substr(0, arrow)), line.substr(arrow + 3)) << call << "\n" << line;
+  }
+}
 
 }  // namespace mxo

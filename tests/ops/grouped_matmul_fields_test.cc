@@ -1,29 +1,17 @@
-// Fields of grouped products that a caller of C++ may get wrong, where no catalogue stands before.
-#include "ops/grouped_matmul.h"
+// Grouped products called from C++ with a wrong field: refused by name, and in which words.
+#include <gtest/gtest.h>
 
 #include <algorithm>
 #include <string>
 
-#include <gtest/gtest.h>
-
-#include "formats/error.h"
 #include "formats/tensor.h"
-#include "ops/backend.h"
+#include "ops/grouped_matmul.h"
+#include "tests/ops/recorder.h"
+#include "tests/ops/right_call.h"
+#include "tests/support/refusal.h"
 
 namespace mxo {
 namespace {
-
-/// Honours every sum and computes nothing.
-class Willing : public Backend {
- public:
-  std::string_view name() const override { return "willing"; }
-  bool honours(const Accumulation&) const override { return true; }
-
- protected:
-  using Backend::run;
-  void run(const GroupedMatmul&) override {}
-  void run(const GroupedMatmulWgrad&) override {}
-};
 
 Tensor ends(std::initializer_list<std::int32_t> values) {
   Tensor t(Dtype::i32, {static_cast<Index>(values.size())});
@@ -32,13 +20,8 @@ Tensor ends(std::initializer_list<std::int32_t> values) {
 }
 
 std::string complaint_of(const auto& op, void (*call)(Backend&, decltype(op))) {
-  Willing backend;
-  try {
-    call(backend, op);
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "no complaint";
+  Bare backend;
+  return check_refusal([&] { call(backend, op); });
 }
 
 /// One field of a right call, spoilt, and the operand that is to be named.
@@ -48,124 +31,65 @@ struct WrongField {
   void (*spoil)(Op&);
 };
 
+template <typename Op>
+void expect_named(const std::string& name, const RightCall<Op>& right,
+                  std::initializer_list<WrongField<Op>> table) {
+  right.expect_that_checks_see_all();
+  for (const auto& [operand, spoil] : table) {
+    Op bad = right.op;
+    spoil(bad);
+    const std::string text = right.complaint(bad);
+    EXPECT_EQ(text.find(name + ": " + operand + ": "), 0u) << text;
+  }
+}
+
 TEST(GroupedMatmulFields, RefuseEveryWrongFieldOfTheForward) {
   Tensor x(Dtype::e4m3, {64, 256}), w(Dtype::e4m3, {2, 130, 256});
   Tensor x_scales(Dtype::f32, {64, 2}), w_scales(Dtype::f32, {2, 2, 2}), y(Dtype::bf16, {64, 130});
   Tensor group_ends = ends({32, 64});
-  GroupedMatmul good;
-  good.x = {x.operand(), x_scales.operand(), {1, 128}, ScaleStorage::row_major};
-  good.w = {w.operand(), w_scales.operand(), {128, 128}, ScaleStorage::row_major};
-  good.group_ends = group_ends.operand();
-  good.y = y.result();
-  EXPECT_EQ(complaint_of(good, grouped_matmul), "no complaint");
   using Op = GroupedMatmul;
-  for (const auto& [operand, spoil] : std::initializer_list<WrongField<Op>>{
-           {"x.codes", [](Op& op) { op.x.codes.rank = 1; }},
-           {"x.codes", [](Op& op) { op.x.codes.rank = 3; }},
-           {"w.codes", [](Op& op) { op.w.codes.rank = 2; }},
-           {"x", [](Op& op) { op.x.codes.dtype = Dtype::i32; }},
-           {"w", [](Op& op) { op.w.codes.dtype = Dtype::u64; }},
-           {"w.codes", [](Op& op) { op.w.codes.extent[2] = 255; }},
-           {"x.scales", [](Op& op) { op.x.scales = {}; }},
-           {"x.scales", [](Op& op) { op.x.scales.dtype = Dtype::bf16; }},
-           {"x.scales", [](Op& op) { op.x.block.rows = -1; }},
-           {"w.scales", [](Op& op) { op.w.block.columns = -1; }},
-           {"w.scales", [](Op& op) { op.w.storage = ScaleStorage::blocked; }},
-           {"x.scales", [](Op& op) { op.x.scales.extent[0] = 65; }},
-           {"x.scales",
-            [](Op& op) {
-              op.x.block = {1, 64};
-            }},
-           {"w.scales", [](Op& op) { op.w.block = kWholeTensor; }},
-           {"group_ends", [](Op& op) { op.group_ends.extent[0] = 1; }},
-           {"group_ends", [](Op& op) { op.group_ends.dtype = Dtype::f32; }},
-           {"y", [](Op& op) { op.y.dtype = Dtype::f16; }},
-           {"y", [](Op& op) { op.y.extent[0] = 63; }},
-           {"y", [](Op& op) { op.y.extent[1] = 131; }},
-           {"y", [](Op& op) { op.y.rank = 1; }}}) {
-    GroupedMatmul bad = good;
-    spoil(bad);
-    const std::string text = complaint_of(bad, grouped_matmul);
-    EXPECT_EQ(text.find("grouped_matmul: " + std::string(operand) + ": "), 0u) << text;
-  }
+  const RightCall<Op> right{"grouped_matmul",
+                            grouped_matmul,
+                            {{x.operand(), x_scales.operand(), kRowBlock},
+                             {w.operand(), w_scales.operand(), kSquareBlock},
+                             group_ends.operand(),
+                             kExact,
+                             y.result()},
+                            {"w.scales.0"}};
+  expect_named<Op>("grouped_matmul", right,
+                   {{"x", [](Op& op) { op.x.codes.dtype = Dtype::i32; }},
+                    {"w", [](Op& op) { op.w.codes.dtype = Dtype::u64; }},
+                    {"x.scales", [](Op& op) { op.x.scales = {}; }},
+                    {"x.scales", [](Op& op) { op.x.scales.dtype = Dtype::bf16; }},
+                    {"x.scales", [](Op& op) { op.x.block.rows = -1; }},
+                    {"w.scales", [](Op& op) { op.w.block.columns = -1; }},
+                    {"w.scales", [](Op& op) { op.w.storage = ScaleStorage::blocked; }},
+                    {"x.scales", [](Op& op) { op.x.block = kMxColumns; }},
+                    {"w.scales", [](Op& op) { op.w.block = kWholeTensor; }},
+                    {"y", [](Op& op) { op.y.dtype = Dtype::f16; }}});
 }
 
 TEST(GroupedMatmulFields, RefuseEveryWrongFieldOfTheWeightGradient) {
   Tensor dy(Dtype::e4m3, {64, 130}), x(Dtype::e4m3, {64, 256}), dw(Dtype::bf16, {2, 130, 256});
   Tensor dy_scales(Dtype::e8m0, {2, 130}), x_scales(Dtype::e8m0, {2, 256});
   Tensor group_ends = ends({32, 64});
-  GroupedMatmulWgrad good;
-  good.dy = {dy.operand(), dy_scales.operand(), {32, 1}, ScaleStorage::row_major};
-  good.x = {x.operand(), x_scales.operand(), {32, 1}, ScaleStorage::row_major};
-  good.group_ends = group_ends.operand();
-  good.dw = dw.result();
-  EXPECT_EQ(complaint_of(good, grouped_matmul_wgrad), "no complaint");
   using Op = GroupedMatmulWgrad;
-  for (const auto& [operand, spoil] : std::initializer_list<WrongField<Op>>{
-           {"dy.codes", [](Op& op) { op.dy.codes.rank = 3; }},
-           {"x.codes", [](Op& op) { op.x.codes.rank = 3; }},
-           {"dy", [](Op& op) { op.dy.codes.dtype = Dtype::i32; }},
-           {"x", [](Op& op) { op.x.codes.dtype = Dtype::i32; }},
-           {"x.codes", [](Op& op) { op.x.codes.extent[0] = 96; }},
-           {"dy.codes", [](Op& op) { op.dy.block.rows = 48; }},
-           {"group_ends", [](Op& op) { op.dy.block.rows = 64; }},
-           {"group_ends", [](Op& op) { op.x.block.rows = 64; }},
-           {"dy.scales", [](Op& op) { op.dy.scales.extent[1] = 129; }},
-           {"x.scales", [](Op& op) { op.x.scales.extent[0] = 1; }},
-           {"x.scales", [](Op& op) { op.x.scales = {}; }},
-           {"group_ends", [](Op& op) { op.group_ends.rank = 2; }},
-           {"dw", [](Op& op) { op.dw.dtype = Dtype::f16; }},
-           {"dw", [](Op& op) { op.dw.extent[0] = 1; }},
-           {"dw", [](Op& op) { op.dw.rank = 2; }}}) {
-    GroupedMatmulWgrad bad = good;
-    spoil(bad);
-    const std::string text = complaint_of(bad, grouped_matmul_wgrad);
-    EXPECT_EQ(text.find("grouped_matmul_wgrad: " + std::string(operand) + ": "), 0u) << text;
-  }
-}
-
-TEST(GroupedMatmulFields, ResultsLieApartFromEveryOperand) {
-  Tensor x(Dtype::e4m3, {32, 32}), w(Dtype::e4m3, {1, 32, 32}), scales(Dtype::e8m0, {32, 1});
-  Tensor y(Dtype::bf16, {32, 32}), group_ends = ends({32});
-  GroupedMatmul good;
-  good.x = {x.operand(), scales.operand(), {1, 32}, ScaleStorage::row_major};
-  good.w = {w.operand(), {}, {1, 32}, ScaleStorage::row_major};
-  Tensor w_scales(Dtype::e8m0, {1, 32, 1});
-  good.w.scales = w_scales.operand();
-  good.group_ends = group_ends.operand();
-  good.y = y.result();
-  EXPECT_EQ(complaint_of(good, grouped_matmul), "no complaint");
-  for (Operand GroupedMatmul::*operand : {&GroupedMatmul::group_ends}) {
-    GroupedMatmul bad = good;
-    bad.y.data = const_cast<void*>((bad.*operand).data);
-    EXPECT_NE(complaint_of(bad, grouped_matmul), "no complaint");
-  }
-  for (ScaledTensor GroupedMatmul::*side : {&GroupedMatmul::x, &GroupedMatmul::w}) {
-    for (Operand ScaledTensor::*part : {&ScaledTensor::codes, &ScaledTensor::scales}) {
-      GroupedMatmul bad = good;
-      bad.y.data = const_cast<void*>((bad.*side.*part).data);
-      EXPECT_NE(complaint_of(bad, grouped_matmul), "no complaint");
-    }
-  }
-}
-
-TEST(GroupedMatmulFields, RefuseResultsOverOperandsAndWrongTypes) {
-  Willing backend;
-  Tensor x(Dtype::bf16, {4, 8});
-  Tensor w(Dtype::bf16, {1, 8, 8});
-  Tensor end = ends({4});
-  GroupedMatmul op;
-  op.x = unscaled(x.operand());
-  op.w = unscaled(w.operand());
-  op.group_ends = end.operand();
-  op.y = x.result();
-  EXPECT_THROW(grouped_matmul(backend, op), Error);
-  Tensor y(Dtype::f16, {4, 8});
-  op.y = y.result();
-  EXPECT_THROW(grouped_matmul(backend, op), Error);
-  op.y.dtype = Dtype::bf16;
-  op.w.scales = end.operand();
-  EXPECT_THROW(grouped_matmul(backend, op), Error);
+  const RightCall<Op> right{"grouped_matmul_wgrad",
+                            grouped_matmul_wgrad,
+                            {{dy.operand(), dy_scales.operand(), kMxRows},
+                             {x.operand(), x_scales.operand(), kMxRows},
+                             group_ends.operand(),
+                             kExact,
+                             dw.result()}};
+  expect_named<Op>("grouped_matmul_wgrad", right,
+                   {{"dy", [](Op& op) { op.dy.codes.dtype = Dtype::i32; }},
+                    {"x", [](Op& op) { op.x.codes.dtype = Dtype::i32; }},
+                    {"x.codes", [](Op& op) { op.x.codes.extent[0] = 96; }},
+                    {"dy.codes", [](Op& op) { op.dy.block.rows = 48; }},
+                    {"group_ends", [](Op& op) { op.dy.block.rows = 64; }},
+                    {"group_ends", [](Op& op) { op.x.block.rows = 64; }},
+                    {"x.scales", [](Op& op) { op.x.scales = {}; }},
+                    {"dw", [](Op& op) { op.dw.dtype = Dtype::f16; }}});
 }
 
 TEST(GroupedMatmulFields, CountRowsOfScalesByTypeAndHeight) {
@@ -182,16 +106,124 @@ TEST(GroupedMatmulFields, CountRowsOfScalesByTypeAndHeight) {
     return complaint_of(op, grouped_matmul_wgrad);
   };
   const std::string blocks = "grouped_matmul_wgrad: dy.scales: found f32 [";
-  EXPECT_EQ(said(Dtype::f32, 5, {16, 1}, 5), "no complaint") << "ends of f32 scales are any";
-  EXPECT_EQ(said(Dtype::f32, 6, {16, 1}, 5), "no complaint") << "more rows";
+  EXPECT_EQ(said(Dtype::f32, 5, {16, 1}, 5), "") << "ends of f32 scales are any";
+  EXPECT_EQ(said(Dtype::f32, 6, {16, 1}, 5), "") << "more rows";
   EXPECT_EQ(said(Dtype::f32, 4, {16, 1}, 5).find(blocks + "4, 130], needs [5, 130]"), 0u);
-  EXPECT_EQ(said(Dtype::f32, 2, {kWhole, 1}, 5), "no complaint");
+  EXPECT_EQ(said(Dtype::f32, 2, {kWhole, 1}, 5), "");
   EXPECT_EQ(said(Dtype::f32, 3, {kWhole, 1}, 5).find(blocks + "3, 130], needs [2, 130]"), 0u);
-  EXPECT_EQ(said(Dtype::e8m0, 3, {32, 1}, 32), "no complaint");
+  EXPECT_EQ(said(Dtype::e8m0, 3, {32, 1}, 32), "");
   EXPECT_EQ(said(Dtype::e8m0, 2, {32, 1}, 32)
                 .find("grouped_matmul_wgrad: dy.scales: found e8m0 [2, 130], needs [3, 130]"),
             0u)
       << "rows of no group have scales, too";
+}
+
+struct ProductWords : testing::Test {
+  Tensor x{Dtype::e4m3, {64, 200}}, w{Dtype::e4m3, {2, 32, 200}}, y{Dtype::bf16, {64, 32}};
+  Tensor x_scales{Dtype::f32, {64, 2}}, w_scales{Dtype::f32, {2, 1, 2}}, ends{Dtype::i32, {2}};
+  Tensor dy{Dtype::e4m3, {64, 32}}, dw{Dtype::bf16, {2, 32, 200}};
+  Tensor dy_scales{Dtype::f32, {2, 32}}, tx_scales{Dtype::f32, {2, 200}};
+  Recorder recorder;
+
+  ProductWords() { ends.as<std::int32_t>()[0] = ends.as<std::int32_t>()[1] = 64; }
+  GroupedMatmul product() {
+    return {{x.operand(), x_scales.operand(), kRowBlock},
+            {w.operand(), w_scales.operand(), kSquareBlock},
+            ends.operand(),
+            kExact,
+            y.result()};
+  }
+  GroupedMatmulWgrad gradient() {
+    return {{dy.operand(), dy_scales.operand(), kColumnBlock},
+            {x.operand(), tx_scales.operand(), kColumnBlock},
+            ends.operand(),
+            kExact,
+            dw.result()};
+  }
+  std::string said(const GroupedMatmul& op) {
+    return refusal([&] { grouped_matmul(recorder, op); });
+  }
+  std::string said(const GroupedMatmulWgrad& op) {
+    return refusal([&] { grouped_matmul_wgrad(recorder, op); });
+  }
+};
+
+TEST_F(ProductWords, NameRanksAndBlocks) {
+  GroupedMatmul op = product();
+  op.w.codes.rank = 2;
+  EXPECT_EQ(said(op), "grouped_matmul: w.codes: found e4m3 [2, 32], needs rank 3");
+  op = product();
+  op.w.block.columns = -1;
+  EXPECT_NE(said(op).find("needs positive extents, or 0 for a whole axis"), std::string::npos);
+  GroupedMatmulWgrad of = gradient();
+  of.x.codes.rank = 1;
+  EXPECT_EQ(said(of), "grouped_matmul_wgrad: x.codes: found e4m3 [64], needs rank 2");
+}
+
+TEST_F(ProductWords, NameTheEndsThatResultsLieOver) {
+  Tensor room(Dtype::i32, {2 * 32 * 200});  // so that a result lies over the ends alone
+  room.as<std::int32_t>()[0] = room.as<std::int32_t>()[1] = 64;
+  const Operand in_room = view_of(static_cast<const void*>(room.data()), Dtype::i32, {2});
+  GroupedMatmul op = product();
+  op.group_ends = in_room;
+  EXPECT_EQ(said(op), "");
+  op.y.data = room.data();
+  EXPECT_EQ(said(op), "grouped_matmul: y: shares memory with group_ends");
+  GroupedMatmulWgrad of = gradient();
+  of.group_ends = in_room;
+  of.dw.data = room.data();
+  EXPECT_EQ(said(of), "grouped_matmul_wgrad: dw: shares memory with group_ends");
+}
+
+TEST_F(ProductWords, NameFoldsThatScalesContradict) {
+  GroupedMatmulWgrad of = gradient();
+  of.sum = kFmaChain;
+  of.sum.fold = Fold::after;
+  EXPECT_EQ(said(of),
+            "grouped_matmul_wgrad: sum.fold: found after, but scales change every 128 k; needs "
+            "x_then_w, joint or joint_add");
+  EXPECT_TRUE(recorder.steps.empty());
+}
+
+TEST_F(ProductWords, FoldsMakeTheKindOfASum) {
+  Tensor x_mx(Dtype::e8m0, {64, 8}), w_mx(Dtype::e8m0, {2, 32, 8}),
+      w_blocks(Dtype::f32, {2, 32, 8});
+  Tensor codes(Dtype::e4m3, {64, 256}), weights(Dtype::e4m3, {2, 32, 256});
+  GroupedMatmul op = product();
+  op.x = {codes.operand(), x_mx.operand(), kMxColumns};
+  op.w = {weights.operand(), w_mx.operand(), kMxColumns};
+  const auto refused = [&](std::string_view sum, OperandKind kind, Fold fold) {
+    op.sum = sum_named(sum, kind);
+    op.sum.fold = fold;
+    return said(op);
+  };
+  const std::string as_codes =
+      "grouped_matmul: sum: b200_mxf8f6f4 does not take operands of kind fp8 (e4m3, e5m2)";
+  for (const Fold fold : {Fold::by_scales, Fold::term}) {
+    EXPECT_EQ(refused("b200_mxf8f6f4", OperandKind::mx, fold), "");
+    EXPECT_EQ(refused("ada_mma", OperandKind::fp8, fold),
+              "grouped_matmul: sum: ada_mma does not take operands of kind mx");
+  }
+  for (const Fold fold : {Fold::x_then_w, Fold::joint, Fold::joint_add}) {
+    EXPECT_EQ(refused("b200_mxf8f6f4", OperandKind::mx, fold), as_codes);
+    EXPECT_EQ(refused("ada_mma", OperandKind::fp8, fold), "") << "scales are none of its business";
+  }
+  op.w.scales = w_blocks.operand();
+  EXPECT_EQ(refused("b200_mxf8f6f4", OperandKind::mx, Fold::by_scales), as_codes) << "w in f32";
+  std::swap(op.w.scales.dtype, op.x.scales.dtype);
+  EXPECT_EQ(refused("b200_mxf8f6f4", OperandKind::mx, Fold::by_scales), as_codes) << "x in f32";
+}
+
+TEST_F(ProductWords, WholeColumnsOfE8m0EndAnywhere) {
+  Tensor dy_mx(Dtype::e8m0, {2, 32}), x_mx(Dtype::e8m0, {2, 200});
+  ends.as<std::int32_t>()[0] = 5;
+  GroupedMatmulWgrad of = gradient();
+  of.dy.scales = dy_mx.operand();
+  of.x.scales = x_mx.operand();
+  of.dy.block = of.x.block = kWholeColumn;
+  EXPECT_EQ(said(of), "");
+  of.dy.block = {5, 1};
+  EXPECT_EQ(said(of), "grouped_matmul_wgrad: dy.codes: R is 64, not a multiple of 5");
 }
 
 }  // namespace

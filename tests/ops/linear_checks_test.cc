@@ -4,6 +4,14 @@
 #include "tests/ops/right_call.h"
 
 namespace mxo {
+
+template <typename O, typename Fn>
+requires std::same_as<std::remove_const_t<O>, GroupedLinear>
+void each_field(O& op, const Fn& fn) {
+  each_named("x, x.codes, x.scales, w, group_ends, bias, y", fn, op.x, op.x_codes, op.x_scales,
+             op.w, op.group_ends, op.bias, op.y);
+}
+
 namespace {
 
 using L = GroupedLinear;
@@ -14,6 +22,13 @@ struct Both {
   Operand x, w, group_ends, bias, dy;
   Result dx, dw, dbias;
 };
+
+template <typename O, typename Fn>
+requires std::same_as<std::remove_const_t<O>, Both>
+void each_field(O& op, const Fn& fn) {
+  each_named("x, w, group_ends, bias, dy, dx, dw, dbias", fn, op.x, op.w, op.group_ends, op.bias,
+             op.dy, op.dx, op.dw, op.dbias);
+}
 
 void forward(Backend& backend, const L& op) { grouped_linear(backend, op); }
 
@@ -30,19 +45,9 @@ TEST_F(LinearChecks, RefusesWrongFields) {
   for (const Tensor* const b : {&bias, &biases}) {
     L op = call();
     op.bias = b->operand();
-    RightCall<L>{"grouped_linear",
-                 forward,
-                 op,
-                 {{"x", &L::x}, {"w", &L::w}, {"group_ends", &L::group_ends}, {"bias", &L::bias}},
-                 {{"y", &L::y}}}
-        .expect_that_checks_see_all();
+    expect_checked("grouped_linear", forward, op);
   }
-  RightCall<L>{"grouped_linear",
-               forward,
-               call_of_codes(),
-               {{"x.codes", &L::x_codes}, {"x.scales", &L::x_scales}, {"w", &L::w}},
-               {{"y", &L::y}}}
-      .expect_that_checks_see_all();
+  expect_checked("grouped_linear", forward, call_of_codes());
 }
 
 TEST_F(LinearChecks, RefusesWrongFieldsOfGradients) {
@@ -50,17 +55,9 @@ TEST_F(LinearChecks, RefusesWrongFieldsOfGradients) {
   const Operand of_room = view_of(static_cast<const void*>(room.data()), Dtype::f32, {32});
   const Both op{x.operand(),  w.operand(), ends.operand(), of_room,
                 dy.operand(), dx.result(), dw.result(),    dbias.result()};
-  const RightCall<Both> right{
-      "grouped_linear",
-      backward,
-      op,
-      {{"x", &Both::x}, {"w", &Both::w}, {"group_ends", &Both::group_ends}, {"dy", &Both::dy}},
-      {{"dx", &Both::dx}, {"dw", &Both::dw}, {"dbias", &Both::dbias}}};
+  const RightCall<Both> right{"grouped_linear", backward, op, {"bias"}};
   right.expect_that_checks_see_all();
   for (Result Both::*const written : {&Both::dx, &Both::dw, &Both::dbias}) {
-    Both over = op;
-    (over.*written).data = room.data();
-    EXPECT_NE(right.complaint(over).find("shares memory with bias"), std::string::npos);
     Both alone = op;
     for (Result Both::*const other : {&Both::dx, &Both::dw, &Both::dbias}) {
       if (other != written) alone.*other = {};

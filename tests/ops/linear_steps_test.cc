@@ -1,5 +1,10 @@
-// A linear layer and its gradients: the steps that they are made of.
+// A linear layer and its gradients: the steps and the factors that they are made of.
+#include <gtest/gtest.h>
+
+#include "ops/grouped_linear.h"
+#include "ops/linear_factor.h"
 #include "tests/ops/linear_calls.h"
+#include "tests/ops/recorder.h"
 
 namespace mxo {
 namespace {
@@ -58,6 +63,51 @@ TEST_F(LinearSteps, ContractsWholeBlocksOfTokens) {
   op = call();
   op.padding = GroupPadding::alignment;
   EXPECT_EQ(said(op, {dy.operand(), {}, dw.result(), {}}), "");
+}
+
+struct Factors : testing::Test {
+  Tensor x{Dtype::bf16, {96, 256}};
+  Tensor f32{Dtype::f32, {96, 256}};
+  Tensor w{Dtype::bf16, {2, 128, 256}};
+  Tensor ends{Dtype::i32, {2}};
+  Recorder recorder;
+
+  Factors() {
+    ends.as<std::int32_t>()[0] = 33;
+    ends.as<std::int32_t>()[1] = 96;
+    recorder.names = {{x.data(), "x"}, {f32.data(), "f32"}, {w.data(), "w"}, {ends.data(), "ends"}};
+  }
+  std::string step() const {
+    EXPECT_EQ(recorder.steps.size(), 1u);
+    return recorder.steps.empty() ? "" : recorder.steps.back();
+  }
+};
+
+TEST_F(Factors, OfBf16AreBorrowedOrRounded) {
+  const LinearRecipe& recipe = linear_recipe_named("bf16");
+  const OwnedScaledTensor of[] = {
+      in_bf16(recorder, x.operand()),
+      scaled_along_columns(recorder, recipe, Dtype::e4m3, x.operand(), LinearSide::tokens),
+      scaled_along_tokens(recorder, recipe, Dtype::e4m3, x.operand(), ends.operand())};
+  for (const OwnedScaledTensor& factor : of) {
+    EXPECT_EQ(factor.codes().data, x.data());
+    EXPECT_FALSE(factor.view().scaled());
+  }
+  EXPECT_EQ(recorder.steps, std::vector<std::string>{});
+  const OwnedScaledTensor rounded = in_bf16(recorder, f32.operand());
+  EXPECT_EQ(step(), "cast f32 f32 [96, 256] -> #1 bf16 [96, 256]");
+  EXPECT_EQ(recorder.said(rounded.view()), "#1 bf16 [96, 256]");
+}
+
+TEST_F(Factors, MakeRoomForAllBlocksADeviceMayCut) {
+  Recorder device(false);
+  device.names = recorder.names;
+  const OwnedScaledTensor q = scaled_along_tokens(device, linear_recipe_named("fp8_blockwise"),
+                                                  Dtype::e4m3, x.operand(), ends.operand());
+  ASSERT_EQ(device.steps.size(), 1u);
+  EXPECT_EQ(device.steps[0],
+            "quantize x bf16 [96, 256] by ends i32 [2] -> #1 e4m3 [96, 256] * #2 f32 [2, 256] "
+            "of 128x1");
 }
 
 }  // namespace

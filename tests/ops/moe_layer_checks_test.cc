@@ -5,6 +5,15 @@
 #include "tests/ops/told_communicator.h"
 
 namespace mxo {
+
+template <typename O, typename Fn>
+requires std::same_as<std::remove_const_t<O>, MoeLayer>
+void each_field(O& op, const Fn& fn) {
+  each_named("x, router, logits.bias, w1, w2, w1.bias, w2.bias, shared.w1, shared.w2, y", fn, op.x,
+             op.router, op.logits_bias, op.w1, op.w2, op.w1_bias, op.w2_bias, op.shared_w1,
+             op.shared_w2, op.y);
+}
+
 namespace {
 
 using M = MoeLayer;
@@ -15,6 +24,17 @@ struct Gradients : MoeLayer {
   Result dx, drouter, dlogits_bias, dw1, dw2, dw1_bias, dw2_bias, dshared_w1, dshared_w2;
 };
 using G = Gradients;
+
+template <typename O, typename Fn>
+requires std::same_as<std::remove_const_t<O>, G>
+void each_field(O& op, const Fn& fn) {
+  each_named("x, router, logits.bias, w1, w2, w1.bias, w2.bias, shared.w1, shared.w2", fn, op.x,
+             op.router, op.logits_bias, op.w1, op.w2, op.w1_bias, op.w2_bias, op.shared_w1,
+             op.shared_w2);
+  each_named("dy, dx, drouter, logits.dbias, dw1, dw2, w1.dbias, w2.dbias, shared.dw1, shared.dw2",
+             fn, op.dy, op.dx, op.drouter, op.dlogits_bias, op.dw1, op.dw2, op.dw1_bias,
+             op.dw2_bias, op.dshared_w1, op.dshared_w2);
+}
 
 /// What a step refuses is past the checks of the layer.
 template <typename Fn>
@@ -53,8 +73,8 @@ struct MoeChecks : testing::Test {
   Tensor dlogits_bias{Dtype::f32, {4}}, dw1{Dtype::bf16, {4, 64, 64}}, dw2{Dtype::f32, {4, 64, 32}};
   Tensor dw1_bias{Dtype::f32, {4, 64}}, dw2_bias{Dtype::bf16, {4, 64}};
   Tensor dshared_w1{Dtype::bf16, {192, 64}}, dshared_w2{Dtype::bf16, {64, 96}};
-  const RightCall<M> words{"moe_layer", forward, {}, {}, {}};
-  const RightCall<G> of_gradients{"moe_layer", backward, {}, {}, {}};
+  const RightCall<M> words{"moe_layer", forward, {}};
+  const RightCall<G> of_gradients{"moe_layer", backward, {}};
 
   M call() const {
     M op;
@@ -74,41 +94,26 @@ struct MoeChecks : testing::Test {
     op.dx = dx.result();
     return op;
   }
+  void give_all(M& op) const {
+    op.logits_bias = logits_bias.operand();
+    op.w1_bias = w1_bias.operand();
+    op.w2_bias = w2_bias.operand();
+    op.shared_w1 = shared_w1.operand();
+    op.shared_w2 = shared_w2.operand();
+  }
   std::string said(const M& op) const { return words.complaint(op); }
   std::string said(const G& op) const { return of_gradients.complaint(op); }
 };
 
 TEST_F(MoeChecks, RefuseWrongFields) {
   M op = call();
-  op.logits_bias = logits_bias.operand();
-  op.w1_bias = w1_bias.operand();
-  op.w2_bias = w2_bias.operand();
-  op.shared_w1 = shared_w1.operand();
-  op.shared_w2 = shared_w2.operand();
-  RightCall<M>{"moe_layer",
-               forward,
-               op,
-               {{"x", &M::x},
-                {"router", &M::router},
-                {"logits.bias", &M::logits_bias},
-                {"w1", &M::w1},
-                {"w2", &M::w2},
-                {"w1.bias", &M::w1_bias},
-                {"w2.bias", &M::w2_bias},
-                {"shared.w1", &M::shared_w1},
-                {"shared.w2", &M::shared_w2}},
-               {{"y", &M::y}},
-               {}}
-      .expect_that_checks_see_all();
+  give_all(op);
+  expect_checked("moe_layer", forward, op);
 }
 
 TEST_F(MoeChecks, RefuseWrongFieldsOfGradients) {
   G op = gradients();
-  op.logits_bias = logits_bias.operand();
-  op.w1_bias = w1_bias.operand();
-  op.w2_bias = w2_bias.operand();
-  op.shared_w1 = shared_w1.operand();
-  op.shared_w2 = shared_w2.operand();
+  give_all(op);
   op.drouter = drouter.result();
   op.dlogits_bias = dlogits_bias.result();
   op.dw1 = dw1.result();
@@ -117,26 +122,10 @@ TEST_F(MoeChecks, RefuseWrongFieldsOfGradients) {
   op.dw2_bias = dw2_bias.result();
   op.dshared_w1 = dshared_w1.result();
   op.dshared_w2 = dshared_w2.result();
-  const RightCall<G> right{"moe_layer",
-                           backward,
-                           op,
-                           {{"dy", &G::dy}},
-                           {{"dx", &G::dx},
-                            {"drouter", &G::drouter},
-                            {"logits.dbias", &G::dlogits_bias},
-                            {"dw1", &G::dw1},
-                            {"dw2", &G::dw2},
-                            {"w1.dbias", &G::dw1_bias},
-                            {"w2.dbias", &G::dw2_bias},
-                            {"shared.dw1", &G::dshared_w1},
-                            {"shared.dw2", &G::dshared_w2}}};
-  right.expect_that_checks_see_all();
-  for (const auto& [name, written] : right.writes) {
-    for (Operand M::*const read : {&M::x, &M::router, &M::logits_bias, &M::w1, &M::w2, &M::w1_bias,
-                                   &M::w2_bias, &M::shared_w1, &M::shared_w2}) {
-      right.lay_over(name, written, "an operand", static_cast<Operand G::*>(read));
-    }
-  }
+  // What forward has checked.
+  expect_checked(
+      "moe_layer", backward, op,
+      {"x", "router", "logits.bias", "w1", "w2", "w1.bias", "w2.bias", "shared.w1", "shared.w2"});
 }
 
 TEST_F(MoeChecks, RefuseGradientsOfWhatTheCallHasNot) {

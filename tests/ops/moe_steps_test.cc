@@ -126,52 +126,7 @@ TEST(MoeViews, RowsOfAllRanksLieInTheirOrder) {
   EXPECT_EQ(recorder.steps, Steps{"permute mine f32 [2, 4] by [0 1] -> #2 f32 [2, 4]"});
 }
 
-struct MoeSteps : MoeCalls {
-  /// The steps of a product, y in bf16 or f32.
-  Steps product(bool first) {
-    const SavedMoeLayer saved = forward();
-    Tensor out(Dtype::bf16, {saved.plan.rows, 256}), act(Dtype::bf16, {saved.plan.rows, 128});
-    recorder.know(out.operand(), "out");
-    recorder.know(act.operand(), "act");
-    recorder.know(saved.row_weights.operand(), "weights");
-    recorder.restart();
-    const MoeScores place = first ? MoeScores::first_product : MoeScores::second_product;
-    run_product(recorder, saved,
-                first ? first_product(saved) : second_product(saved, act.operand()), place,
-                out.result());
-    return recorder.steps;
-  }
-};
-
-TEST_F(MoeSteps, WeighSumsOfTheProductNamed) {
-  op.pipeline = MoePipeline::bf16;
-  op.scores = MoeScores::first_product;
-  op.alignment = 1;
-  EXPECT_EQ(product(true),
-            (Steps{"zero 49152 of #1",
-                   "grouped_matmul permuted bf16 [48, 256], w1 bf16 [2, 256, 256] by [16 32], "
-                   "exact -> #1 f32 [48, 256]",
-                   "combine_rows_backward none by [0..47], weights f32 [48, 1], #1 f32 [48, 256] "
-                   "-> out bf16 [48, 256], none"}));
-  EXPECT_EQ(product(false),
-            (Steps{"grouped_matmul act bf16 [48, 128], w2 bf16 [2, 256, 128] by [16 32], exact -> "
-                   "out bf16 [48, 256]"}))
-      << "no other product";
-  op.w2_bias = w2_bias.operand();
-  EXPECT_EQ(product(false),
-            (Steps{"zero 49152 of #1",
-                   "grouped_matmul act bf16 [48, 128], w2 bf16 [2, 256, 128] by [16 32], exact -> "
-                   "#1 f32 [48, 256]",
-                   "add_bias #1 f32 [48, 256], w2_bias bf16 [2, 256] -> #1 f32 [48, 256]",
-                   "cast #1 f32 [48, 256] -> out bf16 [48, 256]"}))
-      << "biases are added in f32";
-  op.scores = MoeScores::combine;
-  EXPECT_EQ(product(false),
-            (Steps{"grouped_matmul act bf16 [48, 128], w2 bf16 [2, 256, 128] by [16 32], exact -> "
-                   "out bf16 [48, 256]",
-                   "add_bias out bf16 [48, 256], w2_bias bf16 [2, 256] -> out bf16 [48, 256]"}))
-      << "unless no product is weighed";
-}
+struct MoeSteps : MoeCalls {};
 
 TEST_F(MoeSteps, SharedExpertsSumAsTheirKindDoes) {
   share();

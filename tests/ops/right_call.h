@@ -1,78 +1,95 @@
-// One call that is right, and every field of it made wrong.
+// One call that is right, and every view of it made wrong.
 #pragma once
 
 #include <set>
 #include <string>
+#include <type_traits>
 #include <utility>
-#include <vector>
 
 #include <gtest/gtest.h>
 
+#include "tests/ops/fields.h"
 #include "tests/support/refusal.h"
 
 namespace mxo {
 
-/// One call that is right, under the names of its operands and results.
+/// One call that is right.
 template <typename Op>
 struct RightCall {
   std::string name;
   void (*call)(Backend&, const Op&);
   Op op;
-  std::vector<std::pair<std::string, Operand Op::*>> reads;
-  std::vector<std::pair<std::string, Result Op::*>> writes;
-  std::set<std::string> free = {};  ///< "x.0": an axis that no other field repeats; "y=x": in place
+  /// "x": may be anything; "x.0": an axis that no other view repeats; "y=x": may lie over it.
+  std::set<std::string> free = {};
 
   std::string complaint(const Op& changed) const {
     Bare bare;
     return check_refusal([&] { call(bare, changed); });
   }
 
+  void expect_that_checks_see_all() const {
+    EXPECT_EQ(complaint(op), "") << name;
+    Op read = op;
+    each_view(read, [&](const std::string& view, auto& right) {
+      if (!free.contains(view)) spoil(view, right);
+      lay_over(view, right);
+    });
+  }
+
+ private:
+  /// The call with that view changed.
+  template <typename Change>
+  Op with(const std::string& view, const Change& change) const {
+    Op other = op;
+    each_view(other, [&](const std::string& one, auto& field) {
+      if (one == view) change(field);
+    });
+    return other;
+  }
   void expect_refused(const Op& changed, const std::string& what) const {
     EXPECT_EQ(complaint(changed).find(name + ": "), 0u) << name << ": " << what;
   }
-
-  template <typename View>
-  void spoil_field(const std::string& field, View Op::*member) const {
-    Op bad = op;
-    (bad.*member).rank -= 1;  // of one axis none is left: an operand that is not given
-    if ((bad.*member).rank > 0) expect_refused(bad, field + " of one axis less");
-    bad = op;
-    View& longer = bad.*member;
-    if (longer.rank < kMaxRank) {
-      longer.extent[longer.rank] = longer.stride[longer.rank] = 1;
-      longer.rank += 1;
-      expect_refused(bad, field + " of one axis more");
+  template <typename Void>
+  void spoil(const std::string& view, const AnyView<Void>& right) const {
+    if (right.rank > 1) {  // of one axis none is left: an operand that is not given
+      expect_refused(with(view, [](auto& v) { v.rank -= 1; }), view + " of one axis less");
     }
-    bad = op;
-    (bad.*member).dtype = Dtype::boolean;
-    expect_refused(bad, field + " of another type");
-    for (int axis = 0; axis < (op.*member).rank; ++axis) {
-      if (free.contains(field + "." + std::to_string(axis))) continue;
-      bad = op;
-      (bad.*member).extent[axis] -= 1;
-      expect_refused(bad, field + " shorter along axis " + std::to_string(axis));
+    if (right.rank < kMaxRank) {
+      expect_refused(with(view,
+                          [](auto& v) {
+                            v.extent[v.rank] = v.stride[v.rank] = 1;
+                            v.rank += 1;
+                          }),
+                     view + " of one axis more");
+    }
+    expect_refused(with(view, [](auto& v) { v.dtype = Dtype::boolean; }),
+                   view + " of another type");
+    for (int axis = 0; axis < right.rank; ++axis) {
+      const std::string place = view + "." + std::to_string(axis);
+      if (free.contains(place)) continue;
+      expect_refused(with(view, [&](auto& v) { v.extent[axis] -= 1; }), place + " shorter");
     }
   }
-
-  template <typename View>
-  void lay_over(const std::string& written, Result Op::*to, const std::string& other,
-                View Op::*from) const {
-    if (written == other || free.contains(written + "=" + other)) return;
-    Op bad = op;
-    (bad.*to).data = const_cast<void*>(static_cast<const void*>((bad.*from).data));
-    EXPECT_NE(complaint(bad).find("shares memory"), std::string::npos)
-        << name << ": " << written << " over " << other;
-  }
-
-  void expect_that_checks_see_all() const {
-    EXPECT_EQ(complaint(op), "") << name;
-    for (const auto& [field, member] : reads) spoil_field(field, member);
-    for (const auto& [field, member] : writes) {
-      spoil_field(field, member);
-      for (const auto& [other, from] : reads) lay_over(field, member, other, from);
-      for (const auto& [other, from] : writes) lay_over(field, member, other, from);
-    }
+  void lay_over(const std::string&, const Operand&) const {}
+  /// A result lies over every other view in turn.
+  void lay_over(const std::string& written, const Result&) const {
+    Op read = op;
+    each_view(read, [&](const std::string& other, const auto& from) {
+      if (other == written || free.contains(written + "=" + other)) return;
+      const Op over = with(written, [&](auto& v) {
+        v.data = const_cast<void*>(static_cast<const void*>(from.data));
+      });
+      EXPECT_NE(complaint(over).find("shares memory"), std::string::npos)
+          << name << ": " << written << " over " << other;
+    });
   }
 };
+
+/// That the checks of a call see every view of it that is wrong.
+template <typename Op>
+void expect_checked(std::string name, void (*call)(Backend&, const Op&),
+                    const std::type_identity_t<Op>& op, std::set<std::string> free = {}) {
+  RightCall<Op>{std::move(name), call, op, std::move(free)}.expect_that_checks_see_all();
+}
 
 }  // namespace mxo

@@ -12,32 +12,15 @@ namespace {
 
 using S = SwizzleScales;
 using U = UnswizzleScales;
-const std::vector<std::pair<std::string, Operand S::*>> kSwizzled = {{"scales", &S::scales}};
-const std::vector<std::pair<std::string, Operand U::*>> kUnswizzled = {{"blocked", &U::blocked}};
 
 void both_refuse(ScaleLayout layout, Tensor& scales, Tensor& blocked, const Tensor* ends,
                  std::set<std::string> free) {
   const Operand groups = ends != nullptr ? ends->operand() : Operand{};
-  auto swizzled = kSwizzled;
-  auto unswizzled = kUnswizzled;
-  if (ends != nullptr) {
-    swizzled.emplace_back("group_ends", &S::group_ends);
-    unswizzled.emplace_back("group_ends", &U::group_ends);
-  }
-  const RightCall<S> to{"swizzle_scales",
-                        swizzle_scales,
-                        {scales.operand(), groups, blocked.result(), layout},
-                        swizzled,
-                        {{"blocked", &S::blocked}},
-                        free};
+  const RightCall<S> to{
+      "swizzle_scales", swizzle_scales, {scales.operand(), groups, blocked.result(), layout}, free};
   to.expect_that_checks_see_all();
-  const RightCall<U> from{"unswizzle_scales",
-                          unswizzle_scales,
-                          {blocked.operand(), groups, scales.result(), layout},
-                          unswizzled,
-                          {{"scales", &U::scales}},
-                          free};
-  from.expect_that_checks_see_all();
+  expect_checked("unswizzle_scales", unswizzle_scales,
+                 {blocked.operand(), groups, scales.result(), layout}, free);
   S strided = to.op;
   strided.blocked.stride[strided.blocked.rank - 1] = 2;
   EXPECT_NE(to.complaint(strided).find("blocked: found strides"), std::string::npos);
@@ -64,9 +47,7 @@ TEST(ScaleLayoutChecks, RefuseWrongFields) {
   const RightCall<S> past{
       "swizzle_scales",
       swizzle_scales,
-      {scales.operand(), ends.operand(), along_k.result(), ScaleLayout::k_groups},
-      {},
-      {}};
+      {scales.operand(), ends.operand(), along_k.result(), ScaleLayout::k_groups}};
   EXPECT_NE(past.complaint(past.op).find("group_ends"), std::string::npos) << "columns end at 6";
 }
 
@@ -74,20 +55,11 @@ using P = PackScales;
 using Q = UnpackScales;
 
 void both_refuse(PackedLayout layout, Tensor& scales, Tensor& packed, std::set<std::string> free) {
-  const RightCall<P> to{"swizzle_scales",
-                        pack_scales,
-                        {scales.operand(), packed.result(), layout},
-                        {{"scales", &P::scales}},
-                        {{"blocked", &P::packed}},
-                        free};
+  const RightCall<P> to{
+      "swizzle_scales", pack_scales, {scales.operand(), packed.result(), layout}, free};
   to.expect_that_checks_see_all();
-  const RightCall<Q> from{"unswizzle_scales",
-                          unpack_scales,
-                          {packed.operand(), scales.result(), layout},
-                          {{"blocked", &Q::packed}},
-                          {{"scales", &Q::scales}},
-                          free};
-  from.expect_that_checks_see_all();
+  expect_checked("unswizzle_scales", unpack_scales, {packed.operand(), scales.result(), layout},
+                 free);
   P strided = to.op;
   strided.packed.stride[strided.packed.rank - 1] = 2;
   EXPECT_NE(to.complaint(strided).find("blocked: found strides"), std::string::npos);
@@ -106,15 +78,11 @@ TEST(PackedScaleChecks, FloatsArePackedButNeverUnpacked) {
   Tensor floats(Dtype::f32, {6, 3}), words(Dtype::i32, {1, 8});
   const RightCall<P> to{"swizzle_scales",
                         pack_scales,
-                        {floats.operand(), words.result(), PackedLayout::packed_ue8m0},
-                        {},
-                        {}};
+                        {floats.operand(), words.result(), PackedLayout::packed_ue8m0}};
   EXPECT_EQ(to.complaint(to.op), "") << "rounded to powers of two, as DeepGEMM does";
   const RightCall<Q> from{"unswizzle_scales",
                           unpack_scales,
-                          {words.operand(), floats.result(), PackedLayout::packed_ue8m0},
-                          {},
-                          {}};
+                          {words.operand(), floats.result(), PackedLayout::packed_ue8m0}};
   EXPECT_NE(from.complaint(from.op).find("unswizzle_scales: scales"), std::string::npos);
 }
 
@@ -123,7 +91,7 @@ TEST(PackedScaleChecks, BatchesAreOfTwoLayoutsOnly) {
   Tensor bytes(Dtype::e8m0, {2, 6, 3}), words(Dtype::i32, {2, 1, 8}), tiles(Dtype::u8, {32});
   const auto said = [](const Tensor& scales, Tensor& packed, PackedLayout layout) {
     const RightCall<P> call{
-        "swizzle_scales", pack_scales, {scales.operand(), packed.result(), layout}, {}, {}};
+        "swizzle_scales", pack_scales, {scales.operand(), packed.result(), layout}};
     return call.complaint(call.op);
   };
   EXPECT_EQ(said(floats, tma, PackedLayout::mn_major_tma), "");

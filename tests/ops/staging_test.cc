@@ -12,8 +12,6 @@
 namespace mxo {
 namespace {
 
-using Seen = std::vector<std::string>;
-
 /// Counts up from 1.
 Tensor counted(std::vector<Index> shape) {
   Tensor t(Dtype::i16, std::move(shape));
@@ -34,7 +32,7 @@ std::vector<int> elements(const void* data, int count) {
 }
 
 struct StagingOf : testing::Test {
-  NotingMemory host{true}, device{false};
+  NotingMemory host{true};
   NamedViews views;
 
   Staging on(Backend& backend) { return Staging(backend, "q", views); }
@@ -98,62 +96,6 @@ TEST_F(StagingOf, WideIndicesAreNarrowedWhereTheyFit) {
   EXPECT_EQ(narrowed(-2147483649), "q: x: entry 1 is -2147483649, needs to fit 32 bits");
 }
 
-TEST_F(StagingOf, OperandsArePackedForADevice) {
-  const Tensor x = counted({2, 3});
-  views.set("x", turned(x.operand()));
-  Staging here = on(host);
-  EXPECT_EQ(here.as_is("x").data, x.data());
-  EXPECT_FALSE(here.as_is("x").contiguous()) << "as it lies";
-  EXPECT_TRUE(host.seen.empty());
-
-  Staging stage = on(device);
-  const Operand far = stage.as_is("x");
-  EXPECT_EQ(describe(far), "i16 [3, 2]");
-  EXPECT_TRUE(far.contiguous());
-  EXPECT_EQ(elements(far.data, 6), (std::vector<int>{1, 4, 2, 5, 3, 6}));
-  EXPECT_EQ(device.seen, Seen{"upload 12"});
-  EXPECT_EQ(stage.on_host("x").data, x.data());
-}
-
-TEST_F(StagingOf, OperandsOfADeviceStayThere) {
-  const Tensor x = counted({2, 3});
-  views.set("x", PlacedOperand(x.operand(), Memory::backend));
-  Staging stage = on(device);
-  EXPECT_EQ(stage.as_is("x").data, x.data());
-  EXPECT_TRUE(device.seen.empty());
-  const Operand near = stage.on_host("x");
-  EXPECT_NE(near.data, x.data());
-  EXPECT_EQ(elements(near.data, 6), (std::vector<int>{1, 2, 3, 4, 5, 6}));
-  EXPECT_EQ(std::count(device.seen.begin(), device.seen.end(), "download 12"), 1);
-  Staging here = on(host);
-  EXPECT_EQ(here.on_host("x").data, x.data());
-  views.set("x", PlacedOperand(turned(x.operand()), Memory::backend));
-  EXPECT_EQ(refusal([&] { stage.on_host("x"); }),
-            "q: x: found strides, needs contiguous memory of the backend");
-}
-
-TEST_F(StagingOf, OutputsAreMadeOrPutWhereTheCallerSays) {
-  Tensor home = counted({2, 3});
-  views.write_to("y", turned(home.result()));
-  Staging stage = on(host);
-  const Result y = stage.output("y", Dtype::bf16, {3, 2});
-  EXPECT_EQ(y.data, home.data());
-  EXPECT_EQ(y.dtype, Dtype::bf16);
-  EXPECT_EQ(y.stride[0], 1);
-  const Result z = stage.output("z", Dtype::f32, {2});
-  static_cast<float*>(z.data)[1] = 3.0f;
-  EXPECT_EQ(&stage.ready(), &host);
-  const NamedTensors out = stage.finish();
-  ASSERT_EQ(out.size(), 1u) << "what the caller has is not handed over";
-  EXPECT_EQ(out.at("z").as<float>()[0], 0.0f);
-  EXPECT_EQ(out.at("z").as<float>()[1], 3.0f);
-  EXPECT_EQ(host.seen, Seen{"synchronize"});
-
-  Staging other = on(host);
-  EXPECT_EQ(refusal([&] { other.ready(); }),
-            "q: y: found memory for an output that this call does not have");
-}
-
 TEST_F(StagingOf, OutputsFitByTypeAndShape) {
   const auto fits = [&](Dtype held, Dtype wanted) {
     Tensor home(held, {3});
@@ -174,31 +116,6 @@ TEST_F(StagingOf, OutputsFitByTypeAndShape) {
   views.write_to("y", home);
   Staging stage = on(host);
   EXPECT_EQ(refusal([&] { stage.output("y", Dtype::f32, {4}); }), "q: y: found f32 [3], needs [4]");
-}
-
-TEST_F(StagingOf, OutputsOfADeviceComeHome) {
-  Tensor home = counted({2, 3}), flat = counted({2}), there = counted({2});
-  views.write_to("y", turned(home.result()));
-  views.write_to("flat", flat);
-  views.write_to("there", PlacedResult(there.result(), Memory::backend));
-  Staging stage = on(device);
-  const Result y = stage.output("y", Dtype::i16, {3, 2});
-  EXPECT_NE(y.data, home.data());
-  EXPECT_EQ(elements(y.data, 6), (std::vector<int>{1, 4, 2, 5, 3, 6})) << "what was there stays";
-  static_cast<std::int16_t*>(y.data)[1] = 40;
-  const Result f = stage.output("flat", Dtype::i16, {2});
-  static_cast<std::int16_t*>(f.data)[0] = 10;
-  EXPECT_EQ(stage.output("there", Dtype::i16, {2}).data, there.data());
-  const Result made = stage.output("made", Dtype::i16, {3});
-  EXPECT_EQ(elements(made.data, 3), (std::vector<int>{0, 0, 0}));
-  static_cast<std::int16_t*>(made.data)[0] = 7;
-  const NamedTensors out = stage.finish();
-  EXPECT_EQ(elements(home.data(), 6), (std::vector<int>{1, 2, 3, 40, 5, 6}));
-  EXPECT_EQ(elements(flat.data(), 2), (std::vector<int>{10, 2}));
-  EXPECT_EQ(elements(out.at("made").data(), 3), (std::vector<int>{7, 0, 0}));
-  EXPECT_EQ(std::count(device.seen.begin(), device.seen.end(), "download 4"), 1) << "flat";
-  EXPECT_EQ(std::count(device.seen.begin(), device.seen.end(), "download 6"), 1) << "made";
-  EXPECT_EQ(std::count(device.seen.begin(), device.seen.end(), "zero 6"), 1);
 }
 
 TEST(Delivery, PutsOutputsWhereTheyAreWanted) {

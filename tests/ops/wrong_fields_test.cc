@@ -4,15 +4,7 @@
 #include "formats/error.h"
 #include "formats/tensor.h"
 #include "ops/approximate.h"
-#include "ops/combine_rows.h"
-#include "ops/convert.h"
-#include "ops/elementwise.h"
-#include "ops/pad_groups.h"
-#include "ops/permute.h"
-#include "ops/route.h"
-#include "ops/router_gradients.h"
-#include "ops/scaled_tensor.h"
-#include "ops/swiglu.h"
+#include "ops/fused_dot.h"
 #include "tests/ops/right_call.h"
 
 namespace mxo {
@@ -20,122 +12,57 @@ namespace {
 
 TEST(WrongFields, OfElementwiseOperatorsAreRefused) {
   Tensor x(Dtype::f32, {6, 8}), other(Dtype::bf16, {6, 8}), codes(Dtype::e4m3, {6, 8});
-  Tensor bias(Dtype::f32, {2, 8}), ends(Dtype::i32, {2});
-  RightCall<Cast>{"cast", cast, {x.operand(), other.result()}, {{"x", &Cast::x}}, {{"y", &Cast::y}}}
-      .expect_that_checks_see_all();
-  RightCall<Encode>{"encode",
-                    encode,
-                    {x.operand(), codes.result()},
-                    {{"x", &Encode::x}},
-                    {{"codes", &Encode::codes}}}
-      .expect_that_checks_see_all();
-  RightCall<Decode>{"decode",
-                    decode,
-                    {codes.operand(), x.result()},
-                    {{"codes", &Decode::codes}},
-                    {{"x", &Decode::x}}}
-      .expect_that_checks_see_all();
-  RightCall<AddBias>{
-      "add_bias",
-      add_bias,
-      {x.operand(), bias.operand(), ends.operand(), other.result()},
-      {{"y", &AddBias::y}, {"bias", &AddBias::bias}, {"group_ends", &AddBias::group_ends}},
-      {{"out", &AddBias::out}}}
-      .expect_that_checks_see_all();
-  RightCall<ColumnSum>{"column_sum",
-                       column_sum,
-                       {x.operand(), ends.operand(), bias.result()},
-                       {{"x", &ColumnSum::x}, {"group_ends", &ColumnSum::group_ends}},
-                       {{"sum", &ColumnSum::sum}},
-                       {"x.0"}}
-      .expect_that_checks_see_all();
-}
-
-TEST(WrongFields, OfApproximateFunctionsAreRefused) {
-  Tensor x(Dtype::f32, {6, 8}), b(Dtype::f32, {6, 8}), y(Dtype::f32, {6, 8});
-  using A = Approximate;
-  RightCall<A>{"approximate",
-               approximate,
-               {x.operand(), b.operand(), y.result(), ChipFunction::div_full},
-               {{"x", &A::x}, {"b", &A::b}},
-               {{"y", &A::y}}}
-      .expect_that_checks_see_all();
+  Tensor bias(Dtype::f32, {2, 8}), ends(Dtype::i32, {2}), b(Dtype::f32, {6, 8}),
+      y(Dtype::f32, {6, 8});
+  expect_checked("cast", cast, {x.operand(), other.result()});
+  expect_checked<Encode>("encode", encode, {x.operand(), codes.result()});
+  expect_checked<Decode>("decode", decode, {codes.operand(), x.result()});
+  expect_checked("add_bias", add_bias,
+                 {x.operand(), bias.operand(), ends.operand(), other.result()});
+  expect_checked("column_sum", column_sum, {x.operand(), ends.operand(), bias.result()}, {"x.0"});
+  expect_checked("approximate", approximate,
+                 {x.operand(), b.operand(), y.result(), ChipFunction::div_full});
 }
 
 TEST(WrongFields, OfGatesAreRefused) {
   Tensor x(Dtype::bf16, {4, 12}), probs(Dtype::f32, {4}), y(Dtype::bf16, {4, 6});
   Tensor dx(Dtype::bf16, {4, 12}), dprobs(Dtype::f32, {4});
-  RightCall<Swiglu>{"swiglu",
-                    swiglu,
-                    {x.operand(), probs.operand(), y.result()},
-                    {{"x", &Swiglu::x}, {"probs", &Swiglu::probs}},
-                    {{"y", &Swiglu::y}}}
-      .expect_that_checks_see_all();
-  using Back = SwigluBackward;
-  RightCall<Back>{"swiglu_backward",
-                  swiglu_backward,
-                  {x.operand(), probs.operand(), y.operand(), dx.result(), dprobs.result()},
-                  {{"x", &Back::x}, {"probs", &Back::probs}, {"dy", &Back::dy}},
-                  {{"dx", &Back::dx}, {"dprobs", &Back::dprobs}}}
-      .expect_that_checks_see_all();
+  expect_checked("swiglu", swiglu, {x.operand(), probs.operand(), y.result()});
+  expect_checked("swiglu_backward", swiglu_backward,
+                 {x.operand(), probs.operand(), y.operand(), dx.result(), dprobs.result()});
 }
 
 TEST(WrongFields, OfRoutersAreRefused) {
   Tensor logits(Dtype::f32, {5, 8}), bias(Dtype::f32, {8}), experts(Dtype::i32, {5, 2});
   Tensor weights(Dtype::f32, {5, 2}), counts(Dtype::i32, {8}), dlogits(Dtype::f32, {5, 8});
   for (Index i = 0; i < 10; ++i) experts.as<std::int32_t>()[i] = static_cast<std::int32_t>(i % 2);
-  RightCall<Route>{
-      "route",
-      route,
-      {logits.operand(), bias.operand(), experts.result(), weights.result(), counts.result()},
-      {{"logits", &Route::logits}, {"bias", &Route::bias}},
-      {{"experts", &Route::experts},
-       {"weights", &Route::weights},
-       {"tokens_per_expert", &Route::tokens_per_expert}}}
-      .expect_that_checks_see_all();
-  using Back = RouteBackward;
-  RightCall<Back>{
-      "route_backward",
-      route_backward,
-      {logits.operand(), experts.operand(), weights.operand(), dlogits.result()},
-      {{"logits", &Back::logits}, {"experts", &Back::experts}, {"dweights", &Back::dweights}},
-      {{"dlogits", &Back::dlogits}}}
-      .expect_that_checks_see_all();
+  expect_checked(
+      "route", route,
+      {logits.operand(), bias.operand(), experts.result(), weights.result(), counts.result()});
+  expect_checked("route_backward", route_backward,
+                 {logits.operand(), experts.operand(), weights.operand(), dlogits.result()});
   Tensor router(Dtype::bf16, {8, 6}), x(Dtype::bf16, {5, 6});
   Tensor dx(Dtype::f32, {5, 6}), drouter(Dtype::f32, {8, 6});
-  using Both = RouterGradients;
-  RightCall<Both>{"router_gradients",
-                  router_gradients,
-                  {dlogits.operand(), router.operand(), x.operand(), dx.result(), drouter.result()},
-                  {{"dlogits", &Both::dlogits}, {"router", &Both::router}, {"x", &Both::x}},
-                  {{"dx", &Both::dx}, {"drouter", &Both::drouter}}}
-      .expect_that_checks_see_all();
+  expect_checked("router_gradients", router_gradients,
+                 {dlogits.operand(), router.operand(), x.operand(), dx.result(), drouter.result()});
 }
 
-TEST(WrongFields, OfCombinedRowsAreRefused) {
+TEST(WrongFields, OfMovedRowsAreRefused) {
   Tensor rows(Dtype::bf16, {7, 4}), slots(Dtype::i32, {3, 2}), weights(Dtype::f32, {3, 2});
   Tensor out(Dtype::bf16, {3, 4}), drows(Dtype::bf16, {7, 4}), dweights(Dtype::f32, {3, 2});
   for (Index i = 0; i < 6; ++i) slots.as<std::int32_t>()[i] = static_cast<std::int32_t>(i);
-  RightCall<CombineRows>{"combine_rows",
-                         combine_rows,
-                         {rows.operand(), slots.operand(), weights.operand(), out.result()},
-                         {{"rows", &CombineRows::rows},
-                          {"slots", &CombineRows::slots},
-                          {"weights", &CombineRows::weights}},
-                         {{"out", &CombineRows::out}},
-                         {"rows.0"}}
-      .expect_that_checks_see_all();
-  using Back = CombineRowsBackward;
-  RightCall<Back>{"combine_rows_backward",
-                  combine_rows_backward,
-                  {rows.operand(), slots.operand(), weights.operand(), out.operand(),
-                   drows.result(), dweights.result()},
-                  {{"rows", &Back::rows},
-                   {"slots", &Back::slots},
-                   {"weights", &Back::weights},
-                   {"dout", &Back::dout}},
-                  {{"drows", &Back::drows}, {"dweights", &Back::dweights}}}
-      .expect_that_checks_see_all();
+  expect_checked("combine_rows", combine_rows,
+                 {rows.operand(), slots.operand(), weights.operand(), out.result()}, {"rows.0"});
+  expect_checked("combine_rows_backward", combine_rows_backward,
+                 {rows.operand(), slots.operand(), weights.operand(), out.operand(), drows.result(),
+                  dweights.result()});
+  Tensor x(Dtype::bf16, {6, 4}), ends(Dtype::i32, {2}), y(Dtype::bf16, {96, 4});
+  Tensor starts(Dtype::i32, {2}), past(Dtype::i32, {2});
+  expect_checked("pad_groups", pad_groups,
+                 {x.operand(), ends.operand(), y.result(), starts.result(), past.result()},
+                 {"x.0"});  // 5 rows are padded to as many
+  expect_checked("unpad_groups", unpad_groups,
+                 {y.operand(), ends.operand(), starts.operand(), x.result()}, {"x.0", "y.0"});
 }
 
 TEST(WrongFields, SlotsNameRowsOnceOrNone) {
@@ -166,33 +93,10 @@ TEST(WrongFields, SlotsNameRowsOnceOrNone) {
   }
 }
 
-TEST(WrongFields, OfPaddedGroupsAreRefused) {
-  Tensor x(Dtype::bf16, {6, 4}), ends(Dtype::i32, {2}), y(Dtype::bf16, {96, 4});
-  Tensor starts(Dtype::i32, {2}), past(Dtype::i32, {2});
-  RightCall<PadGroups>{"pad_groups",
-                       pad_groups,
-                       {x.operand(), ends.operand(), y.result(), starts.result(), past.result()},
-                       {{"x", &PadGroups::x}, {"group_ends", &PadGroups::group_ends}},
-                       {{"y", &PadGroups::y},
-                        {"padded_starts", &PadGroups::padded_starts},
-                        {"padded_ends", &PadGroups::padded_ends}},
-                       {"x.0"}}  // 5 rows are padded to as many
-      .expect_that_checks_see_all();
-  RightCall<UnpadGroups>{"unpad_groups",
-                         unpad_groups,
-                         {y.operand(), ends.operand(), starts.operand(), x.result()},
-                         {{"y", &UnpadGroups::y},
-                          {"group_ends", &UnpadGroups::group_ends},
-                          {"padded_starts", &UnpadGroups::padded_starts}},
-                         {{"x", &UnpadGroups::x}},
-                         {"x.0", "y.0"}}
-      .expect_that_checks_see_all();
-}
-
 TEST(WrongFields, OfPaddedGroupsAreNamed) {
   Tensor x(Dtype::bf16, {6, 4}), ends(Dtype::i32, {2}), y(Dtype::bf16, {8, 4});
   Tensor starts(Dtype::i32, {2}), past(Dtype::i32, {2});
-  const RightCall<PadGroups> pad{"pad_groups", pad_groups, {}, {}, {}};
+  const RightCall<PadGroups> pad{"pad_groups", pad_groups, {}};
   PadGroups op{x.operand(), ends.operand(), y.result(), starts.result(), past.result(), 1};
   EXPECT_EQ(pad.complaint(op), "") << "an alignment of 1 is one";
   op.alignment = 0;
@@ -203,11 +107,108 @@ TEST(WrongFields, OfPaddedGroupsAreNamed) {
   op.y.data = room.data();
   EXPECT_EQ(pad.complaint(op), "pad_groups: y: shares memory with group_ends");
 
-  const RightCall<UnpadGroups> unpad{"unpad_groups", unpad_groups, {}, {}, {}};
+  const RightCall<UnpadGroups> unpad{"unpad_groups", unpad_groups, {}};
   ends.as<std::int32_t>()[0] = ends.as<std::int32_t>()[1] = 6;
   starts.as<std::int32_t>()[0] = 3;
   EXPECT_EQ(unpad.complaint({y.operand(), ends.operand(), starts.operand(), x.result()}),
             "unpad_groups: padded_starts: entry 0 is 3, needs room for 6 rows within the 8 of y");
+}
+
+using A = Approximate;
+
+const RightCall<A> kCall{"approximate", approximate, {}};
+
+TEST(ApproximateChecks, TakeEveryRankThatThereIs) {
+  const std::vector<Index> shapes[] = {{6}, {6, 8}, {2, 3, 4}, {2, 3, 4, 5}};
+  for (const std::vector<Index>& shape : shapes) {
+    Tensor x(Dtype::f32, shape), b(Dtype::f32, shape), y(Dtype::f32, shape);
+    expect_checked("approximate", approximate, {x.operand(), {}, y.result(), ChipFunction::rcp});
+    expect_checked("approximate", approximate,
+                   {x.operand(), b.operand(), y.result(), ChipFunction::div_full});
+  }
+  EXPECT_EQ(kCall.complaint({}), "approximate: x: found f32 [], needs rank 1 to 4");
+}
+
+TEST(ApproximateChecks, CompareTheAxesThatAreThere) {
+  Tensor x(Dtype::f32, {6, 8}), y(Dtype::f32, {6, 8});
+  A op{x.operand(), {}, y.result(), ChipFunction::ex2};
+  op.x.extent[2] = 3;  // past the rank: no axis
+  EXPECT_EQ(kCall.complaint(op), "");
+  op.y.extent[1] = 7;
+  EXPECT_EQ(kCall.complaint(op), "approximate: y: found f32 [6, 7], needs the shape of f32 [6, 8]");
+}
+
+TEST(ApproximateChecks, GiveDivFullAloneADivisor) {
+  Tensor x(Dtype::f32, {6}), b(Dtype::f32, {6}), y(Dtype::f32, {6});
+  EXPECT_EQ(kCall.complaint({x.operand(), {}, y.result(), ChipFunction::div_full}),
+            "approximate: b: missing, needed by div_full");
+  EXPECT_EQ(kCall.complaint({x.operand(), b.operand(), y.result(), ChipFunction::sqrt}),
+            "approximate: b: div_full alone takes it");
+}
+
+using D = FusedDot;
+
+/// Honours no sum.
+class Stubborn : public Bare {
+ public:
+  std::string_view name() const override { return "stubborn"; }
+  bool honours(const Accumulation&) const override { return false; }
+};
+
+std::string complaint(Backend& backend, const D& op) {
+  try {
+    fused_dot(backend, op);
+  } catch (const Error& error) {
+    return std::string(error.fault() == Fault::unsupported ? "unsupported: " : "") + error.what();
+  }
+  return "it ran nothing";
+}
+
+TEST(FusedDotChecks, RefuseWrongFieldsOfPlainOperands) {
+  Tensor a(Dtype::bf16, {2, 3, 64}), b(Dtype::bf16, {2, 5, 64}), c(Dtype::f32, {2, 3, 5});
+  Tensor d(Dtype::f32, {2, 3, 5});
+  const D op{a.operand(), b.operand(), c.operand(),
+             {},          {},          sum_named("h200_mma_sync", OperandKind::bf16),
+             d.result()};
+  expect_checked("fused_dot", fused_dot, op);
+}
+
+TEST(FusedDotChecks, RefuseWrongFieldsOfCodesWithScales) {
+  Tensor a(Dtype::e4m3, {2, 3, 64}), b(Dtype::e4m3, {2, 5, 64}), c(Dtype::f32, {2, 3, 5});
+  Tensor sa(Dtype::e8m0, {2, 3, 2}), sb(Dtype::e8m0, {2, 5, 2}), d(Dtype::f32, {2, 3, 5});
+  D op{a.operand(),  b.operand(),  c.operand(),
+       sa.operand(), sb.operand(), sum_named("b200_tcgen05", OperandKind::mx),
+       d.result()};
+  expect_checked("fused_dot", fused_dot, op);
+  Bare bare;
+  D one = op;
+  one.b_scales = {};
+  EXPECT_NE(complaint(bare, one).find("b.scales"), std::string::npos);
+  one = op;
+  one.a_scales = {};
+  EXPECT_NE(complaint(bare, one).find("a.scales"), std::string::npos);
+  for (Operand* const x : {&op.a, &op.b}) x->extent[2] = 48;
+  EXPECT_NE(complaint(bare, op).find("fused_dot: a: K is 48, not a multiple of 32"),
+            std::string::npos)
+      << complaint(bare, op);
+}
+
+TEST(FusedDotChecks, RefuseWhatIsNoMachineOfTheirs) {
+  Tensor a(Dtype::bf16, {1, 2, 32}), b(Dtype::bf16, {1, 2, 32}), c(Dtype::f32, {1, 2, 2});
+  Tensor d(Dtype::f32, {1, 2, 2});
+  D op{a.operand(), b.operand(), c.operand(), {}, {}, Accumulation{}, d.result()};
+  Bare bare;
+  EXPECT_NE(complaint(bare, op).find("unsupported: fused_dot: sum: found exact, needs a machine"),
+            std::string::npos)
+      << complaint(bare, op);
+  op.sum = sum_named("b200_mxf8f6f4", OperandKind::mx);
+  EXPECT_NE(complaint(bare, op).find("kind bf16"), std::string::npos) << complaint(bare, op);
+  op.sum = sum_named("h200_wgmma_fast", OperandKind::bf16);
+  EXPECT_EQ(complaint(bare, op).find("unsupported: fused_dot: sum"), std::string::npos)
+      << "past the checks it comes to a backend without operators: " << complaint(bare, op);
+  Stubborn stubborn;
+  EXPECT_NE(complaint(stubborn, op).find("needs one that stubborn honours"), std::string::npos)
+      << complaint(stubborn, op);
 }
 
 }  // namespace

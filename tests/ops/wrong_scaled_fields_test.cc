@@ -11,110 +11,52 @@
 namespace mxo {
 namespace {
 
-/// Quantize and its relatives with codes and scales as fields of their own.
-struct Flat {
-  Operand x, probs, dy, group_ends, given;
-  Result codes, scales, dprobs;
-  BlockExtents block{1, 32};
-  Dtype rounding = Dtype::f32;
-};
-
-void quantized(Backend& b, const Flat& f) {
-  quantize(b, {f.x, f.group_ends, {f.codes, f.scales, f.block}, {}, f.given});
-}
-void forward(Backend& b, const Flat& f) {
-  SwigluQuantize op{f.x, f.probs, f.group_ends, f.rounding, {f.codes, f.scales, f.block}};
-  swiglu_quantize(b, op);
-}
-void backward(Backend& b, const Flat& f) {
-  SwigluQuantizeBackward op{
-      f.x, f.probs, f.dy, f.group_ends, f.rounding, {f.codes, f.scales, f.block}, {}, f.dprobs};
-  swiglu_quantize_backward(b, op);
-}
-
-struct Back {
-  Operand codes, scales, group_ends;
-  Result x;
-  BlockExtents block{1, 32};
-};
-
-void dequantized(Backend& b, const Back& f) {
-  dequantize(b, {{f.codes, f.scales, f.block}, f.group_ends, f.x});
-}
-
-using Reads = std::vector<std::pair<std::string, Operand Flat::*>>;
-using Writes = std::vector<std::pair<std::string, Result Flat::*>>;
-const Writes kWrites = {{"codes", &Flat::codes}, {"scales", &Flat::scales}};
-
 TEST(WrongFields, OfQuantizersAreRefused) {
   Tensor x(Dtype::f32, {6, 64}), codes(Dtype::e4m3, {6, 64}), scales(Dtype::e8m0, {6, 2});
   Tensor numbers(Dtype::f32, {6, 1}), given(Dtype::f32, {6, 1}), ends(Dtype::i32, {2});
   Tensor blocks(Dtype::f32, {2, 64});
-  Flat mx{x.operand(), {}, {}, {}, {}, codes.result(), scales.result(), {}};
-  RightCall<Flat>{"quantize", quantized, mx, {{"x", &Flat::x}}, kWrites}
-      .expect_that_checks_see_all();
-  Flat f32 = mx;
-  f32.scales = numbers.result();
-  f32.given = given.operand();
-  f32.block = {1, 128};
-  RightCall<Flat>{"quantize", quantized, f32, {{"x", &Flat::x}, {"given", &Flat::given}}, kWrites}
-      .expect_that_checks_see_all();
-  Flat grouped = mx;
   ends.as<std::int32_t>()[0] = 4;
   ends.as<std::int32_t>()[1] = 6;
-  grouped.scales = blocks.result();
-  grouped.group_ends = ends.operand();
-  grouped.block = {128, 1};
-  RightCall<Flat>{"quantize", quantized,
-                  grouped,    {{"x", &Flat::x}, {"group_ends", &Flat::group_ends}},
-                  kWrites,    {"group_ends.0"}}
-      .expect_that_checks_see_all();
-  Back back{codes.operand(), scales.operand(), {}, x.result()};
-  RightCall<Back>{"dequantize",
-                  dequantized,
-                  back,
-                  {{"codes", &Back::codes}, {"scales", &Back::scales}},
-                  {{"x", &Back::x}}}
-      .expect_that_checks_see_all();
-  Back parts{codes.operand(), blocks.operand(), ends.operand(), x.result(), {128, 1}};
-  RightCall<Back>{
-      "dequantize",
-      dequantized,
-      parts,
-      {{"codes", &Back::codes}, {"scales", &Back::scales}, {"group_ends", &Back::group_ends}},
-      {{"x", &Back::x}},
-      {"group_ends.0"}}
-      .expect_that_checks_see_all();
+  expect_checked("quantize", quantize, {x.operand(), {}, {codes.result(), scales.result()}});
+  expect_checked(
+      "quantize", quantize,
+      {x.operand(), {}, {codes.result(), numbers.result(), kRowBlock}, {}, given.operand()});
+  expect_checked("quantize", quantize,
+                 {x.operand(), ends.operand(), {codes.result(), blocks.result(), kColumnBlock}},
+                 {"group_ends.0"});
+  expect_checked("dequantize", dequantize, {{codes.operand(), scales.operand()}, {}, x.result()});
+  expect_checked("dequantize", dequantize,
+                 {{codes.operand(), blocks.operand(), kColumnBlock}, ends.operand(), x.result()},
+                 {"group_ends.0"});
 }
 
 TEST(WrongFields, OfGatesThatQuantizeAreRefused) {
   Tensor x(Dtype::bf16, {6, 64}), probs(Dtype::f32, {6}), dy(Dtype::bf16, {6, 32});
   Tensor codes(Dtype::e4m3, {6, 32}), scales(Dtype::e8m0, {6, 1});
-  const Flat gate{x.operand(), probs.operand(), {}, {}, {}, codes.result(), scales.result(), {}};
-  RightCall<Flat>{
-      "swiglu_quantize", forward, gate, {{"x", &Flat::x}, {"probs", &Flat::probs}}, kWrites}
-      .expect_that_checks_see_all();
   Tensor dcodes(Dtype::e4m3, {6, 64}), dscales(Dtype::e8m0, {6, 2}), dprobs(Dtype::f32, {6});
-  const Flat gradients{x.operand(), probs.operand(), dy.operand(),     {},
-                       {},          dcodes.result(), dscales.result(), dprobs.result()};
-  Writes writes = kWrites;
-  writes.push_back({"dprobs", &Flat::dprobs});
-  RightCall<Flat>{"swiglu_quantize_backward",
-                  backward,
-                  gradients,
-                  {{"x", &Flat::x}, {"probs", &Flat::probs}, {"dy", &Flat::dy}},
-                  writes}
-      .expect_that_checks_see_all();
-  for (auto call : {forward, backward}) {
-    Flat bad = call == forward ? gate : gradients;
-    bad.rounding = Dtype::e4m3;
-    const RightCall<Flat> right{"swiglu_quantize", call, bad, {}, {}};
-    EXPECT_NE(right.complaint(bad).find("rounding: found e4m3, needs f32 or bf16 or f16"),
-              std::string::npos);
+  RightCall<SwigluQuantize> gate{
+      "swiglu_quantize",
+      swiglu_quantize,
+      {x.operand(), probs.operand(), {}, Dtype::f32, {codes.result(), scales.result()}}};
+  RightCall<SwigluQuantizeBackward> back{"swiglu_quantize_backward",
+                                         swiglu_quantize_backward,
+                                         {x.operand(),
+                                          probs.operand(),
+                                          dy.operand(),
+                                          {},
+                                          Dtype::f32,
+                                          {dcodes.result(), dscales.result()},
+                                          {},
+                                          dprobs.result()}};
+  gate.expect_that_checks_see_all();
+  back.expect_that_checks_see_all();
+  gate.op.rounding = back.op.rounding = Dtype::e4m3;
+  for (const std::string& said : {gate.complaint(gate.op), back.complaint(back.op)}) {
+    EXPECT_NE(said.find("rounding: found e4m3, needs f32 or bf16 or f16"), said.npos) << said;
   }
-  Flat unweighed = gradients;
-  unweighed.probs = {};
-  EXPECT_EQ((RightCall<Flat>{"", backward, gradients, {}, {}}.complaint(unweighed)),
+  back.op.rounding = Dtype::f32;
+  back.op.probs = {};
+  EXPECT_EQ(back.complaint(back.op),
             "swiglu_quantize_backward: dprobs: needs to be given exactly when probs is");
 }
 
@@ -126,17 +68,11 @@ TEST(WrongFields, OfDelayedScalesAreRefused) {
   op.scale = scale.operand();
   op.next_history = next.result();
   op.next_scale = next_scale.result();
-  using D = DelayedScale;
-  const std::vector<std::pair<std::string, Result D::*>> writes = {
-      {"next_history", &D::next_history}, {"next_scale", &D::next_scale}};
-  RightCall<D>{
-      "delayed_scale", delayed_scale, op, {{"history", &D::history}, {"scale", &D::scale}}, writes}
-      .expect_that_checks_see_all();
+  expect_checked("delayed_scale", delayed_scale, op);
   op.x = x.operand();
-  const RightCall<D> right{"delayed_scale", delayed_scale, op, {}, writes};
-  EXPECT_EQ(right.complaint(op), "");
-  right.lay_over("next_history", &D::next_history, "x", &D::x);
-  right.lay_over("next_scale", &D::next_scale, "x", &D::x);
+  using D = DelayedScale;
+  const RightCall<D> right{"delayed_scale", delayed_scale, op, {"x"}};
+  right.expect_that_checks_see_all();
   D bad = op;
   bad.x.dtype = Dtype::i32;
   EXPECT_EQ(right.complaint(bad), "delayed_scale: x: found i32, needs f32 or bf16 or f16");
@@ -169,12 +105,7 @@ TEST(WrongFields, OfTransposesThatKeepScalesAreRefused) {
   op.codes_out = turned.result();
   op.scales_out = out.result();
   const RightCall<T> right{
-      "scaling_aware_transpose",
-      scaling_aware_transpose,
-      op,
-      {{"codes", &T::codes}, {"scales", &T::scales}, {"group_ends", &T::group_ends}},
-      {{"codes_out", &T::codes_out}, {"scales_out", &T::scales_out}},
-      {"group_ends.0"}};
+      "scaling_aware_transpose", scaling_aware_transpose, op, {"group_ends.0"}};
   right.expect_that_checks_see_all();
   const auto with_scale = [&](Index row, float scale) {
     scales.as<float>()[row] = scale;

@@ -15,7 +15,7 @@ import unittest
 import xml.etree.ElementTree
 from pathlib import Path
 
-from cli_case import BAD_INPUT, DISAGREE, MXO, UNSUPPORTED, USAGE, Case, mxo
+from cli_case import BAD_INPUT, DISAGREE, MXO, UNSUPPORTED, USAGE, Case
 import safetensors as st
 
 
@@ -241,29 +241,6 @@ class Train(Case):
         for name in ("loss.csv", "digests.csv", "checkpoint.safetensors"):
             self.assertEqual((self.here / "whole" / name).read_bytes(),
                              (stopped / name).read_bytes(), name)
-
-    def test_what_cannot_be_trained_is_refused_by_name(self):
-        self.refused("train", "--text", self.here / "none", says="none: no such file")
-        text = ["--context", 1024, "--tokens", 1024]
-        self.refused(*self.small(*text), says="text: found ")
-        for more, says in [(["--recipe", "mxfp8_rciel"], "did you mean mxfp8_rceil?"),
-                           (["--recipe", "bf16:mxfp8"], "only mxfp8 recipes"),
-                           (["--compare", "bf16,bf16"], "named twice"),
-                           (["--ranks", 3], "experts: found 4, needs a multiple of 3"),
-                           (["--width", 33], "width: found 33, needs a multiple of 32"),
-                           (["--tokens", 65], "tokens: found 65, needs a multiple of 16"),
-                           (["--communicator", "pigeon"], "pigeon")]:
-            self.refused(*self.small(*more), code=USAGE, says=says)
-        self.refused("train", "--diff-digests", self.here / "none", self.here / "none",
-                     says="no such file")
-        code, _, _ = mxo("train", "--steps", "many")
-        self.assertEqual(code, USAGE)
-
-    def test_a_checkpoint_of_another_model_is_refused(self):
-        run = self.here / "run"
-        self.assertEqual(self.ok(*self.small("--output", run, "--quiet")), "")
-        self.refused(*self.small("--output", run, "--resume", "--layers", 2),
-                     says="layers: found '1', needs '2'")
 
 
 if __name__ == "__main__":

@@ -9,7 +9,7 @@ import struct
 import unittest
 from pathlib import Path
 
-from cli_case import USAGE, Case, mxo
+from cli_case import USAGE, Case
 
 
 class Main(Case):
@@ -18,16 +18,6 @@ class Main(Case):
         for command in ["list", "show", "run", "generate", "verify", "compare"]:
             self.assertIn(command, self.ok("--help"))
             self.assertIn("Usage", self.ok(command, "--help"))
-
-    def test_usage_errors_exit_2(self):
-        for args in [(), ("--nonsense",), ("run",), ("run", "quantize"), ("show", "e4m3"),
-                     ("compare", "one"), ("generate", "d", "--level", "x"),
-                     ("--threads", "-1", "list"), ("run", "quantize", "--input", "a", "--wrong")]:
-            code, out, err = mxo(*args)
-            self.assertEqual(code, USAGE, f"{args}\n{out}{err}")
-
-    def test_a_mistyped_command_is_answered_with_the_nearest(self):
-        self.refused("compair", "a", "b", code=USAGE, says="did you mean compare?")
 
 
 class List(Case):
@@ -80,18 +70,10 @@ class List(Case):
         out = self.ok("list", "rules", "--diverge", "torchao", "ocp")
         self.assertIn("scales part on 1 of 2139095041 amaxes", out)
         self.assertIn("04600001..04600001 (2.63311e-36): 00 and 01", out)
-        self.refused("list", "rules", "--diverge", "torchao", "deepgem",
-                     code=USAGE, says="did you mean deepgemm?")
         self.assertEqual(self.ok("list", "rules", "--diverge", "Transformer_Engine", "OCP"),
                          self.ok("list", "rules", "--diverge", "te", "ocp"))
         self.refused("list", "rules", "--diverge", "mxfp8", "te", code=USAGE, says="a format with e8m0 scales")
-        self.refused("list", "rules", "--diverge", "torchao", code=USAGE, says="needs two")
         self.refused("list", "rules", "--diverge", "jax", "deepgemm", code=USAGE, says="one type of scale")
-
-    def test_unknown_names_are_bad_input(self):
-        self.refused("list", "operators", code=USAGE, says="there are")
-        self.refused("list", "ops", "quantise", code=USAGE, says="did you mean quantize?")
-        self.refused("list", "formats", "--diverge", code=USAGE, says="rules")
 
 
 def value_in(text):
@@ -102,38 +84,12 @@ def code_in(text):
     return int(re.search(r"^  code +(0x\w+)$", text, re.MULTILINE)[1], 16)
 
 
-def small_float(code, exponent_bits, mantissa_bits, bias, special):
-    """The value of a code by the book: fractions of two."""
-    sign = -1.0 if code >> 7 else 1.0
-    magnitude = code & 0x7F
-    field, fraction = magnitude >> mantissa_bits, magnitude & ((1 << mantissa_bits) - 1)
-    if special == "fnuz" and code == 0x80:
-        return math.nan
-    if special == "fn" and magnitude == 0x7F:
-        return math.nan
-    if special == "ieee" and field == (1 << exponent_bits) - 1:
-        return math.nan if fraction else sign * math.inf
-    whole = 1 if field else 0
-    return sign * math.ldexp(whole * (1 << mantissa_bits) + fraction,
-                             max(field, 1) - bias - mantissa_bits)
-
-
 class Show(Case):
     def assertSame(self, a, b, what):
         if math.isnan(b):
             self.assertTrue(math.isnan(a), what)
         else:
             self.assertEqual((a, math.copysign(1, a)), (b, math.copysign(1, b)), what)
-
-    def test_every_code_of_eight_bits_has_its_value(self):
-        formats = {"e4m3": (4, 3, 7, "fn"), "e4m3fnuz": (4, 3, 8, "fnuz"),
-                   "e5m2": (5, 2, 15, "ieee"), "e5m2fnuz": (5, 2, 16, "fnuz")}
-        for name, spec in formats.items():
-            out = self.ok("show", name, *(f"0x{code:02X}" for code in range(256)))
-            blocks = out.split("code 0x")[1:]
-            self.assertEqual(len(blocks), 256)
-            for code, text in enumerate(blocks):
-                self.assertSame(value_in(text), small_float(code, *spec), f"{name} {code:02X}")
 
     def test_wide_codes_have_their_values(self):
         for code in [0, 1, 0x3FF, 0x400, 0x3C01, 0x7BFF, 0x7C00, 0x7E00, 0x8001]:

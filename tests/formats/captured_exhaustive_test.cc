@@ -1,13 +1,25 @@
-// Every float as a block of one: scale and element, as torchao's to_mx gave them.
-#include <string>
-
+// Captured conversions and scales of single elements, repeated on every float.
 #include <gtest/gtest.h>
 
+#include <string>
+
 #include "formats/mx_block.h"
+#include "tests/support/conversions.h"
 #include "tests/support/sweep.h"
 
 namespace mxo::test {
 namespace {
+
+class CapturedConversion : public testing::TestWithParam<Conversion> {};
+
+TEST_P(CapturedConversion, IsRepeatedOnEveryInput) {
+  EXPECT_TRUE(GetParam().agrees(GetParam().load()));
+}
+
+INSTANTIATE_TEST_SUITE_P(All, CapturedConversion,
+                         testing::ValuesIn(captured_conversions().begin(),
+                                           captured_conversions().end()),
+                         conversion_name);
 
 template <FormatSpec S>
 unsigned scale_and_element(std::uint64_t input, ScaleMode mode) {
