@@ -8,6 +8,7 @@
 #include "formats/error.h"
 #include "golden/files/manifest.h"
 #include "golden/judge/judge_call.h"
+#include "golden/judge/parallel.h"
 #include "golden/suites/shapes/actual_outputs.h"
 
 namespace mxo {
@@ -114,8 +115,13 @@ class CaseJudge {
     }
     verdict.all.elements = elements_of(output.whole);
     if (verdict.all.elements == 0) verdict.outcome = Outcome::not_compared;
-    for (std::size_t i = 0; i < output.regions.size(); ++i) {
-      if (actual_.digest(output, i) == output.regions[i].digest) continue;
+    std::vector<char> same(output.regions.size());
+    share_among_threads(static_cast<Index>(same.size()), options_.threads, [&](Index i) {
+      const auto at = static_cast<std::size_t>(i);
+      same[at] = actual_.digest(output, at) == output.regions[at].digest;
+    });
+    for (std::size_t i = 0; i < same.size(); ++i) {
+      if (same[i] != 0) continue;
       const auto number = static_cast<std::size_t>(&output - item_.outputs.data());
       differing_[output.regions[i].slice].push_back({number, i});
     }
@@ -124,7 +130,7 @@ class CaseJudge {
 
   /// True if something of it fails.
   bool judge_slice(const CallSlice& slice, Index number, const std::vector<Place>& differing) {
-    const NamedTensors inputs = runner_.inputs(slice);
+    const NamedTensors& inputs = runner_.inputs(slice);
     const NamedTensors expected = runner_.run(inputs);
     check_digests(slice, number, expected);
     const JudgedCall call{item_.call.op, inputs, item_.call.set};
@@ -173,7 +179,8 @@ class CaseJudge {
       const auto before = static_cast<std::size_t>(begin - output.regions.begin());
       std::vector<Region> made;
       if (at != expected.end()) {
-        made = regions_of(runner_.slicer(), output.whole, slice, number, before, at->second);
+        made = regions_of(runner_.slicer(), output.whole, slice, number, at->second);
+        keep_some_rows(made, before);
       }
       if (std::equal(begin, end, made.begin(), made.end())) continue;
       throw Error(Fault::file, item_.id + ": " + output.whole.name +
@@ -287,14 +294,17 @@ Report each_case(std::vector<ShapedCase> cases, const fs::path& suite, const Pro
                  const JudgeCase& judge) {
   Report report;
   for (ShapedCase& item : cases) {
-    if (progress) {
-      progress(static_cast<double>(report.cases.size()) / static_cast<double>(cases.size()),
+    const auto told = [&](double share) {
+      if (!progress) return;
+      progress((static_cast<double>(report.cases.size()) + share) /
+                   static_cast<double>(cases.size()),
                item.id);
-    }
+    };
+    told(0);
     CaseVerdict verdict{item.id, item.call.op, Outcome::not_compared, {}, {}};
     try {
       read_digests(case_file(suite, item.id), item);
-      judge(item, verdict);
+      judge(item, verdict, told);
       for (const TensorVerdict& output : verdict.outputs) {
         verdict.outcome = worse_of(verdict.outcome, output.outcome);
       }
@@ -309,6 +319,25 @@ Report each_case(std::vector<ShapedCase> cases, const fs::path& suite, const Pro
   return report;
 }
 
+/// Whether the library's regions of an output are those of the suite.
+TensorVerdict verified(const ShapedOutput& output, const std::vector<Region>& mine) {
+  TensorVerdict found;
+  found.name = output.whole.name;
+  found.format = output.whole.format;
+  found.shape = output.whole.shape;
+  found.all.elements = elements_of(output.whole);
+  found.all.sqnr = std::numeric_limits<double>::infinity();
+  if (mine == output.regions) return found;
+  found.outcome = Outcome::fail;
+  const auto [a, b] =
+      std::mismatch(output.regions.begin(), output.regions.end(), mine.begin(), mine.end());
+  found.reason = a == output.regions.end() || b == mine.end()
+                     ? "has other parts than the call gives"
+                     : place_of(a->box, output.whole) +
+                           ": the digest is another, or the rows beside it";
+  return found;
+}
+
 }  // namespace
 
 Report compare_shapes(const fs::path& suite, const fs::path& actual, const CompareOptions& options,
@@ -321,7 +350,8 @@ Report compare_shapes(const fs::path& suite, const fs::path& actual, const Compa
                                  suite.string() + " is a suite");
   }
   Report report = each_case(
-      cases_of(suite, only), suite, progress, [&](const ShapedCase& item, CaseVerdict& verdict) {
+      cases_of(suite, only), suite, progress,
+      [&](const ShapedCase& item, CaseVerdict& verdict, const std::function<void(double)>&) {
         const fs::path path = actual / (item.id + ".safetensors");
         std::error_code ignored;
         if (!fs::exists(path, ignored)) {
@@ -338,43 +368,27 @@ Report compare_shapes(const fs::path& suite, const fs::path& actual, const Compa
   return report;
 }
 
-Report verify_shapes(const fs::path& suite, Backend& backend, World& world,
+Report verify_shapes(const fs::path& suite, const Crew& crew, World& world,
                      const Progress& progress, const CaseFilter& only) {
   Report report = each_case(
-      cases_of(suite, only), suite, progress, [&](ShapedCase& item, CaseVerdict& verdict) {
-        SliceRunner runner(item.call, backend, world);
-        std::map<std::string, std::vector<Region>> made;
-        const std::vector<CallSlice> slices = runner.slicer().slices();
-        for (std::size_t i = 0; i < slices.size(); ++i) {
-          const NamedTensors outputs = runner.run(runner.inputs(slices[i]));
-          for (const ShapedOutput& output : item.outputs) {
-            const auto at = outputs.find(output.whole.name);
-            if (at == outputs.end()) continue;
-            std::vector<Region>& mine = made[output.whole.name];
-            for (Region& region : regions_of(runner.slicer(), output.whole, slices[i],
-                                             static_cast<Index>(i), mine.size(), at->second)) {
-              mine.push_back(std::move(region));
-            }
-          }
-        }
+      cases_of(suite, only), suite, progress,
+      [&](ShapedCase& item, CaseVerdict& verdict, const std::function<void(double)>& told) {
+        std::vector<OutputShape> shapes;
+        for (const ShapedOutput& output : item.outputs) shapes.push_back(output.whole);
+        std::vector<ShapedOutput> made;
+        each_slice(item.call, shapes, crew, world, [&](double share, SliceOutputs outputs) {
+          told(share);
+          join(made, std::move(outputs));
+        });
         for (const ShapedOutput& output : item.outputs) {
-          TensorVerdict found;
-          found.name = output.whole.name;
-          found.format = output.whole.format;
-          found.shape = output.whole.shape;
-          found.all.elements = elements_of(output.whole);
-          found.all.sqnr = std::numeric_limits<double>::infinity();
-          const std::vector<Region>& mine = made[found.name];
-          if (mine != output.regions) {
-            found.outcome = Outcome::fail;
-            const auto [a, b] = std::mismatch(output.regions.begin(), output.regions.end(),
-                                              mine.begin(), mine.end());
-            found.reason = a == output.regions.end() || b == mine.end()
-                               ? "has other parts than the call gives"
-                               : place_of(a->box, output.whole) +
-                                     ": the digest is another, or the rows beside it";
-          }
-          verdict.outputs.push_back(std::move(found));
+          const auto mine = std::find_if(made.begin(), made.end(), [&](const ShapedOutput& one) {
+            return one.whole.name == output.whole.name;
+          });
+          verdict.outputs.push_back(
+              verified(output, mine == made.end() ? std::vector<Region>() : mine->regions));
+        }
+        if (made.size() > item.outputs.size()) {
+          throw Error(Fault::file, item.id + ": has fewer outputs than the call gives");
         }
       });
   report.title = "verify " + suite.string();
