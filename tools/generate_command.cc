@@ -42,8 +42,7 @@ int generate_by_shape(const GenerateArguments& options, const std::string& name,
   const std::unique_ptr<World> world = make_in_process_world();
   ProgressBar bar(settings.quiet);
   generate_shapes(options.directory, name, requests, chosen_crew(settings, "cpu"), *world,
-                  bar.callback(),
-                  [&](const ShapeSuite& suite) {
+                  bar.callback(), [&](const ShapeSuite& suite) {
                     if (settings.quiet) return;
                     fmt::print("{}: {}, seed {}: {} cases\n", options.directory, name,
                                options.options.seed, suite.cases.size());

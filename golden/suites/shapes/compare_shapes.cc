@@ -1,4 +1,4 @@
-// Outputs against a suite of recipes and digests, and the suite against the library.
+// Outputs against a suite of recipes and digests.
 #include "golden/suites/shapes/compare_shapes.h"
 
 #include <algorithm>
@@ -6,10 +6,10 @@
 #include <limits>
 
 #include "formats/error.h"
-#include "golden/files/manifest.h"
 #include "golden/judge/judge_call.h"
 #include "golden/judge/parallel.h"
 #include "golden/suites/shapes/actual_outputs.h"
+#include "golden/suites/shapes/case_report.h"
 
 namespace mxo {
 namespace {
@@ -18,23 +18,6 @@ namespace fs = std::filesystem;
 
 /// Failing slices that are judged; what else differs is counted.
 constexpr int kMostFailing = 64;
-
-/// "rows 128 to 255", and columns where they are not all.
-std::string place_of(const Box& box, const OutputShape& whole) {
-  const Box all = whole_box(whole.shape);
-  std::string text =
-      "rows " + std::to_string(box.row_begin) + " to " + std::to_string(box.row_end - 1);
-  if (box.columns() != all.columns()) {
-    text += ", columns " + std::to_string(box.column_begin) + " to " +
-            std::to_string(box.column_end - 1);
-  }
-  return text;
-}
-
-Index elements_of(const OutputShape& whole) {
-  const Box all = whole_box(whole.shape);
-  return all.rows() * all.columns();
-}
 
 void add(Measures& all, const Measures& part) {
   all.differing += part.differing;
@@ -270,74 +253,6 @@ class CaseJudge {
   std::map<std::size_t, int> unjudged_;
 };
 
-std::vector<ShapedCase> cases_of(const fs::path& directory, const CaseFilter& only) {
-  ShapeSuite suite = read_shape_suite(directory);
-  Manifest manifest;
-  for (const ShapedCase& item : suite.cases) {
-    ManifestCase row;
-    row.id = item.id;
-    row.op = item.call.op;
-    row.parameters = item.call.set.all();
-    manifest.cases.push_back(std::move(row));
-  }
-  manifest = only.of(std::move(manifest));
-  std::erase_if(suite.cases, [&](const ShapedCase& item) {
-    return std::none_of(manifest.cases.begin(), manifest.cases.end(),
-                        [&](const ManifestCase& row) { return row.id == item.id; });
-  });
-  return std::move(suite.cases);
-}
-
-/// A verdict of every case; what `judge` throws makes it INVALID.
-template <typename JudgeCase>
-Report each_case(std::vector<ShapedCase> cases, const fs::path& suite, const Progress& progress,
-                 const JudgeCase& judge) {
-  Report report;
-  for (ShapedCase& item : cases) {
-    const auto told = [&](double share) {
-      if (!progress) return;
-      progress((static_cast<double>(report.cases.size()) + share) /
-                   static_cast<double>(cases.size()),
-               item.id);
-    };
-    told(0);
-    CaseVerdict verdict{item.id, item.call.op, Outcome::not_compared, {}, {}};
-    try {
-      read_digests(case_file(suite, item.id), item);
-      judge(item, verdict, told);
-      for (const TensorVerdict& output : verdict.outputs) {
-        verdict.outcome = worse_of(verdict.outcome, output.outcome);
-      }
-    } catch (const Error& error) {
-      if (error.fault() == Fault::argument) throw;
-      verdict.outcome = error.fault() == Fault::unsupported ? Outcome::not_run : Outcome::invalid;
-      verdict.reason = error.what();
-    }
-    report.cases.push_back(std::move(verdict));
-  }
-  if (progress) progress(1, "done");
-  return report;
-}
-
-/// Whether the library's regions of an output are those of the suite.
-TensorVerdict verified(const ShapedOutput& output, const std::vector<Region>& mine) {
-  TensorVerdict found;
-  found.name = output.whole.name;
-  found.format = output.whole.format;
-  found.shape = output.whole.shape;
-  found.all.elements = elements_of(output.whole);
-  found.all.sqnr = std::numeric_limits<double>::infinity();
-  if (mine == output.regions) return found;
-  found.outcome = Outcome::fail;
-  const auto [a, b] =
-      std::mismatch(output.regions.begin(), output.regions.end(), mine.begin(), mine.end());
-  found.reason = a == output.regions.end() || b == mine.end()
-                     ? "has other parts than the call gives"
-                     : place_of(a->box, output.whole) +
-                           ": the digest is another, or the rows beside it";
-  return found;
-}
-
 }  // namespace
 
 Report compare_shapes(const fs::path& suite, const fs::path& actual, const CompareOptions& options,
@@ -350,7 +265,7 @@ Report compare_shapes(const fs::path& suite, const fs::path& actual, const Compa
                                  suite.string() + " is a suite");
   }
   Report report = each_case(
-      cases_of(suite, only), suite, progress,
+      suite, only, progress,
       [&](const ShapedCase& item, CaseVerdict& verdict, const std::function<void(double)>&) {
         const fs::path path = actual / (item.id + ".safetensors");
         std::error_code ignored;
@@ -365,34 +280,6 @@ Report compare_shapes(const fs::path& suite, const fs::path& actual, const Compa
       });
   report.title = "compare " + suite.string() + " " + actual.string();
   report.gate = to_text(options.gate);
-  return report;
-}
-
-Report verify_shapes(const fs::path& suite, const Crew& crew, World& world,
-                     const Progress& progress, const CaseFilter& only) {
-  Report report = each_case(
-      cases_of(suite, only), suite, progress,
-      [&](ShapedCase& item, CaseVerdict& verdict, const std::function<void(double)>& told) {
-        std::vector<OutputShape> shapes;
-        for (const ShapedOutput& output : item.outputs) shapes.push_back(output.whole);
-        std::vector<ShapedOutput> made;
-        each_slice(item.call, shapes, crew, world, [&](double share, SliceOutputs outputs) {
-          told(share);
-          join(made, std::move(outputs));
-        });
-        for (const ShapedOutput& output : item.outputs) {
-          const auto mine = std::find_if(made.begin(), made.end(), [&](const ShapedOutput& one) {
-            return one.whole.name == output.whole.name;
-          });
-          verdict.outputs.push_back(
-              verified(output, mine == made.end() ? std::vector<Region>() : mine->regions));
-        }
-        if (made.size() > item.outputs.size()) {
-          throw Error(Fault::file, item.id + ": has fewer outputs than the call gives");
-        }
-      });
-  report.title = "verify " + suite.string();
-  report.gate = "bits";
   return report;
 }
 

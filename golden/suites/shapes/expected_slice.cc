@@ -29,7 +29,8 @@ OutputShape whole_of(const std::string& name, const Tensor& part, const ShapedCa
     if (shape.name == name) return shape;
   }
   if (call.cut == Cut::whole) return {name, part.dtype(), part.shape()};
-  throw Error(Fault::file, call.op + ": " + name + ": the call gives it, the case does not have it");
+  throw Error(Fault::file,
+              call.op + ": " + name + ": the call gives it, the case does not have it");
 }
 
 /// How many slices are computed at a time: operands, their parts in other forms and outputs of

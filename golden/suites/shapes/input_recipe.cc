@@ -83,8 +83,7 @@ struct Maker {
         return;
       }
       for (Index c = 0; c < count; ++c) out[c] = scale_of(first + static_cast<std::uint64_t>(c));
-    } else if (std::is_same_v<T, BF16> &&
-               recipe.distribution == inputs::Distribution::normal) {
+    } else if (std::is_same_v<T, BF16> && recipe.distribution == inputs::Distribution::normal) {
       sums(first, count, [out](Index c, std::int32_t sum) {  // finite: to nearest even
         const auto bits = bit_cast<std::uint32_t>(static_cast<float>(sum) * 0x1p-16f);
         out[c].bits = static_cast<std::uint16_t>((bits + 0x7FFFu + ((bits >> 16) & 1u)) >> 16);
@@ -113,9 +112,8 @@ struct Maker {
       });
       return;
     }
-    values(first, count, [out](Index c, float value) {
-      out[c] = static_cast<std::byte>(code_of<T>(value));
-    });
+    values(first, count,
+           [out](Index c, float value) { out[c] = static_cast<std::byte>(code_of<T>(value)); });
   }
 
   void integers(std::uint64_t first, Index count, std::int32_t* out) const {
