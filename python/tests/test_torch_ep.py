@@ -9,8 +9,8 @@ import mxoracle  # noqa: E402
 from mxoracle.torch import ep, exchange, expert_products  # noqa: E402
 
 EXPERTS, TOKENS, D, F = 8, 40, 256, 128
-PIPELINES = {"bf16": {}, "quantize_after": {"recipe": "mxfp8_floor"}, "mxfp8": {"recipe": "mxfp8_rceil"},
-             "flow": {}}  # fmt: skip
+PIPELINES = {"bf16": {}, "quantize_after": {"recipe": "mxfp8_floor"}, "mxfp8": {"recipe": "MXFP8_RCEIL"},
+             "flow": {}, "mxfp8 fnuz": {"format": "e4m3fnuz"}, "flow fnuz": {"format": "e4m3fnuz"}}  # fmt: skip
 
 
 def operands():
@@ -25,7 +25,7 @@ def layer(pipeline, top_k, ranks):
     given = operands()
     for name in ("x", "dy"):
         given[name] = list(given[name].chunk(ranks))
-    return mxoracle.run("moe_layer", given, top_k=top_k, pipeline=pipeline, keep_stages=True,
+    return mxoracle.run("moe_layer", given, top_k=top_k, pipeline=pipeline.split()[0], keep_stages=True,
                         **PIPELINES[pipeline])  # fmt: skip
 
 
@@ -34,8 +34,8 @@ def step(rank, ranks, pipeline, top_k, run):
     given, routed = operands(), layer(pipeline, top_k, 1)
     mine = lambda t: t.chunk(ranks)[rank].clone()  # noqa: E731
     leaves = [mine(t).requires_grad_() for t in (given["x"], routed["weights"], given["w1"], given["w2"])]
-    plan = ep.plan(mine(routed["experts"]), EXPERTS, alignment=128 if pipeline == "flow" else 32)
-    y = run(*leaves, plan, pipeline, **PIPELINES[pipeline])
+    plan = ep.plan(mine(routed["experts"]), EXPERTS, alignment=128 if "flow" in pipeline else 32)
+    y = run(*leaves, plan, pipeline.split()[0], **PIPELINES[pipeline])
     y.backward(mine(given["dy"]))
     return [y.detach(), *(leaf.grad for leaf in leaves)]
 

@@ -113,6 +113,7 @@ class Shapes(Case):
             (USAGE, "found no columns", [new, "--op", "combine", "--shape", "rows=4"]),
             (UNSUPPORTED, "at most 8 GB", [new, "--op", "combine_backward", "--shape",
                                            "rows=1048576,columns=8192,ranks=2,experts=8,top_k=2"]),
+            (USAGE, "needs a multiple of 32", [new, "--model", "dsv3", "--tokens", 200]),
             (BAD_INPUT, "not an empty directory", [full, *QUANTIZE]),
             (BAD_INPUT, "not an empty directory", [full, "--model", "dsv3", "--tokens", 32]),
             (BAD_INPUT, "columns", [new, "--op", "grouped_linear", "--shape",

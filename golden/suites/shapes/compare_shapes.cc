@@ -162,7 +162,8 @@ class CaseJudge {
       const auto before = static_cast<std::size_t>(begin - output.regions.begin());
       std::vector<Region> made;
       if (at != expected.end()) {
-        made = regions_of(runner_.slicer(), output.whole, slice, number, at->second);
+        made =
+            regions_of(runner_.slicer(), output.whole, slice, number, at->second, options_.threads);
         keep_some_rows(made, before);
       }
       if (std::equal(begin, end, made.begin(), made.end())) continue;

@@ -53,21 +53,24 @@ NamedTensors SliceRunner::run(const NamedTensors& inputs) {
 }
 
 std::vector<Region> regions_of(const Slicer& slicer, const OutputShape& whole,
-                               const CallSlice& slice, Index number, const Tensor& part) {
+                               const CallSlice& slice, Index number, const Tensor& part,
+                               int threads) {
   constexpr Index kElements = Index{1} << 20;
   const std::optional<Box> place = slicer.place(whole, slice, part.shape());
   if (!place) return {};
   const Box all = whole_box(part.shape());
   const Index step = std::max<Index>(1, kElements / std::max<Index>(1, all.columns()));
   const std::size_t line = static_cast<std::size_t>(all.columns()) * size_of(part.dtype());
-  std::vector<Region> regions;
-  for (Index row = 0; row < all.rows(); row += step) {
+  std::vector<Region> regions(static_cast<std::size_t>(ceil_div(all.rows(), step)));
+  share_among_threads(static_cast<Index>(regions.size()), threads, [&](Index i) {
+    const Index row = i * step;
     const Index end = std::min(all.rows(), row + step);
     const Box box{place->row_begin + row, place->row_begin + end, place->column_begin,
                   place->column_end};
-    regions.push_back(region_of(number, box, part.data() + static_cast<std::size_t>(row) * line,
-                                static_cast<std::size_t>(end - row) * line));
-  }
+    regions[static_cast<std::size_t>(i)] =
+        region_of(number, box, part.data() + static_cast<std::size_t>(row) * line,
+                  static_cast<std::size_t>(end - row) * line);
+  });
   return regions;
 }
 
@@ -82,6 +85,7 @@ void each_slice(const ShapedCall& call, const std::vector<OutputShape>& shapes, 
                 World& world, const std::function<void(double, SliceOutputs)>& take) {
   const std::vector<CallSlice> slices = Slicer(call).slices();
   const int workers = workers_for(call, crew, slices.size());
+  const int threads = std::max(1, crew.threads / workers);  // of each
   std::atomic<std::size_t> next{0};
   std::mutex taking;
   std::map<std::size_t, SliceOutputs> made;  // and not taken: one before them is missing
@@ -93,7 +97,7 @@ void each_slice(const ShapedCall& call, const std::vector<OutputShape>& shapes, 
         if (part.elements() == 0) continue;
         OutputShape whole = whole_of(name, part, call, shapes);
         std::vector<Region> regions =
-            regions_of(runner.slicer(), whole, slices[i], static_cast<Index>(i), part);
+            regions_of(runner.slicer(), whole, slices[i], static_cast<Index>(i), part, threads);
         outputs.push_back({std::move(whole), std::move(regions)});
       }
       const std::lock_guard lock(taking);
@@ -108,7 +112,6 @@ void each_slice(const ShapedCall& call, const std::vector<OutputShape>& shapes, 
   };
   share_among_threads(workers, workers, [&](Index) {
     try {
-      const int threads = std::max(1, crew.threads / workers);
       const std::unique_ptr<Backend> backend = crew.backend(threads);
       SliceRunner runner(call, *backend, world, threads);
       work(runner);

@@ -36,7 +36,8 @@ class SliceRunner {
 
 /// The part that `slice` gives of one output as runs of rows, with their digests and rows.
 std::vector<Region> regions_of(const Slicer& slicer, const OutputShape& whole,
-                               const CallSlice& slice, Index number, const Tensor& part);
+                               const CallSlice& slice, Index number, const Tensor& part,
+                               int threads);
 
 /// Rows are kept of regions 0, 1, 2, 4, 8 and so on, from region `before` on.
 void keep_some_rows(std::vector<Region>& regions, std::size_t before);

@@ -29,21 +29,32 @@ void fill(ShapedCase& item, const std::vector<OutputShape>& shapes, const Crew& 
   std::erase_if(item.outputs, [](const ShapedOutput& output) { return output.regions.empty(); });
 }
 
-ShapedCase make_case(const ShapeRequest& request, const Crew& crew, World& world,
-                     const std::function<void(double)>& progress) {
+/// A case and the shapes of its outputs.
+struct Planned {
   ShapedCase item;
-  item.id = request.id;
-  item.call = shaped_call(request.op, request.set, request.dimensions, request.options);
-  const std::vector<OutputShape> shapes = plan(item.call, crew, world);
+  std::vector<OutputShape> shapes;
+};
+
+Planned planned(const ShapeRequest& request, const Crew& crew, World& world) {
+  Planned made;
+  made.item.id = request.id;
+  made.item.call = shaped_call(request.op, request.set, request.dimensions, request.options);
+  made.shapes = plan(made.item.call, crew, world);
+  return made;
+}
+
+ShapedCase filled(Planned made, const Crew& crew, World& world,
+                  const std::function<void(double)>& progress) {
+  ShapedCase& item = made.item;
   try {
-    fill(item, shapes, crew, world, progress);
+    fill(item, made.shapes, crew, world, progress);
   } catch (const Error& error) {
     if (error.fault() != Fault::unsupported || item.call.cut == Cut::whole) throw;
     item.call.cut = Cut::whole;
     check_size(item.call, input_bytes(item.call));
-    fill(item, shapes, crew, world, progress);
+    fill(item, made.shapes, crew, world, progress);
   }
-  return item;
+  return std::move(item);
 }
 
 }  // namespace
@@ -55,15 +66,18 @@ ShapeSuite generate_shapes(const std::filesystem::path& directory, const std::st
   PartialDirectory partial(directory);
   std::filesystem::create_directory(partial.path() / kCasesFolder);
   ShapeSuite suite{name, {}};
-  for (const ShapeRequest& request : requests) {
+  std::vector<Planned> all;  // what does not fit is said before anything is computed
+  for (const ShapeRequest& request : requests) all.push_back(planned(request, crew, world));
+  for (Planned& one : all) {
+    const std::string id = one.item.id;
     const auto told = [&](double share) {
       if (!progress) return;
       progress(
           (static_cast<double>(suite.cases.size()) + share) / static_cast<double>(requests.size()),
-          request.id);
+          id);
     };
-    suite.cases.push_back(make_case(request, crew, world, told));
-    write_digests(case_file(partial.path(), request.id), suite.cases.back());
+    suite.cases.push_back(filled(std::move(one), crew, world, told));
+    write_digests(case_file(partial.path(), id), suite.cases.back());
   }
   write_text_file(partial.path() / kManifestName, to_json(suite));
   if (progress) progress(1, "done");

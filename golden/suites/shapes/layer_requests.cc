@@ -169,7 +169,13 @@ Parameters settings_of(const LayerRow& row, const Model& model, std::string_view
 
 std::vector<ShapeRequest> layer_requests(const Model& model, Index tokens, Index groups,
                                          std::string_view recipe, const ShapeOptions& options) {
-  recipe = linear_recipe_named(recipe).name;
+  const LinearRecipe& row_of = linear_recipe_named(recipe);
+  recipe = row_of.name;
+  if (row_of.mx() && tokens % kMxBlock != 0) {
+    throw Error(Fault::argument, "tokens: found " + std::to_string(tokens) +
+                                     ", needs a multiple of 32, the blocks that " +
+                                     std::string(recipe) + " has along them");
+  }
   std::vector<ShapeRequest> requests;
   for (const LayerRow& row : kLayer) {
     if (!recipe.starts_with(row.recipes)) continue;

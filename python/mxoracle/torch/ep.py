@@ -21,6 +21,7 @@ from mxoracle.torch.operators import (
     grouped_linear_codes_backward,
     quantize,
 )
+from mxoracle.torch.recipes import canonical
 from mxoracle.torch.rows import _up, permute, permute_indices, unpermute
 
 
@@ -251,14 +252,14 @@ class _Flow(torch.autograd.Function):
     """Rows as codes all the way, forward and backward."""
 
     @staticmethod
-    def forward(ctx, x, weights, w1, w2, plan):
+    def forward(ctx, x, weights, w1, w2, plan, format):
         sent = exchange.quantized_by_expert(x, plan.experts, plan.count, sum(plan.sent), "fp8_blockwise",
-                                            "e4m3", "rceil")  # fmt: skip
+                                            format, "rceil")  # fmt: skip
         parts = [_there(part, plan) for part in sent]
-        out, *kept = expert_products.flow_experts(*parts, w1, w2, plan.ends)
+        out, *kept = expert_products.flow_experts(*parts, w1, w2, plan.ends, format)
         rows = _back(out, plan)
         ctx.save_for_backward(*parts, *kept, w1, w2, rows, weights)
-        ctx.plan = plan
+        ctx.plan, ctx.format = plan, format
         return exchange.combine(rows, plan.experts, weights, plan.count)
 
     @staticmethod
@@ -266,12 +267,12 @@ class _Flow(torch.autograd.Function):
         *kept, rows, weights = ctx.saved_tensors
         plan = ctx.plan
         *parts, dweights = exchange.combine_backward_quantized(
-            dy, rows, plan.experts, weights, plan.count, "fp8_blockwise", "e4m3", "rceil"
+            dy, rows, plan.experts, weights, plan.count, "fp8_blockwise", ctx.format, "rceil"
         )
         there = [_there(part, plan) for part in parts]
-        du, dw1, dw2 = expert_products.flow_experts_backward(*there, *kept, plan.ends)
+        du, dw1, dw2 = expert_products.flow_experts_backward(*there, *kept, plan.ends, ctx.format)
         dx = exchange.rows_by_expert_backward(_back(du, plan), plan.experts, plan.count)
-        return dx, dweights, dw1, dw2, None
+        return dx, dweights, dw1, dw2, None, None
 
 
 def experts(
@@ -280,14 +281,16 @@ def experts(
 ) -> Tensor:  # fmt: skip
     """A layer of SwiGLU experts across ranks, as `mxo run moe_layer` has its pipelines bf16,
     quantize_after, mxfp8 and flow, from the experts and weights of every token on: x [T, D] bf16,
-    weights [T, k] f32, and of this rank's experts w1 [E, 2F, D], w2 [E, D, F], bf16."""
+    weights [T, k] f32, and of this rank's experts w1 [E, 2F, D], w2 [E, D, F], bf16.  Codes are of
+    `format`, e4m3 or e4m3fnuz; a recipe may have another library's name (`MXFP8_RCEIL`)."""
+    recipe = canonical(recipe)
     if pipeline in ("bf16", "quantize_after"):
         recipe = "bf16" if pipeline == "bf16" else recipe
         h = grouped_linear(dispatch(x, plan), w1, plan.ends, None, recipe, format)
         act = expert_products.swiglu(h)
         return combine(grouped_linear(act, w2, plan.ends, None, recipe, format), weights, plan)
     if pipeline == "flow":
-        return _Flow.apply(x, weights, w1, w2, plan)
+        return _Flow.apply(x, weights, w1, w2, plan, format)
     if pipeline != "mxfp8":
         raise Unsupported(f"experts: pipeline: found {pipeline}, needs bf16, quantize_after, mxfp8 or flow")
     if not recipe.startswith("mxfp8"):
