@@ -26,6 +26,7 @@ struct LinearRecipe {
   std::optional<ScaleRule> weight_rule = {};  ///< of w, where it is another
   WgradPrecision wgrad = WgradPrecision::quantized;
   Index alignment = 16;  ///< of padded groups, unless the call says otherwise
+  bool fnuz = true;      ///< whether codes may be e4m3fnuz
 
   constexpr bool scaled() const { return scale != Dtype::bf16; }
   constexpr bool mx() const { return scale == Dtype::e8m0; }
@@ -35,13 +36,6 @@ struct LinearRecipe {
 /// f32 scales raised to powers of two, as the row of `rule` raises them.
 constexpr F32ScaleRule raised(F32ScaleRule rule, PowerOfTwo how) {
   rule.power_of_2 = how;
-  return rule;
-}
-
-/// As codes of e4m3fnuz the bits of the e4m3 ones, which stand for half there, under scales twice
-/// as large: vLLM, normalize_e4m3fn_to_e4m3fnuz.
-constexpr F32ScaleRule halved_in_fnuz(F32ScaleRule rule) {
-  rule.fnuz_max = 224;
   return rule;
 }
 
@@ -75,19 +69,24 @@ inline constexpr LinearRecipe kLinearRecipes[] = {
      .tokens = kRowBlock,
      .weight = kSquareBlock,
      .rule = f32_rule(kNativeGroup, kTorchClamp224),
-     .weight_rule = f32_rule(halved_in_fnuz(kDeepGemm), kTorchCast),
+     .weight_rule = f32_rule(kDeepGemm, kTorchCast),
      .wgrad = WgradPrecision::high,
-     .alignment = 128},
+     .alignment = 128,
+     .fnuz = false},
     {.name = "vllm_up",
      .scale = Dtype::f32,
      .tokens = kRowBlock,
      .weight = kSquareBlock,
      .rule = f32_rule(raised(kNativeGroup, PowerOfTwo::up_log2), kTorchClamp224),
-     .weight_rule = f32_rule(raised(halved_in_fnuz(kDeepGemm), PowerOfTwo::up_clamped), kTorchCast),
+     .weight_rule = f32_rule(raised(kDeepGemm, PowerOfTwo::up_clamped), kTorchCast),
      .wgrad = WgradPrecision::high,
-     .alignment = 128},
+     .alignment = 128,
+     .fnuz = false},
     {.name = "bf16", .scale = Dtype::bf16, .wgrad = WgradPrecision::high},
 };
+
+/// Throws Error(argument) where the recipe has no such codes.
+void require_recipe_takes(std::string_view op, const LinearRecipe& recipe, Dtype format);
 
 /// Throws Error(argument) naming the recipes there are.
 const LinearRecipe& linear_recipe_named(std::string_view name);

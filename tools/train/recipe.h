@@ -20,7 +20,7 @@ struct TrainRecipe {
 /// A recipe of grouped_linear ("mxfp8_rceil"); "e4m3fnuz": mxfp8_rceil with that format; or "flow":
 /// the pipeline of that name, in blocks of 128.  Tokens of the others travel in bf16; with ":mxfp8"
 /// behind a name of the mxfp8 ones they travel quantised.  Codes are of `format`.
-/// Throws Error(argument) naming the recipes there are.
+/// Throws Error(argument) naming the recipes there are, or where the recipe has no such codes.
 TrainRecipe train_recipe_named(std::string_view name, std::string_view format = "e4m3");
 
 /// Pipeline, recipe, format and sums of a layer of experts.  Throws as sum_named.
