@@ -357,7 +357,8 @@ TEST(Shapes, ThatDoNotFitAreRefusedInASentence) {
 
 TEST(Shapes, OfEveryModelAndRecipeAreWhatTheOperatorsTake) {
   for (const Model& model : kModels) {
-    for (const char* recipe : {"mxfp8_rceil", "fp8_blockwise", "fp8_rowwise", "bf16"}) {
+    for (const char* recipe : {"mxfp8_rceil", "mxfp8_emulated_rceil", "MXFP8_RCEIL_WGRAD_WITH_HP",
+                               "fp8_blockwise", "fp8_rowwise", "bf16"}) {
       for (const ShapeRequest& request : layer_requests(model, 1024, 2, recipe, {})) {
         SCOPED_TRACE(request.id + " " + recipe);
         const ShapedCall call =
