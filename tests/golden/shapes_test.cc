@@ -161,7 +161,7 @@ TEST(Shapes, OfOutputsAreThoseOfTheCall) {
 class ShapeSuites : public testing::Test {
  protected:
   void SetUp() override {
-    generate_shapes(scratch_.path() / "suite", "three", requests(), of_cpu(1), ranks());
+    generate_shapes(scratch_.path() / "suite", "three", requests(), of_cpu(4), ranks());
     for (const ShapedCase& item : read_shape_suite(scratch_.path() / "suite").cases) {
       ShapedCall call = item.call;
       call.cut = Cut::whole;
