@@ -1,5 +1,5 @@
-// Inputs that need no file: an element is a function of seed, name and index, the same bits on any
-// machine. Thread safety: functions of their arguments and values; any threads at once.
+// Inputs that need no file, the same bits on any machine: functions of seed, name and index.
+// Thread safety: functions of their arguments and values; any threads at once.
 #pragma once
 
 #include <string_view>
@@ -25,50 +25,36 @@ constexpr std::uint32_t stream_of(std::string_view name) {
   for (const char c : name) hash = (hash ^ static_cast<unsigned char>(c)) * 0x01000193u;
   return hash;
 }
-
 /// The sum of eight 16-bit halves less its mean, times 2^-16: exact in f32.
 MXO_HD constexpr float bell(const PhiloxWords& words) {
-  std::int32_t sum = -262140;
-  for (int i = 0; i < 4; ++i) {
-    sum += static_cast<std::int32_t>(words.word[i] >> 16) +
-           static_cast<std::int32_t>(words.word[i] & 0xFFFFu);
-  }
-  return static_cast<float>(sum) * 0x1p-16f;
+  std::uint32_t sum = 0;
+  for (const std::uint32_t word : words.word) sum += (word >> 16) + (word & 0xFFFFu);
+  return (static_cast<float>(sum) - 262140.0f) * 0x1p-16f;
 }
-
 /// 2^e of a normal f32.
 MXO_HD constexpr float power(int e) {
   return bit_cast<float>(static_cast<std::uint32_t>(e + 127) << 23);
 }
-
-/// Element `index` (row-major) of tensor `stream` whose last extent is `columns`, as f32; round it
-/// to nearest even for a narrower operand.
-///
-/// words(c) = Philox4x32-10 of counter (index low, index high, stream, c) under key `seed`; the
-/// value is made of words(0), what singles an element out of words(1), a line of words(2) of the
-/// line's number.  A subnormal is rounded once to nearest even; every other step is exact.  So C++,
-/// CUDA, numpy and torch agree in each bit (mxoracle.inputs).
+/// Element `index` (row-major) of tensor `stream`, last extent `columns`; round it to nearest even
+/// for a narrower operand.  Of Philox4x32-10 under key `seed`, counter (index, stream, 0) makes the
+/// value, (index, stream, 1) singles an element out, (line, stream, 2) a line.  All is exact, but
+/// that a subnormal is rounded once to nearest even.
 MXO_HD constexpr float element(Distribution of, std::uint64_t seed, std::uint32_t stream,
                                std::uint64_t index, std::uint64_t columns = 1) {
   const float x = bell(philox(index, stream, seed));
   if (of == Distribution::normal) return x;
   if (of == Distribution::subnormal) return x * 0x1p-100f * 0x1p-30f;
-  if (of == Distribution::zero_lines) {
+  if (of == Distribution::zero_lines)
     return philox(index / columns, stream, seed, 2).word[0] % 8 == 0 ? 0.0f : x;
-  }
   const PhiloxWords pick = philox(index, stream, seed, 1);
-  const auto one_in = [&pick](std::uint32_t count) { return pick.word[0] % count == 0; };
-  const std::uint32_t sign = pick.word[3] << 31;
-  if (of == Distribution::wide) return x * power(static_cast<int>(pick.word[0] % 41) - 20);
-  if (of == Distribution::outliers) {
-    return one_in(256) ? x * power(4 + static_cast<int>(pick.word[1] % 5)) : x;
-  }
-  if (of == Distribution::saturating) {
-    const float size = 14.0f + static_cast<float>(pick.word[1] % 256) * 0x1p-7f;
-    return one_in(32) ? bit_cast<float>(bit_cast<std::uint32_t>(size) | sign) : x;
-  }
+  const std::uint32_t one = pick.word[0], which = pick.word[1], sign = pick.word[3] << 31;
+  if (of == Distribution::wide) return x * power(static_cast<int>(one % 41) - 20);
+  if (of == Distribution::outliers && one % 256 != 0) return x;
+  if (of == Distribution::outliers) return x * power(static_cast<int>(which % 5) + 4);
   constexpr std::uint32_t kSpecial[] = {0x7FC00000u, 0x7F800000u, 0u};
-  return one_in(512) ? bit_cast<float>(kSpecial[pick.word[1] % 3] | sign) : x;
+  const bool large = of == Distribution::saturating;  // 14 + 2^-7 (0 to 255)
+  const std::uint32_t bits = large ? 0x41600000u + (which % 256 << 13) : kSpecial[which % 3];
+  return one % (large ? 32 : 512) == 0 ? bit_cast<float>(bits | sign) : x;
 }
 
 }  // namespace mxo::inputs

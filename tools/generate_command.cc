@@ -5,6 +5,7 @@
 #include "golden/suites/generate.h"
 #include "golden/suites/shapes/layer_requests.h"
 #include "tools/commands.h"
+#include "tools/crew.h"
 #include "tools/operators.h"
 #include "tools/process.h"
 #include "tools/terminal.h"
@@ -38,11 +39,10 @@ Parameters parameters_of(const GenerateArguments& options) {
 /// The operands of `requests` as recipes, the outputs as digests.
 int generate_by_shape(const GenerateArguments& options, const std::string& name,
                       const std::vector<ShapeRequest>& requests, const Settings& settings) {
-  const std::unique_ptr<Backend> backend = chosen_backend(settings, "cpu");
   const std::unique_ptr<World> world = make_in_process_world();
   ProgressBar bar(settings.quiet);
-  generate_shapes(options.directory, name, requests, *backend, *world, bar.callback(),
-                  [&](const ShapeSuite& suite) {
+  generate_shapes(options.directory, name, requests, chosen_crew(settings, "cpu"), *world,
+                  bar.callback(), [&](const ShapeSuite& suite) {
                     if (settings.quiet) return;
                     fmt::print("{}: {}, seed {}: {} cases\n", options.directory, name,
                                options.options.seed, suite.cases.size());

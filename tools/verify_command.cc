@@ -4,6 +4,7 @@
 #include "emu/communicators.h"
 #include "golden/suites/shapes/compare_shapes.h"
 #include "tools/commands.h"
+#include "tools/crew.h"
 #include "tools/report_output.h"
 #include "tools/terminal.h"
 
@@ -18,14 +19,15 @@ struct VerifyArguments {
 int verify_suite(const VerifyArguments& options, const Settings& settings) {
   options.report.keep({});
   const bool shapes = is_shape_suite(options.directory);
-  const std::unique_ptr<Backend> backend = chosen_backend(settings, shapes ? "cpu" : "reference");
   const std::unique_ptr<World> world = make_in_process_world();
   Report report;
   {
     ProgressBar bar(settings.quiet);
     const CaseFilter only(options.report.only);
-    report = shapes ? verify_shapes(options.directory, *backend, *world, bar.callback(), only)
-                    : verify(options.directory, *backend, *world, bar.callback(), only);
+    report = shapes ? verify_shapes(options.directory, chosen_crew(settings, "cpu"), *world,
+                                    bar.callback(), only)
+                    : verify(options.directory, *chosen_backend(settings, "reference"), *world,
+                             bar.callback(), only);
   }
   return deliver(report, options.report, settings);
 }

@@ -10,11 +10,12 @@ from mxoracle.torch import ep, exchange, expert_products  # noqa: E402
 
 EXPERTS, TOKENS, D, F = 8, 40, 256, 128
 PIPELINES = {"bf16": ("bf16", {}), "quantize_after": ("quantize_after", {"recipe": "mxfp8_floor"}),
-             "mxfp8": ("mxfp8", {"recipe": "mxfp8_rceil"}), "flow": ("flow", {}),
+             "mxfp8": ("mxfp8", {"recipe": "MXFP8_RCEIL"}), "flow": ("flow", {}),
+             "mxfp8_fnuz": ("mxfp8", {"format": "e4m3fnuz"}), "flow_fnuz": ("flow", {"format": "e4m3fnuz"}),
              "fp8_blockwise": ("fp8_blockwise", {"recipe": "fp8_blockwise"}),
              "vllm": ("fp8_blockwise", {"recipe": "vllm"}),
              "vllm_up": ("fp8_blockwise", {"recipe": "vllm_up"})}  # fmt: skip
-WIDE = ("flow", "fp8_blockwise", "vllm", "vllm_up")  # blocks of 128
+WIDE = ("flow", "flow_fnuz", "fp8_blockwise", "vllm", "vllm_up")  # blocks of 128
 
 
 def operands():

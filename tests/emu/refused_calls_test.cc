@@ -106,7 +106,7 @@ TEST(RefusedCalls, LayersOfExperts) {
       {"moe_layer", good, "top_k=2 pipeline=fp8_blockwise",
        "...recipe: found mxfp8_rceil, pipeline fp8_blockwise needs fp8_blockwise, vllm or vllm_up"},
       {"moe_layer", good, "top_k=2 pipeline=fp8_blockwise recipe=vllm format=e4m3fnuz",
-       "...format: found e4m3fnuz, recipe vllm needs e4m3"},
+       "...format: found e4m3fnuz, recipe vllm divides weights by 448, beyond its 240: needs e4m3"},
       {"moe_layer", good, "top_k=2 alignment=-1",
        "...alignment: found -1, needs a positive number"},
       {"moe_layer", good, "top_k=2 scale=nan", "...route: scale: found no finite number"},

@@ -25,6 +25,14 @@ struct Row {
   std::string op, shape, set, offsets = "even";
 };
 
+Crew of_cpu(int threads) {
+  return {[](int each) { return make_cpu_backend({"best", each}); }, threads};
+}
+
+Crew of_reference() {
+  return {[](int) { return make_reference_backend(); }, 1};
+}
+
 Parameters settings(const std::string& text) {
   Parameters set;
   for (std::size_t at = 0; at < text.size();) {
@@ -153,7 +161,7 @@ TEST(Shapes, OfOutputsAreThoseOfTheCall) {
 class ShapeSuites : public testing::Test {
  protected:
   void SetUp() override {
-    generate_shapes(scratch_.path() / "suite", "three", requests(), *backend_, ranks());
+    generate_shapes(scratch_.path() / "suite", "three", requests(), of_cpu(4), ranks());
     for (const ShapedCase& item : read_shape_suite(scratch_.path() / "suite").cases) {
       ShapedCall call = item.call;
       call.cut = Cut::whole;
@@ -202,7 +210,7 @@ TEST_F(ShapeSuites, PassWhatTheLibraryGivesAndVerify) {
       EXPECT_EQ(output.all.elements, right_[item.id].at(output.name).elements());
     }
   }
-  EXPECT_EQ(verify_shapes(scratch_.path() / "suite", *make_reference_backend(), ranks()).outcome(),
+  EXPECT_EQ(verify_shapes(scratch_.path() / "suite", of_reference(), ranks()).outcome(),
             Outcome::pass);
 }
 
@@ -279,7 +287,7 @@ TEST_F(ShapeSuites, ThatLeaveElementsOutAreInvalid) {
 
 TEST(Shapes, OfOldSuitesNeverChange) {
   const Report report =
-      verify_shapes(test::in_the_tree("tests/data/shapes"), *make_reference_backend(), ranks());
+      verify_shapes(test::in_the_tree("tests/data/shapes"), of_reference(), ranks());
   EXPECT_EQ(report.count(Outcome::pass), 11);
 }
 
@@ -349,7 +357,8 @@ TEST(Shapes, ThatDoNotFitAreRefusedInASentence) {
 
 TEST(Shapes, OfEveryModelAndRecipeAreWhatTheOperatorsTake) {
   for (const Model& model : kModels) {
-    for (const char* recipe : {"mxfp8_rceil", "fp8_blockwise", "fp8_rowwise", "bf16"}) {
+    for (const char* recipe : {"mxfp8_rceil", "mxfp8_emulated_rceil", "MXFP8_RCEIL_WGRAD_WITH_HP",
+                               "fp8_blockwise", "fp8_rowwise", "bf16"}) {
       for (const ShapeRequest& request : layer_requests(model, 1024, 2, recipe, {})) {
         SCOPED_TRACE(request.id + " " + recipe);
         const ShapedCall call =

@@ -95,6 +95,21 @@ class Shapes(Case):
                 "--op", "quantize", "--set", "scale_mode=floor")
         self.assertIn("1 PASS", self.ok("verify", self.here / "suite"))
 
+    def test_recipes_go_by_their_names_elsewhere(self):
+        text = self.path("text", b"the quick brown fox " * 400)
+        linear = ["--op", "grouped_linear", "--shape", "rows=32,columns=32,features=32,groups=1", "--set"]
+        for name, here in [("MXFP8_RCEIL", "mxfp8_rceil"), ("mxfp8_emulated_rceil", "mxfp8_rceil"),
+                           ("MXFP8_RCEIL_WGRAD_WITH_HP", "mxfp8_rceil_wgrad_with_hp")]:
+            with self.subTest(name):
+                suites = [self.here / one for one in (name, name + ".here")]
+                for suite, recipe in zip(suites, (name, here)):
+                    self.ok("generate", suite, *linear, f"recipe={recipe}", "--quiet")
+                digests = [suite / "cases" / "grouped_linear.safetensors" for suite in suites]
+                self.assertEqual(*(path.read_bytes() for path in digests))
+                self.ok("verify", suites[0])
+                self.ok("train", "--recipe", name + ":mxfp8", "--linears", name, "--steps", 1, "--text", text,
+                        "--layers", 1, "--context", 32, "--tokens", 64, "--quiet")
+
     def test_refuses_in_one_line(self):
         full = self.here / "full"
         full.mkdir()
@@ -113,6 +128,7 @@ class Shapes(Case):
             (USAGE, "found no columns", [new, "--op", "combine", "--shape", "rows=4"]),
             (UNSUPPORTED, "at most 8 GB", [new, "--op", "combine_backward", "--shape",
                                            "rows=1048576,columns=8192,ranks=2,experts=8,top_k=2"]),
+            (USAGE, "needs a multiple of 32", [new, "--model", "dsv3", "--tokens", 200]),
             (BAD_INPUT, "not an empty directory", [full, *QUANTIZE]),
             (BAD_INPUT, "not an empty directory", [full, "--model", "dsv3", "--tokens", 32]),
             (BAD_INPUT, "columns", [new, "--op", "grouped_linear", "--shape",

@@ -1,4 +1,4 @@
-// Outputs against a suite of recipes and digests, and the suite against the library.
+// Outputs against a suite of recipes and digests.
 #include "golden/suites/shapes/compare_shapes.h"
 
 #include <algorithm>
@@ -6,9 +6,10 @@
 #include <limits>
 
 #include "formats/error.h"
-#include "golden/files/manifest.h"
 #include "golden/judge/judge_call.h"
+#include "golden/judge/parallel.h"
 #include "golden/suites/shapes/actual_outputs.h"
+#include "golden/suites/shapes/case_report.h"
 
 namespace mxo {
 namespace {
@@ -17,23 +18,6 @@ namespace fs = std::filesystem;
 
 /// Failing slices that are judged; what else differs is counted.
 constexpr int kMostFailing = 64;
-
-/// "rows 128 to 255", and columns where they are not all.
-std::string place_of(const Box& box, const OutputShape& whole) {
-  const Box all = whole_box(whole.shape);
-  std::string text =
-      "rows " + std::to_string(box.row_begin) + " to " + std::to_string(box.row_end - 1);
-  if (box.columns() != all.columns()) {
-    text += ", columns " + std::to_string(box.column_begin) + " to " +
-            std::to_string(box.column_end - 1);
-  }
-  return text;
-}
-
-Index elements_of(const OutputShape& whole) {
-  const Box all = whole_box(whole.shape);
-  return all.rows() * all.columns();
-}
 
 void add(Measures& all, const Measures& part) {
   all.differing += part.differing;
@@ -114,8 +98,13 @@ class CaseJudge {
     }
     verdict.all.elements = elements_of(output.whole);
     if (verdict.all.elements == 0) verdict.outcome = Outcome::not_compared;
-    for (std::size_t i = 0; i < output.regions.size(); ++i) {
-      if (actual_.digest(output, i) == output.regions[i].digest) continue;
+    std::vector<char> same(output.regions.size());
+    share_among_threads(static_cast<Index>(same.size()), options_.threads, [&](Index i) {
+      const auto at = static_cast<std::size_t>(i);
+      same[at] = actual_.digest(output, at) == output.regions[at].digest;
+    });
+    for (std::size_t i = 0; i < same.size(); ++i) {
+      if (same[i] != 0) continue;
       const auto number = static_cast<std::size_t>(&output - item_.outputs.data());
       differing_[output.regions[i].slice].push_back({number, i});
     }
@@ -124,7 +113,7 @@ class CaseJudge {
 
   /// True if something of it fails.
   bool judge_slice(const CallSlice& slice, Index number, const std::vector<Place>& differing) {
-    const NamedTensors inputs = runner_.inputs(slice);
+    const NamedTensors& inputs = runner_.inputs(slice);
     const NamedTensors expected = runner_.run(inputs);
     check_digests(slice, number, expected);
     const JudgedCall call{item_.call.op, inputs, item_.call.set};
@@ -173,7 +162,9 @@ class CaseJudge {
       const auto before = static_cast<std::size_t>(begin - output.regions.begin());
       std::vector<Region> made;
       if (at != expected.end()) {
-        made = regions_of(runner_.slicer(), output.whole, slice, number, before, at->second);
+        made =
+            regions_of(runner_.slicer(), output.whole, slice, number, at->second, options_.threads);
+        keep_some_rows(made, before);
       }
       if (std::equal(begin, end, made.begin(), made.end())) continue;
       throw Error(Fault::file, item_.id + ": " + output.whole.name +
@@ -263,52 +254,6 @@ class CaseJudge {
   std::map<std::size_t, int> unjudged_;
 };
 
-std::vector<ShapedCase> cases_of(const fs::path& directory, const CaseFilter& only) {
-  ShapeSuite suite = read_shape_suite(directory);
-  Manifest manifest;
-  for (const ShapedCase& item : suite.cases) {
-    ManifestCase row;
-    row.id = item.id;
-    row.op = item.call.op;
-    row.parameters = item.call.set.all();
-    manifest.cases.push_back(std::move(row));
-  }
-  manifest = only.of(std::move(manifest));
-  std::erase_if(suite.cases, [&](const ShapedCase& item) {
-    return std::none_of(manifest.cases.begin(), manifest.cases.end(),
-                        [&](const ManifestCase& row) { return row.id == item.id; });
-  });
-  return std::move(suite.cases);
-}
-
-/// A verdict of every case; what `judge` throws makes it INVALID.
-template <typename JudgeCase>
-Report each_case(std::vector<ShapedCase> cases, const fs::path& suite, const Progress& progress,
-                 const JudgeCase& judge) {
-  Report report;
-  for (ShapedCase& item : cases) {
-    if (progress) {
-      progress(static_cast<double>(report.cases.size()) / static_cast<double>(cases.size()),
-               item.id);
-    }
-    CaseVerdict verdict{item.id, item.call.op, Outcome::not_compared, {}, {}};
-    try {
-      read_digests(case_file(suite, item.id), item);
-      judge(item, verdict);
-      for (const TensorVerdict& output : verdict.outputs) {
-        verdict.outcome = worse_of(verdict.outcome, output.outcome);
-      }
-    } catch (const Error& error) {
-      if (error.fault() == Fault::argument) throw;
-      verdict.outcome = error.fault() == Fault::unsupported ? Outcome::not_run : Outcome::invalid;
-      verdict.reason = error.what();
-    }
-    report.cases.push_back(std::move(verdict));
-  }
-  if (progress) progress(1, "done");
-  return report;
-}
-
 }  // namespace
 
 Report compare_shapes(const fs::path& suite, const fs::path& actual, const CompareOptions& options,
@@ -321,7 +266,8 @@ Report compare_shapes(const fs::path& suite, const fs::path& actual, const Compa
                                  suite.string() + " is a suite");
   }
   Report report = each_case(
-      cases_of(suite, only), suite, progress, [&](const ShapedCase& item, CaseVerdict& verdict) {
+      suite, only, progress,
+      [&](const ShapedCase& item, CaseVerdict& verdict, const std::function<void(double)>&) {
         const fs::path path = actual / (item.id + ".safetensors");
         std::error_code ignored;
         if (!fs::exists(path, ignored)) {
@@ -335,50 +281,6 @@ Report compare_shapes(const fs::path& suite, const fs::path& actual, const Compa
       });
   report.title = "compare " + suite.string() + " " + actual.string();
   report.gate = to_text(options.gate);
-  return report;
-}
-
-Report verify_shapes(const fs::path& suite, Backend& backend, World& world,
-                     const Progress& progress, const CaseFilter& only) {
-  Report report = each_case(
-      cases_of(suite, only), suite, progress, [&](ShapedCase& item, CaseVerdict& verdict) {
-        SliceRunner runner(item.call, backend, world);
-        std::map<std::string, std::vector<Region>> made;
-        const std::vector<CallSlice> slices = runner.slicer().slices();
-        for (std::size_t i = 0; i < slices.size(); ++i) {
-          const NamedTensors outputs = runner.run(runner.inputs(slices[i]));
-          for (const ShapedOutput& output : item.outputs) {
-            const auto at = outputs.find(output.whole.name);
-            if (at == outputs.end()) continue;
-            std::vector<Region>& mine = made[output.whole.name];
-            for (Region& region : regions_of(runner.slicer(), output.whole, slices[i],
-                                             static_cast<Index>(i), mine.size(), at->second)) {
-              mine.push_back(std::move(region));
-            }
-          }
-        }
-        for (const ShapedOutput& output : item.outputs) {
-          TensorVerdict found;
-          found.name = output.whole.name;
-          found.format = output.whole.format;
-          found.shape = output.whole.shape;
-          found.all.elements = elements_of(output.whole);
-          found.all.sqnr = std::numeric_limits<double>::infinity();
-          const std::vector<Region>& mine = made[found.name];
-          if (mine != output.regions) {
-            found.outcome = Outcome::fail;
-            const auto [a, b] = std::mismatch(output.regions.begin(), output.regions.end(),
-                                              mine.begin(), mine.end());
-            found.reason = a == output.regions.end() || b == mine.end()
-                               ? "has other parts than the call gives"
-                               : place_of(a->box, output.whole) +
-                                     ": the digest is another, or the rows beside it";
-          }
-          verdict.outputs.push_back(std::move(found));
-        }
-      });
-  report.title = "verify " + suite.string();
-  report.gate = "bits";
   return report;
 }
 

@@ -19,8 +19,8 @@ Report compare_shapes(const std::filesystem::path& suite, const std::filesystem:
                       const CompareOptions& options, Backend& backend, World& world,
                       const Progress& progress = {}, const CaseFilter& only = {});
 
-/// Makes every slice again on `backend`: FAIL where a digest is another.
-Report verify_shapes(const std::filesystem::path& suite, Backend& backend, World& world,
+/// Has `crew` make every slice again: FAIL where a digest is another.
+Report verify_shapes(const std::filesystem::path& suite, const Crew& crew, World& world,
                      const Progress& progress = {}, const CaseFilter& only = {});
 
 }  // namespace mxo

@@ -10,76 +10,74 @@
 namespace mxo {
 namespace {
 
-/// Shapes before anything is computed.
-void plan(ShapedCase& item, Backend& backend, World& world) {
-  const ShapedCall& call = item.call;
+/// Shapes of the outputs, before any is computed.
+std::vector<OutputShape> plan(const ShapedCall& call, const Crew& crew, World& world) {
   if (call.cut == Cut::whole) check_size(call, input_bytes(call));
   std::vector<OutputShape> shapes = output_shapes(call);
-  if (shapes.empty()) shapes = output_shapes_on_ranks(call, backend, world);
-  for (OutputShape& shape : shapes) item.outputs.push_back({std::move(shape), {}});
+  if (!shapes.empty()) return shapes;
+  return output_shapes_on_ranks(call, *crew.backend(crew.threads), world);
 }
 
-ShapedOutput& output_named(ShapedCase& item, const std::string& name, const Tensor& tensor) {
-  for (ShapedOutput& output : item.outputs) {
-    if (output.whole.name == name) return output;
-  }
-  item.outputs.push_back({{name, tensor.dtype(), tensor.shape()}, {}});
-  return item.outputs.back();
-}
-
-void fill(ShapedCase& item, Backend& backend, World& world,
+void fill(ShapedCase& item, const std::vector<OutputShape>& shapes, const Crew& crew, World& world,
           const std::function<void(double)>& progress) {
-  SliceRunner runner(item.call, backend, world);
-  const std::vector<CallSlice> slices = runner.slicer().slices();
-  for (std::size_t i = 0; i < slices.size(); ++i) {
-    progress(static_cast<double>(i) / static_cast<double>(slices.size()));
-    for (const auto& [name, tensor] : runner.run(runner.inputs(slices[i]))) {
-      ShapedOutput& output = output_named(item, name, tensor);
-      for (Region& region : regions_of(runner.slicer(), output.whole, slices[i],
-                                       static_cast<Index>(i), output.regions.size(), tensor)) {
-        output.regions.push_back(std::move(region));
-      }
-    }
-  }
+  item.outputs.clear();
+  for (const OutputShape& shape : shapes) item.outputs.push_back({shape, {}});
+  each_slice(item.call, shapes, crew, world, [&](double share, SliceOutputs outputs) {
+    progress(share);
+    join(item.outputs, std::move(outputs));
+  });
   std::erase_if(item.outputs, [](const ShapedOutput& output) { return output.regions.empty(); });
 }
 
-ShapedCase make_case(const ShapeRequest& request, Backend& backend, World& world,
-                     const std::function<void(double)>& progress) {
+/// A case and the shapes of its outputs.
+struct Planned {
   ShapedCase item;
-  item.id = request.id;
-  item.call = shaped_call(request.op, request.set, request.dimensions, request.options);
-  plan(item, backend, world);
+  std::vector<OutputShape> shapes;
+};
+
+Planned planned(const ShapeRequest& request, const Crew& crew, World& world) {
+  Planned made;
+  made.item.id = request.id;
+  made.item.call = shaped_call(request.op, request.set, request.dimensions, request.options);
+  made.shapes = plan(made.item.call, crew, world);
+  return made;
+}
+
+ShapedCase filled(Planned made, const Crew& crew, World& world,
+                  const std::function<void(double)>& progress) {
+  ShapedCase& item = made.item;
   try {
-    fill(item, backend, world, progress);
+    fill(item, made.shapes, crew, world, progress);
   } catch (const Error& error) {
     if (error.fault() != Fault::unsupported || item.call.cut == Cut::whole) throw;
     item.call.cut = Cut::whole;
     check_size(item.call, input_bytes(item.call));
-    for (ShapedOutput& output : item.outputs) output.regions.clear();
-    fill(item, backend, world, progress);
+    fill(item, made.shapes, crew, world, progress);
   }
-  return item;
+  return std::move(item);
 }
 
 }  // namespace
 
 ShapeSuite generate_shapes(const std::filesystem::path& directory, const std::string& name,
-                           const std::vector<ShapeRequest>& requests, Backend& backend,
+                           const std::vector<ShapeRequest>& requests, const Crew& crew,
                            World& world, const Progress& progress,
                            const std::function<void(const ShapeSuite&)>& before_publishing) {
   PartialDirectory partial(directory);
   std::filesystem::create_directory(partial.path() / kCasesFolder);
   ShapeSuite suite{name, {}};
-  for (const ShapeRequest& request : requests) {
+  std::vector<Planned> all;  // what does not fit is said before anything is computed
+  for (const ShapeRequest& request : requests) all.push_back(planned(request, crew, world));
+  for (Planned& one : all) {
+    const std::string id = one.item.id;
     const auto told = [&](double share) {
       if (!progress) return;
       progress(
           (static_cast<double>(suite.cases.size()) + share) / static_cast<double>(requests.size()),
-          request.id);
+          id);
     };
-    suite.cases.push_back(make_case(request, backend, world, told));
-    write_digests(case_file(partial.path(), request.id), suite.cases.back());
+    suite.cases.push_back(filled(std::move(one), crew, world, told));
+    write_digests(case_file(partial.path(), id), suite.cases.back());
   }
   write_text_file(partial.path() / kManifestName, to_json(suite));
   if (progress) progress(1, "done");

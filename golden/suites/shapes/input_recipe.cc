@@ -4,11 +4,12 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
-#include <thread>
 
 #include "formats/error.h"
 #include "formats/input_choices.h"
 #include "formats/nearest_name.h"
+#include "golden/judge/parallel.h"
+#include "golden/suites/shapes/normal_sums.h"
 
 namespace mxo {
 namespace {
@@ -18,32 +19,25 @@ constexpr std::string_view kKinds[] = {"values",      "codes", "scales", "powers
 constexpr std::string_view kDistributions[] = {"normal",     "wide",      "outliers", "zero_lines",
                                                "saturating", "subnormal", "special"};
 
-constexpr Index kLanes = 16;
+/// 2^6 times the element, at most the largest finite code.
+template <typename T>
+std::uint8_t code_of(float element) {
+  constexpr float most = decode(T{static_cast<std::uint8_t>(T::spec.max_finite())});
+  const float x = element * 64.0f;
+  return encode<T::spec>(std::isnan(x) ? x : std::clamp(x, -most, most)).bits;
+}
 
-/// kLanes elements of inputs::Distribution::normal from `first` on, side by side.
-void normal_elements(std::uint64_t seed, std::uint32_t stream, std::uint64_t first, float* out) {
-  std::uint32_t w[4][kLanes];
-  for (std::uint64_t l = 0; l < kLanes; ++l) {
-    w[0][l] = static_cast<std::uint32_t>(first + l);
-    w[1][l] = static_cast<std::uint32_t>((first + l) >> 32);
-    w[2][l] = stream;
-    w[3][l] = 0;
-  }
-  auto low = static_cast<std::uint32_t>(seed);
-  auto high = static_cast<std::uint32_t>(seed >> 32);
-  for (int round = 0; round < 10; ++round) {  // formats/philox.h
-    for (Index l = 0; l < kLanes; ++l) {
-      const std::uint64_t a = std::uint64_t{0xD2511F53u} * w[0][l];
-      const std::uint64_t b = std::uint64_t{0xCD9E8D57u} * w[2][l];
-      w[0][l] = static_cast<std::uint32_t>(b >> 32) ^ w[1][l] ^ low;
-      w[1][l] = static_cast<std::uint32_t>(b);
-      w[2][l] = static_cast<std::uint32_t>(a >> 32) ^ w[3][l] ^ high;
-      w[3][l] = static_cast<std::uint32_t>(a);
+/// The code of each normal element, by its sum.
+template <typename T>
+const std::vector<std::uint8_t>& normal_codes() {
+  static const std::vector<std::uint8_t> codes = [] {
+    std::vector<std::uint8_t> all;
+    for (std::int32_t sum = -kMostNormalSum; sum <= kMostNormalSum; ++sum) {
+      all.push_back(code_of<T>(static_cast<float>(sum) * 0x1p-16f));
     }
-    low += 0x9E3779B9u;
-    high += 0xBB67AE85u;
-  }
-  for (Index l = 0; l < kLanes; ++l) out[l] = inputs::bell({{w[0][l], w[1][l], w[2][l], w[3][l]}});
+    return all;
+  }();
+  return codes;
 }
 
 /// One operand, element by element.
@@ -57,18 +51,28 @@ struct Maker {
     return inputs::element(recipe.distribution, seed, stream, i, width);
   }
 
+  /// take(c, sum) of `count` normal elements (normal_sums.h).
+  template <typename Take>
+  void sums(std::uint64_t first, Index count, const Take& take) const {
+    constexpr Index kAtOnce = 512;
+    std::int32_t buffer[kAtOnce];
+    for (Index begin = 0; begin < count; begin += kAtOnce) {
+      const Index n = std::min(kAtOnce, count - begin);
+      normal_sums(seed, stream, first + static_cast<std::uint64_t>(begin),
+                  {buffer, static_cast<std::size_t>(n)});
+      for (Index c = 0; c < n; ++c) take(begin + c, buffer[c]);
+    }
+  }
+
   /// take(c, value) of `count` elements.
   template <typename Take>
   void values(std::uint64_t first, Index count, const Take& take) const {
-    Index c = 0;
     if (recipe.distribution == inputs::Distribution::normal) {
-      float lanes[kLanes];
-      for (; c + kLanes <= count; c += kLanes) {
-        normal_elements(seed, stream, first + static_cast<std::uint64_t>(c), lanes);
-        for (Index l = 0; l < kLanes; ++l) take(c + l, lanes[l]);
-      }
+      sums(first, count,
+           [&take](Index c, std::int32_t sum) { take(c, static_cast<float>(sum) * 0x1p-16f); });
+      return;
     }
-    for (; c < count; ++c) take(c, value(first + static_cast<std::uint64_t>(c)));
+    for (Index c = 0; c < count; ++c) take(c, value(first + static_cast<std::uint64_t>(c)));
   }
 
   template <typename T>
@@ -79,6 +83,11 @@ struct Maker {
         return;
       }
       for (Index c = 0; c < count; ++c) out[c] = scale_of(first + static_cast<std::uint64_t>(c));
+    } else if (std::is_same_v<T, BF16> && recipe.distribution == inputs::Distribution::normal) {
+      sums(first, count, [out](Index c, std::int32_t sum) {  // finite: to nearest even
+        const auto bits = bit_cast<std::uint32_t>(static_cast<float>(sum) * 0x1p-16f);
+        out[c].bits = static_cast<std::uint16_t>((bits + 0x7FFFu + ((bits >> 16) & 1u)) >> 16);
+      });
     } else {
       // As IEEE narrows: a NaN keeps its sign.
       values(first, count, [out](Index c, float x) {
@@ -96,12 +105,15 @@ struct Maker {
 
   template <typename T>
   void codes(std::uint64_t first, Index count, std::byte* out) const {
-    constexpr float most = decode(T{static_cast<std::uint8_t>(T::spec.max_finite())});
-    values(first, count, [out, most](Index c, float value) {
-      const float x = value * 64.0f;
-      const float clamped = std::isnan(x) ? x : std::clamp(x, -most, most);
-      out[c] = static_cast<std::byte>(encode<T::spec>(clamped).bits);
-    });
+    if (recipe.distribution == inputs::Distribution::normal) {
+      const std::uint8_t* by_sum = normal_codes<T>().data() + kMostNormalSum;
+      sums(first, count, [out, by_sum](Index c, std::int32_t sum) {
+        out[c] = static_cast<std::byte>(by_sum[sum]);
+      });
+      return;
+    }
+    values(first, count,
+           [out](Index c, float value) { out[c] = static_cast<std::byte>(code_of<T>(value)); });
   }
 
   void integers(std::uint64_t first, Index count, std::int32_t* out) const {
@@ -188,9 +200,8 @@ Box whole_box(const std::vector<Index>& shape) {
   return {0, rows, 0, shape.back()};
 }
 
-Tensor make_input(const InputRecipe& recipe, std::uint64_t seed, const Box& part,
-                  std::vector<Index> shape) {
-  Tensor tensor(recipe.format, std::move(shape));
+void fill_input(const InputRecipe& recipe, std::uint64_t seed, const Box& part, int threads,
+                Tensor& into) {
   const Index whole_columns = whole_box(recipe.shape).columns();
   const Maker maker{recipe, seed, inputs::stream_of(recipe.name),
                     static_cast<std::uint64_t>(recipe.shape.empty() ? 1 : recipe.shape.back())};
@@ -200,17 +211,20 @@ Tensor make_input(const InputRecipe& recipe, std::uint64_t seed, const Box& part
     for (Index r = begin; r < end; r = lines ? end : r + 1) {
       const Index first = (part.row_begin + r) * whole_columns + part.column_begin;
       maker.write(static_cast<std::uint64_t>(first), part.columns() * (lines ? end - begin : 1),
-                  tensor.data() + static_cast<std::size_t>(r * part.columns()) * size);
+                  into.data() + static_cast<std::size_t>(r * part.columns()) * size);
     }
   };
-  constexpr Index kWorthAThread = 1 << 16;
-  const Index most = std::max<Index>(1, static_cast<Index>(std::thread::hardware_concurrency()));
-  const Index threads = std::min(most, tensor.elements() / kWorthAThread + 1);
-  std::vector<std::jthread> others;
-  for (Index t = 1; t < threads; ++t) {
-    others.emplace_back(make_rows, part.rows() * t / threads, part.rows() * (t + 1) / threads);
-  }
-  make_rows(0, part.rows() / threads);
+  constexpr Index kWorthAThread = 1 << 18;
+  const Index shares = into.elements() / kWorthAThread + 1;
+  share_among_threads(shares, threads, [&](Index i) {
+    make_rows(part.rows() * i / shares, part.rows() * (i + 1) / shares);
+  });
+}
+
+Tensor make_input(const InputRecipe& recipe, std::uint64_t seed, const Box& part,
+                  std::vector<Index> shape) {
+  Tensor tensor(recipe.format, std::move(shape));
+  fill_input(recipe, seed, part, 0, tensor);
   return tensor;
 }
 

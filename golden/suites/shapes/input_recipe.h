@@ -55,6 +55,10 @@ Box whole_box(const std::vector<Index>& shape);
 Tensor make_input(const InputRecipe& recipe, std::uint64_t seed, const Box& part,
                   std::vector<Index> shape);
 
+/// The same into a tensor of that shape, by `threads` threads (0: as many as the machine has).
+void fill_input(const InputRecipe& recipe, std::uint64_t seed, const Box& part, int threads,
+                Tensor& into);
+
 /// The bytes of a part of a tensor, row after row.
 std::vector<std::byte> bytes_of(const Tensor& tensor, const Box& part);
 

@@ -11,9 +11,10 @@ namespace mxo {
 namespace {
 
 /// In a shape: T rows of this rank's experts, H hidden, F intermediate, 2F both halves, G groups, X
-/// experts, S top_k, P ranks that exchange rows, R tokens of each, whose rows are T on average;
-/// "A/32" a part, rounded up.  Settings "%mode" stands for the recipe's scale mode, "%recipe" for
-/// it, "%wire" for what rows travel as.
+/// experts, S top_k, P ranks that exchange rows, R tokens of each, whose rows are T on average, C
+/// experts of a token among G, Q ranks that share G; "A/32" a part, rounded up.  Settings "%mode"
+/// stands for the recipe's scale mode, "%recipe" for it, "%wire" for what rows travel as,
+/// "%pipeline" for how a layer does.
 struct LayerRow {
   std::string_view id, op, shape, set;
   std::string_view recipes = "";  ///< a beginning of the recipe's name; empty: all
@@ -92,6 +93,9 @@ constexpr LayerRow kLayer[] = {
     {"swiglu_quantize", "swiglu_quantize", "rows=T,features=F", "scale_mode=%mode", "mxfp8"},
     {"swiglu_quantize_backward", "swiglu_quantize_backward", "rows=T,features=F",
      "scale_mode=%mode", "mxfp8"},
+    // Not cut, since a gradient is a sum over all tokens: a sixteenth of them, in all.
+    {"moe_layer", "moe_layer", "ranks=Q,rows=T/32,columns=H,features=F,experts=G,top_k=C",
+     "score=%score pipeline=%pipeline recipe=%recipe"},
 };
 
 /// Extents by the letters of kLayer.
@@ -107,14 +111,20 @@ Index extent_of(std::string_view text, const Model& model, Index tokens, Index g
   if (slash != text.npos) {
     std::from_chars(text.data() + slash + 1, text.data() + text.size(), part);
   }
-  const Index extent = text[0] == 'T'   ? tokens
-                       : text[0] == 'H' ? model.hidden
-                       : text[0] == 'F' ? model.intermediate
-                       : text[0] == 'G' ? groups
-                       : text[0] == 'X' ? model.experts
-                       : text[0] == 'P' ? kRanks
-                       : text[0] == 'R' ? ceil_div(tokens, model.top_k)
-                                        : model.top_k;
+  const Index extent = [&] {
+    switch (text[0]) {
+      case 'T': return tokens;
+      case 'H': return model.hidden;
+      case 'F': return model.intermediate;
+      case 'G': return groups;
+      case 'X': return model.experts;
+      case 'P': return kRanks;
+      case 'Q': return groups % kRanks == 0 ? kRanks : 1;
+      case 'R': return ceil_div(tokens, model.top_k);
+      case 'C': return ceil_div(model.top_k * groups, model.experts);
+      default: return model.top_k;
+    }
+  }();
   return ceil_div(times * extent, part);
 }
 
@@ -135,6 +145,11 @@ std::string_view wire_of(std::string_view recipe) {
   return recipe == "fp8_blockwise" ? "fp8_blockwise" : "bf16";
 }
 
+std::string_view pipeline_of(std::string_view recipe) {
+  if (recipe.starts_with("vllm")) return "fp8_blockwise";
+  return recipe == "fp8_rowwise" ? "quantize_after" : recipe == "bf16" ? "bf16" : wire_of(recipe);
+}
+
 Parameters settings_of(const LayerRow& row, const Model& model, std::string_view recipe) {
   Parameters set;
   for (const std::string_view setting : split(row.set, ' ')) {
@@ -143,6 +158,7 @@ Parameters settings_of(const LayerRow& row, const Model& model, std::string_view
     if (value == "%score") value = model.score;
     if (value == "%recipe") value = recipe;
     if (value == "%wire") value = wire_of(recipe);
+    if (value == "%pipeline") value = pipeline_of(recipe);
     if (value == "%mode") value = recipe.find("floor") == recipe.npos ? "rceil" : "floor";
     set.set(setting.substr(0, equals), value);
   }
@@ -153,7 +169,13 @@ Parameters settings_of(const LayerRow& row, const Model& model, std::string_view
 
 std::vector<ShapeRequest> layer_requests(const Model& model, Index tokens, Index groups,
                                          std::string_view recipe, const ShapeOptions& options) {
-  recipe = linear_recipe_named(recipe).name;
+  const LinearRecipe& row_of = linear_recipe_named(recipe);
+  recipe = row_of.name;
+  if (row_of.mx() && tokens % kMxBlock != 0) {
+    throw Error(Fault::argument, "tokens: found " + std::to_string(tokens) +
+                                     ", needs a multiple of 32, the blocks that " +
+                                     std::string(recipe) + " has along them");
+  }
   std::vector<ShapeRequest> requests;
   for (const LayerRow& row : kLayer) {
     if (!recipe.starts_with(row.recipes)) continue;

@@ -112,7 +112,7 @@ double input_bytes(const ShapedCall& call) {
 }
 
 std::vector<OutputShape> output_shapes(const ShapedCall& call) {
-  constexpr double kSmall = 1e9;
+  constexpr double kSmall = 1e8;
   int halvings = 0;
   for (double bytes = input_bytes(call); bytes > kSmall; bytes /= 2) ++halvings;
   if (halvings == 0 || call.cut == Cut::whole) return checked(call);

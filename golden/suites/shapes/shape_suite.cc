@@ -136,8 +136,8 @@ std::byte nibble(char c) { return static_cast<std::byte>(c <= '9' ? c - '0' : c 
 
 }  // namespace
 
-Digest digest_of(const std::vector<std::byte>& bytes) {
-  const std::string hex = sha256(bytes.data(), bytes.size());
+Digest digest_of(const std::byte* bytes, std::size_t size) {
+  const std::string hex = sha256(bytes, size);
   Digest digest;
   for (std::size_t i = 0; i < digest.size(); ++i) {
     digest[i] = (nibble(hex[2 * i]) << 4) | nibble(hex[2 * i + 1]);

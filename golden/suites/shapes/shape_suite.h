@@ -15,7 +15,7 @@ inline constexpr std::string_view kShapesSchema = "mxo-shapes/1";
 inline constexpr std::string_view kDigestsSchema = "mxo-digests/1";
 
 using Digest = std::array<std::byte, 32>;  ///< SHA-256
-Digest digest_of(const std::vector<std::byte>& bytes);
+Digest digest_of(const std::byte* bytes, std::size_t size);
 
 /// Part of an output that one slice gives, and the digest of its bytes, row after row.
 struct Region {

@@ -132,33 +132,42 @@ std::pair<Box, std::vector<Index>> Slicer::part_of(const ShapedInput& input,
   return {box, shape};
 }
 
-NamedTensors Slicer::inputs(const CallSlice& slice) {
-  NamedTensors tensors;
+const NamedTensors& Slicer::inputs(const CallSlice& slice) {
   for (const ShapedInput& input : call_.inputs) {
     const auto [box, shape] = part_of(input, slice);
-    const std::string& name = input.recipe.name;
-    if (name == "group_ends" && call_.cut != Cut::whole && call_.cut != Cut::columns) {
+    const InputRecipe& recipe = input.recipe;
+    if (recipe.name == "group_ends" && call_.cut != Cut::whole && call_.cut != Cut::columns) {
       const auto group = static_cast<std::size_t>(slice.group);
       const Index rows = call_.cut == Cut::rows
                              ? slice.end - slice.begin
                              : call_.ends[group] - (group == 0 ? 0 : call_.ends[group - 1]);
       Tensor ends(Dtype::i32, {1});
       ends.as<std::int32_t>()[0] = static_cast<std::int32_t>(rows);
-      tensors.emplace(name, std::move(ends));
+      made_.insert_or_assign(recipe.name, std::move(ends));
       continue;
     }
-    if (call_.cut == Cut::whole) {
-      tensors.emplace(name, make_input(input.recipe, call_.options.seed, box, shape));
-      continue;
-    }
-    const auto kept = made_.find(name);
-    if (kept == made_.end() || !(kept->second.box == box) || kept->second.tensor.shape() != shape) {
-      made_.insert_or_assign(name,
-                             Made{box, make_input(input.recipe, call_.options.seed, box, shape)});
-    }
-    tensors.emplace(name, made_.at(name).tensor);
+    const auto box_before = boxes_.find(recipe.name);
+    const bool fits = box_before != boxes_.end() && made_.at(recipe.name).shape() == shape;
+    if (fits && box_before->second == box) continue;
+    if (!fits) made_.insert_or_assign(recipe.name, Tensor(recipe.format, shape));
+    fill_input(recipe, call_.options.seed, box, threads_, made_.at(recipe.name));
+    boxes_.insert_or_assign(recipe.name, box);
   }
-  return tensors;
+  return made_;
+}
+
+double Slicer::most_bytes() const {
+  double most = 0;
+  for (const CallSlice& slice : slices()) {
+    double bytes = 0;
+    for (const ShapedInput& input : call_.inputs) {
+      const Box box = part_of(input, slice).first;
+      bytes += static_cast<double>(box.rows()) * static_cast<double>(box.columns()) *
+               static_cast<double>(size_of(input.recipe.format));
+    }
+    most = std::max(most, bytes);
+  }
+  return most;
 }
 
 std::optional<Box> Slicer::place(const OutputShape& whole, const CallSlice& slice,

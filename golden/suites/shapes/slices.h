@@ -31,14 +31,18 @@ inline constexpr Index kSliceElements = Index{1} << 20;
 
 class Slicer {
  public:
-  explicit Slicer(const ShapedCall& call, Index elements = kSliceElements)
-      : call_(call), elements_(elements) {}
+  /// `threads` make operands (0: as many as the machine has).
+  explicit Slicer(const ShapedCall& call, Index elements = kSliceElements, int threads = 0)
+      : call_(call), elements_(elements), threads_(threads) {}
 
   /// All slices, in order.
   std::vector<CallSlice> slices() const;
 
-  /// Operands of the call that gives this slice.  Keeps the last of each, for the next slice.
-  NamedTensors inputs(const CallSlice& slice);
+  /// Operands of the call that gives this slice, until the next is asked for: what stays is kept,
+  /// and memory is used again.
+  const NamedTensors& inputs(const CallSlice& slice);
+  /// Bytes of the largest of them, all operands together.
+  double most_bytes() const;
 
   /// Where a tensor of shape `part` that the slice gives lies in the whole output; nothing where
   /// the first slice gives it as well.  Throws Error(internal) where it does not fit.
@@ -46,10 +50,6 @@ class Slicer {
                            const std::vector<Index>& part) const;
 
  private:
-  struct Made {
-    Box box;
-    Tensor tensor;
-  };
   std::vector<Index> row_segments() const;
   Index blocks_before(Index row, Index block) const;
   std::pair<Box, std::vector<Index>> part_of(const ShapedInput& input,
@@ -57,7 +57,9 @@ class Slicer {
 
   const ShapedCall& call_;
   Index elements_;
-  std::map<std::string, Made> made_;
+  int threads_;
+  NamedTensors made_;
+  std::map<std::string, Box> boxes_;  ///< of `made_`
 };
 
 }  // namespace mxo

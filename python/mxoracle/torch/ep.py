@@ -22,7 +22,7 @@ from mxoracle.torch.operators import (
     grouped_linear_codes_backward,
     quantize,
 )
-from mxoracle.torch.recipes import recipe_named
+from mxoracle.torch.recipes import canonical, recipe_named
 from mxoracle.torch.rows import _up, permute, permute_indices, unpermute
 
 
@@ -262,14 +262,14 @@ class _Flow(torch.autograd.Function):
     """Rows as codes all the way, forward and backward."""
 
     @staticmethod
-    def forward(ctx, x, weights, w1, w2, plan):
+    def forward(ctx, x, weights, w1, w2, plan, format):
         sent = exchange.quantized_by_expert(x, plan.experts, plan.count, sum(plan.sent), "fp8_blockwise",
-                                            "e4m3", "rceil")  # fmt: skip
+                                            format, "rceil")  # fmt: skip
         parts = [_there(part, plan) for part in sent]
-        out, *kept = expert_products.flow_experts(*parts, w1, w2, plan.ends)
+        out, *kept = expert_products.flow_experts(*parts, w1, w2, plan.ends, format)
         rows = _back(out, plan)
         ctx.save_for_backward(*parts, *kept, w1, w2, rows, weights)
-        ctx.plan = plan
+        ctx.plan, ctx.format = plan, format
         return exchange.combine(rows, plan.experts, weights, plan.count)
 
     @staticmethod
@@ -277,12 +277,12 @@ class _Flow(torch.autograd.Function):
         *kept, rows, weights = ctx.saved_tensors
         plan = ctx.plan
         *parts, dweights = exchange.combine_backward_quantized(
-            dy, rows, plan.experts, weights, plan.count, "fp8_blockwise", "e4m3", "rceil"
+            dy, rows, plan.experts, weights, plan.count, "fp8_blockwise", ctx.format, "rceil"
         )
         there = [_there(part, plan) for part in parts]
-        du, dw1, dw2 = expert_products.flow_experts_backward(*there, *kept, plan.ends)
+        du, dw1, dw2 = expert_products.flow_experts_backward(*there, *kept, plan.ends, ctx.format)
         dx = exchange.rows_by_expert_backward(_back(du, plan), plan.experts, plan.count)
-        return dx, dweights, dw1, dw2, None
+        return dx, dweights, dw1, dw2, None, None
 
 
 def experts(
@@ -292,13 +292,14 @@ def experts(
     """A layer of SwiGLU experts across ranks, as `mxo run moe_layer` has its pipelines bf16,
     quantize_after, mxfp8, flow and fp8_blockwise, from the experts and weights of every token on:
     x [T, D] bf16, weights [T, k] f32, and of this rank's experts w1 [E, 2F, D], w2 [E, D, F], bf16.
-    recipe: mxfp8_rceil unless given, and of fp8_blockwise that, vllm or vllm_up."""
+    recipe: mxfp8_rceil unless given, and of fp8_blockwise that, vllm or vllm_up; it may have another
+    library's name (`MXFP8_RCEIL`).  format: of codes, e4m3 or e4m3fnuz."""
     if pipeline == "flow":
-        return _Flow.apply(x, weights, w1, w2, plan)
+        return _Flow.apply(x, weights, w1, w2, plan, format)
     if pipeline not in _PIPELINES:
         raise Unsupported(f"experts: pipeline: found {pipeline}, needs {', '.join(_PIPELINES)} or flow")
     default, takes = _PIPELINES[pipeline]
-    recipe = recipe or default
+    recipe = canonical(recipe) if recipe else default
     if takes and recipe not in takes:
         raise Error(f"experts: recipe: found {recipe}, needs one of {', '.join(takes)} where rows travel so")
     if pipeline in ("bf16", "quantize_after"):

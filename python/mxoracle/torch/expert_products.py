@@ -52,8 +52,8 @@ def weight_gradient_of_codes(codes: Tensor, scales: Tensor, x: Tensor, group_end
     return weight_gradient(dequantize(codes, scales, format, "bf16"), x, group_ends)
 
 
-def _weight(w: Tensor) -> dict:
-    found = _run("quantize", {"x": w}, rule="flow", block="128x128", scale="f32")
+def _weight(w: Tensor, format: str) -> dict:
+    found = _run("quantize", {"x": w}, rule="flow", block="128x128", scale="f32", format=format)
     return {"w.codes": found["codes"], "w.scales": found["scales"]}
 
 
@@ -61,9 +61,10 @@ def _turned(weight: dict) -> dict:
     return {name: tensor.transpose(1, 2) for name, tensor in weight.items()}
 
 
-def _product(codes: Tensor, scales: Tensor, weight: dict, group_ends: Tensor) -> Tensor:
+def _product(codes: Tensor, scales: Tensor, weight: dict, group_ends: Tensor, format: str) -> Tensor:
     tensors = {"x.codes": codes, "x.scales": scales, **weight, "group_ends": group_ends}
-    return _run("grouped_matmul", tensors, block_x="1x128", block_w="128x128")["y"]
+    return _run("grouped_matmul", tensors, block_x="1x128", block_w="128x128", format_x=format,
+                format_w=format)["y"]  # fmt: skip
 
 
 _ROWS = {"rule": "flow", "block": "1x128", "scale": "f32"}
@@ -71,18 +72,18 @@ _ROWS = {"rule": "flow", "block": "1x128", "scale": "f32"}
 
 @custom_op("mxoracle::flow_experts", mutates_args=())
 def flow_experts(
-    codes: Tensor, scales: Tensor, w1: Tensor, w2: Tensor, group_ends: Tensor
+    codes: Tensor, scales: Tensor, w1: Tensor, w2: Tensor, group_ends: Tensor, format: str
 ) -> Tuple[Tensor, Tensor, Tensor, Tensor]:
     """Both products of rows that came as codes with f32 scales of 128, the gate and its cast in one pass
     between: the result, h, and the codes and scales of the activations."""
-    h = _product(codes, scales, _weight(w1), group_ends)
-    act = _run("swiglu_quantize", {"x": h}, **_ROWS)
-    y = _product(act["codes"], act["scales"], _weight(w2), group_ends)
+    h = _product(codes, scales, _weight(w1, format), group_ends, format)
+    act = _run("swiglu_quantize", {"x": h}, format=format, **_ROWS)
+    y = _product(act["codes"], act["scales"], _weight(w2, format), group_ends, format)
     return y, h, act["codes"], act["scales"]
 
 
 @flow_experts.register_fake
-def _(codes, scales, w1, w2, group_ends):
+def _(codes, scales, w1, w2, group_ends, format):
     rows, make = codes.shape[0], w1.new_empty
     features = w2.shape[2]
     return (make((rows, w2.shape[1]), dtype=torch.bfloat16),
@@ -94,28 +95,29 @@ def _(codes, scales, w1, w2, group_ends):
 @custom_op("mxoracle::flow_experts_backward", mutates_args=())
 def flow_experts_backward(
     dy_codes: Tensor, dy_scales: Tensor, codes: Tensor, scales: Tensor, h: Tensor, act_codes: Tensor,
-    act_scales: Tensor, w1: Tensor, w2: Tensor, group_ends: Tensor,
+    act_scales: Tensor, w1: Tensor, w2: Tensor, group_ends: Tensor, format: str,
 ) -> List[Tensor]:  # fmt: skip
     """Gradients of the rows, w1 and w2, that of y being codes, too; what is contracted over tokens gets
     its codes by moving exponents."""
-    dact = _product(dy_codes, dy_scales, _turned(_weight(w2)), group_ends)
-    dw2 = _over_tokens((dy_codes, dy_scales), (act_codes, act_scales), group_ends)
-    found = _run("swiglu_quantize_backward", {"x": h, "dy": dact}, **_ROWS)
+    dact = _product(dy_codes, dy_scales, _turned(_weight(w2, format)), group_ends, format)
+    dw2 = _over_tokens((dy_codes, dy_scales), (act_codes, act_scales), group_ends, format)
+    found = _run("swiglu_quantize_backward", {"x": h, "dy": dact}, format=format, **_ROWS)
     dh = found["codes"], found["scales"]
-    dx = _product(*dh, _turned(_weight(w1)), group_ends)
-    return [dx, _over_tokens(dh, (codes, scales), group_ends), dw2]
+    dx = _product(*dh, _turned(_weight(w1, format)), group_ends, format)
+    return [dx, _over_tokens(dh, (codes, scales), group_ends, format), dw2]
 
 
-def _over_tokens(dy, x, group_ends):
+def _over_tokens(dy, x, group_ends, format):
     tensors = {"group_ends": group_ends}
     for side, (codes, scales) in (("dy", dy), ("x", x)):
         operands = {"codes": codes, "scales": scales, "group_ends": group_ends}
-        turned = _run("scaling_aware_transpose", operands)
+        turned = _run("scaling_aware_transpose", operands, format=format)
         tensors |= {f"{side}.codes": turned["codes"].t(), f"{side}.scales": turned["scales"]}
-    return _run("grouped_matmul_wgrad", tensors, block_dy="128x1", block_x="128x1")["dw"]
+    return _run("grouped_matmul_wgrad", tensors, block_dy="128x1", block_x="128x1", format_dy=format,
+                format_x=format)["dw"]  # fmt: skip
 
 
 @flow_experts_backward.register_fake
-def _(dy_codes, dy_scales, codes, scales, h, act_codes, act_scales, w1, w2, group_ends):
+def _(dy_codes, dy_scales, codes, scales, h, act_codes, act_scales, w1, w2, group_ends, format):
     make = w1.new_empty
     return [make(codes.shape, dtype=torch.bfloat16), make(w1.shape), make(w2.shape)]

@@ -116,6 +116,7 @@ def aligned(ends: Tensor, rows: int, alignment: int) -> bool:
     return ends.numel() == 1 and rows % alignment == 0
 
 
+@torch.compiler.assume_constant_result  # what compiled calls ask of the library
 def canonical(name: str) -> str:
     """A recipe's own name, where other libraries call it otherwise (`MXFP8_RCEIL`)."""
     if name in RECIPES:
