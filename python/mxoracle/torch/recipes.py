@@ -118,6 +118,8 @@ def aligned(ends: Tensor, rows: int, alignment: int) -> bool:
 
 def canonical(name: str) -> str:
     """A recipe's own name, where other libraries call it otherwise (`MXFP8_RCEIL`)."""
+    if not isinstance(name, str):
+        raise Error(f"convert: recipe: found {name!r:.60}, needs a name of mxoracle.torch.recipes()")
     if name in RECIPES:
         return name
     try:
