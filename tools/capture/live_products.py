@@ -213,8 +213,8 @@ def casts(dg, mxo, report):
 def drawn():
     """Products of few rows more often than of many, none beyond 32 G multiplications."""
     chance.seed(os.environ.get("SEED", "0"))
-    yield from (("bf16", 384, 256, 7168), ("fast", 768, 256, 7168), ("fast", 1024, 256, 7168),
-                ("promoted", 768, 256, 7168), ("promoted", 1024, 256, 7168))
+    yield "bf16", 384, 256, 7168
+    yield from ((kind, m, 256, 7168) for m in (768, 1024) for kind in ("fast_f32", "promoted_f32"))
     table = Path(__file__).parents[2] / "ops/h100_split_layers.h"  # as an H200's, which has as many
     asked = re.search(r"kAsked\[\] = {(.*?)};", table.read_text(), re.S)[1]
     shapes = [(int(n), int(k)) for n, k in re.findall(r"{(\d+), (\d+)}", asked)]
