@@ -47,11 +47,9 @@ std::vector<Row> every_row() {
     const bool mx = row.scale == ScaleType::e8m0;
     for (const std::string& block : blocks_of(row)) {
       const Row one{std::string(row.name), mx ? "e8m0" : "f32", block, ""};
-      rows.push_back(one);
-      if (mx) continue;
-      rows.back().power = "none";
-      for (const std::string power : {"down", "up"}) {
-        if (row.powers.find(power) == std::string_view::npos) continue;
+      if (mx) rows.push_back(one);
+      for (const std::string power : {"none", "down", "up"}) {
+        if (mx || row.powers.find(power) == std::string_view::npos) continue;
         rows.push_back(one);
         rows.back().power = power;
       }

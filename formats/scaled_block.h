@@ -113,6 +113,7 @@ struct F32ScaleRule {
   LeastScale least = LeastScale::none;
   double power_floor = 0;  ///< d is raised to it before it becomes a power of two
   double fnuz_max = 0;     ///< max of e4m3fnuz where it is not 240
+  double max = 0;          ///< max of every format where it is not the format's own
   StepsInX in_x = StepsInX::none;
   Dtype x = Dtype::f32;  ///< the type of x where `in_x` is not none: `rule_for` sets it
   StoredScale stores = StoredScale::inverse;
@@ -173,8 +174,9 @@ template <FormatSpec S>
 MXO_HD constexpr F32Scale f32_scale(float amax, const F32ScaleRule& rule, float input_max) {
   constexpr float largest =
       decode(Minifloat<S>{static_cast<typename Minifloat<S>::Bits>(S.max_finite())});
-  const float max =
-      S == kE4M3Fnuz && rule.fnuz_max > 0 ? static_cast<float>(rule.fnuz_max) : largest;
+  const float max = S == kE4M3Fnuz && rule.fnuz_max > 0 ? static_cast<float>(rule.fnuz_max)
+                    : rule.max > 0                      ? static_cast<float>(rule.max)
+                                                        : largest;
   constexpr std::uint32_t infinity = 0x7F800000u;
   const auto floor = static_cast<float>(rule.epsilon);
   const float raised = amax < floor ? floor : amax;  // a NaN stays

@@ -93,6 +93,21 @@ inline constexpr F32ScaleRule kVllmScaled{
 /// SGLang's input_to_float8.
 inline constexpr F32ScaleRule kSglangTensor{
     .quotient = Quotient::max_times_reciprocal, .floor = AmaxFloor::in_f32, .fnuz_max = 224};
+/// torchao's kernels for inference as Triton's interpreter runs them: 448 whatever the format, no
+/// floor, no clamp.
+inline constexpr F32ScaleRule kTorchaoInference{.quotient = Quotient::amax_over_max,
+                                                .epsilon = 0.0,
+                                                .floor = AmaxFloor::in_f32,
+                                                .nan = NanRule::ignore,
+                                                .code = CodeScaling::divide,
+                                                .max = 448};
+/// The same compiled for a GPU: div.full of amax by 448 is amax * fl(1 / 448).
+inline constexpr F32ScaleRule kTorchaoInferenceCuda{.quotient = Quotient::amax_times_reciprocal,
+                                                    .epsilon = 0.0,
+                                                    .floor = AmaxFloor::in_f32,
+                                                    .nan = NanRule::ignore,
+                                                    .code = CodeScaling::divide,
+                                                    .max = 448};
 /// vLLM's CUDA kernel of groups.
 inline constexpr F32ScaleRule kVllmCudaGroup{.quotient = Quotient::amax_over_max,
                                              .epsilon = 1e-10,
@@ -101,6 +116,14 @@ inline constexpr F32ScaleRule kVllmCudaGroup{.quotient = Quotient::amax_over_max
                                              .code = CodeScaling::divide,
                                              .power_floor = 1e-10,
                                              .fnuz_max = 224};
+/// Its kernel of groups whose scales are packed bytes, made from bits.
+inline constexpr F32ScaleRule kVllmCudaPacked{.quotient = Quotient::amax_over_max,
+                                              .power_of_2 = PowerOfTwo::up,
+                                              .epsilon = 1e-10,
+                                              .floor = AmaxFloor::in_f32,
+                                              .nan = NanRule::ignore,
+                                              .code = CodeScaling::divide,
+                                              .power_floor = 1e-10};
 /// Its kernel of one scale a token.
 inline constexpr F32ScaleRule kVllmCudaToken{.quotient = Quotient::amax_over_max,
                                              .epsilon = 0.0,
@@ -109,7 +132,8 @@ inline constexpr F32ScaleRule kVllmCudaToken{.quotient = Quotient::amax_over_max
                                              .code = CodeScaling::divide,
                                              .least = LeastScale::before_power,
                                              .fnuz_max = 224};
-/// Its kernels of one scale a tensor: a tensor of zeros has scale 0, and 0 x Inf for codes.
+/// Its kernels of one scale a tensor, and SGLang's: a tensor of zeros has scale 0, and 0 x Inf for
+/// codes.
 inline constexpr F32ScaleRule kVllmCudaTensor{.quotient = Quotient::amax_over_max,
                                               .epsilon = 0.0,
                                               .floor = AmaxFloor::in_f32,

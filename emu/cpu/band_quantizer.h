@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <cmath>
 #include <memory>
 #include <optional>
 
@@ -175,9 +176,10 @@ class BandQuantizer {
     return amax;
   }
 
-  /// True if no element is NaN, infinite or beyond what kernels saturate after scaling.
+  /// True if no element is NaN, infinite or beyond what kernels saturate after scaling.  A factor
+  /// may be -infinity.
   bool ordinary(std::uint32_t amax, float factor) const {
-    return scaled(bit_cast<float>(amax), factor, elements_.how) <= in_range_;
+    return std::fabs(scaled(bit_cast<float>(amax), factor, elements_.how)) <= in_range_;
   }
 
   void short_blocks(const Band& band) const;

@@ -141,11 +141,20 @@ def test_an_own_forward_is_never_replaced_unseen(change):
         (lambda: Own(), {"transposed": True}, r"needs \[E, K, N\]"),
         (lambda: Own().double(), {}, "float64, needs bf16, f16 or f32"),
         (lambda: without_activation(), {}, "neither act_fn nor _apply_gate, needs gate="),
+        (lambda: None, {}, "model: found None, needs a torch.nn.Module"),
+        (lambda: Own, {}, "model: found <class .*Own'>, needs a torch.nn.Module"),
+        (lambda: Own(), {"recipe": 1}, r"recipe: found 1, needs a name of mxoracle.torch.recipes\(\)"),
+        (lambda: nn.Linear(D, F).double(), {"linears": True}, "found no layer to convert"),
     ],
 )
 def test_what_is_not_known_is_refused(model, options, words):
     with pytest.raises(mxoracle.Error, match=words):
-        mxt.convert(model(), "bf16", **options)
+        mxt.convert(model(), **{"recipe": "bf16", **options})
+
+
+def test_linear_layers_of_other_types_stay():
+    (layer,) = mxt.plan(nn.Linear(D, F).double(), linears=True)
+    assert (layer.kind, layer.why) == ("stays", "weights of torch.float64, not of bfloat16, float16 or float32")
 
 
 def without_activation():

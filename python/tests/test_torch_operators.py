@@ -71,3 +71,12 @@ def test_a_compiled_graph_is_eager_bit_for_bit():
     torch.compile(step, fullgraph=True, backend="aot_eager")(*compiled).backward()
     for a, b in zip(eager[:2], compiled[:2]):
         assert torch.equal(bits(a.grad), bits(b.grad))
+
+
+def test_tangents_are_refused():
+    x, w, ends, _ = linear()
+    grouped = lambda x: mxt.grouped_linear(x, w.detach(), ends)  # noqa: E731
+    dense = mxt.convert(torch.nn.Linear(64, 32), linears=True)
+    for layer, x in ((grouped, x), (dense, torch.randn(4, 64))):
+        with pytest.raises(mxoracle.Unsupported, match="forward-mode differentiation"):
+            torch.func.jvp(layer, (x.detach(),), (x.detach(),))

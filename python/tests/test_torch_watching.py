@@ -90,6 +90,8 @@ def encoder():
         (lambda: A.clone().addmm_(A, B), "aten::addmm_"),
         (lambda: torch.addmm(A, A, B), "aten::addmm"),
         (lambda: A.double() @ B.double(), "aten::mm"),
+        (lambda: A.to("meta") @ B.to("meta"), "aten::m"),
+        (lambda: F.linear(torch.nested.nested_tensor([A, A[:3]]), B), "aten::linear"),
         (lambda: torch.nn.LSTM(8, 8)(torch.randn(3, 1, 8)), "aten::mkldnn_rnn_layer"),
         (lambda: torch.nn.attention.flex_attention.flex_attention(*[torch.randn(1, 1, 16, 16)] * 3),
          "flex_attention"),
@@ -111,6 +113,7 @@ def test_products_that_are_missed_never_pass(call, operator):
 def test_products_without_elements_are_counted():
     with mxt.Judge() as judge:
         A[:0] @ B
+        torch.bmm(A[None][:0], B[None][:0])
         torch._grouped_mm(A, B[None], offs=torch.tensor([0], dtype=torch.int32))
     assert not judge.rows and not judge.passed
     assert judge.unjudged["aten::mm without elements"] == 1

@@ -42,7 +42,8 @@ Fillings make_fillings(Index n) {
   for (const float large : {65504.0f, 3e38f, 0x1.fffffep127f}) {
     add([&](Index i) { return i % 5 == 0 ? -large : large * 0.01f * normal(random); });
   }
-  for (const float edge : {448.0f, 448.0f * 0x1p-20f, 256.0f, 1.0f, 240.0f * 0x1p7f, 0x1p-9f}) {
+  for (const float edge : {448.0f, 448.0f * 0x1p-20f, 0x1.c00004p-12f, 256.0f, 1.0f,
+                           240.0f * 0x1p7f, 0x1p-9f}) {  // the third: a little above the second
     add([&](Index i) { return i == 7 ? edge : edge * 0.3f * normal(random); });
   }
   for (const float odd : {kNan, -kNan, kInfinity, -kInfinity}) {

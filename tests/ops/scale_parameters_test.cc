@@ -46,7 +46,7 @@ TEST(ScaleParameters, RulesHaveTheirNamesInAnyCase) {
   EXPECT_EQ(refusal([] { rule_named("q", "rowwise"); }),
             "q: rule: found rowwise, a block: block=1xK");
   const std::string all(rule_names());
-  EXPECT_TRUE(all.starts_with("torchao|torchao_multiplier|torchao_tensor|te|ocp|"));
+  EXPECT_TRUE(all.starts_with("torchao|torchao_multiplier|torchao_tensor|torchao_inference|"));
   EXPECT_TRUE(all.ends_with("|microxcaling"));
   EXPECT_EQ(all.find("|te|"), all.rfind("|te|")) << "once, of three rows";
 }

@@ -55,8 +55,15 @@ ScaledCodes vllm_module(const Block& b, bool up) {
 ScaledCodes vllm_cuda_group(const Block& b, bool up) {
   const float max = fnuz_224(b.format);
   float s = cuda_amax(b, 1e-10f) / max;
-  if (up) s = up_exactly(std::fmax(std::fabs(s), 1e-10f));
+  if (up) s = up_by_log2(std::fmax(std::fabs(s), 1e-10f));
   return with_codes(b, bits_of(s), [&](float x) { return clamped_up_last(x / s, b.format, max); });
+}
+/// Its scale as a byte, from bits; codes by the reciprocal.
+ScaledCodes vllm_cuda_packed(const Block& b) {
+  const float s = up_exactly(std::fmax(cuda_amax(b, 1e-10f) / 448.0f, 1e-10f));
+  const float inverse = std::isinf(s) ? 0.0f : 1.0f / s;
+  return with_codes(b, bits_of(s),
+                    [&](float x) { return clamped_up_last(x * inverse, b.format, 448.0f); });
 }
 ScaledCodes vllm_cuda_token(const Block& b) {
   const float max = fnuz_224(b.format);
@@ -72,8 +79,8 @@ ScaledCodes vllm_cuda_tensor(const Block& b) {
                     [&](float x) { return clamped_down_last(x * inverse, b.format, max); });
 }
 
-/// calculate_fp8_scales of DeepEP, which SGLang's kernel has as well.
-ScaledCodes by_fp8_scales(const Block& b, float floor, bool up) {
+/// calculate_fp8_scales of DeepEP, which SGLang's kernel has as well; that one clamps above.
+ScaledCodes by_fp8_scales(const Block& b, float floor, bool up, bool clamps = false) {
   const float amax = cuda_amax(b, floor);
   const float inverse_max = 1.0f / 448.0f;
   float scale = 448.0f / amax;
@@ -87,7 +94,9 @@ ScaledCodes by_fp8_scales(const Block& b, float floor, bool up) {
     scale = power(-exponent);
     scale_inv = power(exponent);
   }
-  return with_codes(b, bits_of(scale_inv), [&](float x) { return satfinite(x * scale, b.format); });
+  return with_codes(b, bits_of(scale_inv), [&](float x) {
+    return satfinite(clamps ? std::fmin(x * scale, 448.0f) : x * scale, b.format);
+  });
 }
 
 ScaledCodes sglang_cuda_token(const Block& b) {
@@ -95,6 +104,16 @@ ScaledCodes sglang_cuda_token(const Block& b) {
   const float inverse = s == 0.0f ? 0.0f : 1.0f / s;
   return with_codes(b, bits_of(s),
                     [&](float x) { return clamped_down_last(x * inverse, b.format, 448.0f); });
+}
+
+/// fp8_blockwise_act_quant: x / 0 is 0 / 0 for a block of zeros.
+ScaledCodes torchao_inference(const Block& b, bool compiled) {
+  const float amax = cuda_amax(b);
+  const float s = compiled ? div_full(amax, 448.0f) : amax / 448.0f;
+  return with_codes(b, bits_of(s), [&](float x) {
+    const float quotient = s != 0.0f ? x / s : x == 0.0f || std::isnan(x) ? NAN : x * kInfinity;
+    return satfinite(quotient, b.format);
+  });
 }
 
 ScaledCodes triton_group(const Block& b, bool up) {
@@ -312,13 +331,15 @@ constexpr StackTwin kTwins[] = {
     {"vllm_module", "1x128", "up", "", kBoth, [](const Block& b) { return vllm_module(b, true); }},
     {"vllm_cuda", "1x128", "", "", kBoth, [](const Block& b) { return vllm_cuda_group(b, false); }},
     {"vllm_cuda", "1x64", "up", "", kBoth, [](const Block& b) { return vllm_cuda_group(b, true); }},
+    {"vllm_cuda_packed", "1x128", "", "", "e4m3", vllm_cuda_packed},
     {"vllm_cuda", "1xK", "", "", kBoth, vllm_cuda_token},
     {"vllm_cuda", "RxK", "", "", kBoth, vllm_cuda_tensor},
     {"sglang_cuda", "1x128", "", "", "e4m3",
-     [](const Block& b) { return by_fp8_scales(b, 1e-10f, false); }},
-    {"sglang_cuda", "1x128", "up", "", "e4m3",
-     [](const Block& b) { return by_fp8_scales(b, 1e-10f, true); }},
+     [](const Block& b) { return by_fp8_scales(b, 1e-10f, false, true); }},
+    {"sglang_cuda", "1x32", "up", "", "e4m3",
+     [](const Block& b) { return by_fp8_scales(b, 1e-10f, true, true); }},
     {"sglang_cuda", "1xK", "", "", "e4m3", sglang_cuda_token},
+    {"sglang_cuda", "RxK", "", "", "e4m3", vllm_cuda_tensor},
     {"triton", "1x128", "", "", kBoth, [](const Block& b) { return triton_group(b, false); }},
     {"triton", "1x128", "up", "", kBoth, [](const Block& b) { return triton_group(b, true); }},
     {"fbgemm", "1xK", "", "", kBoth, fbgemm},
@@ -338,6 +359,10 @@ constexpr StackTwin kTwins[] = {
      [](const Block& b) { return torchao_multiplier(b, false); }},
     {"torchao_multiplier", "RxK", "down", "", kAll,
      [](const Block& b) { return torchao_multiplier(b, true); }},
+    {"torchao_inference", "1x128", "", "", "e4m3|e5m2",
+     [](const Block& b) { return torchao_inference(b, false); }},
+    {"torchao_inference_cuda", "128x128", "", "", "e4m3|e5m2",
+     [](const Block& b) { return torchao_inference(b, true); }},
     {"torchao_tensor", "1xK", "", "", kAll, torchao_tensor},
     {"torchao_tensor", "RxK", "", "", kAll, torchao_tensor},
     {"torchao_tensor", "128x128", "", "", kAll, torchao_tensor},

@@ -1,16 +1,23 @@
 """Holds block-wise products and quantisers that libraries run on this GPU against mxo, bit for bit.
 
     python3 live_products.py MXO [--backend cuda] [--only NAME]
+    CUBLASLT_WORKSPACE_SIZE=32768 python3 live_products.py MXO --backend cpu --only splits
 
 DeepGEMM dense, contiguous (m_indices with -1), masked and k-grouped; cuBLASLt through
-torch._scaled_mm; a product in Triton; DeepGEMM's casts.  Shapes of DeepSeek-V3.  Needs a Hopper
-GPU, torch, triton, safetensors and deep_gemm (54e2261 was run).  Prints a line a case and exits
-with 1 if a bit differs.
+torch._scaled_mm; a product in Triton; DeepGEMM's casts.  Shapes of DeepSeek-V3.  `splits` draws
+products of every N x K of the card's table for SECONDS seconds, 45 by default, those first that an
+H200's table had wrong on an H100.  Needs a Hopper GPU, torch, triton, safetensors and, but for
+`splits`, deep_gemm (54e2261 was run).  Prints a line a case and exits with 1 if a bit differs.
 """
 import argparse
+import importlib
+import os
+import random as chance
+import re
 import subprocess
 import sys
 import tempfile
+import time
 from pathlib import Path
 
 import torch
@@ -203,8 +210,60 @@ def casts(dg, mxo, report):
             report.hold(f"{said}: scales", scales, model["scales"])
 
 
+def drawn():
+    """Products of few rows more often than of many, none beyond 32 G multiplications."""
+    chance.seed(os.environ.get("SEED", "0"))
+    yield "bf16", 384, 256, 7168
+    yield from ((kind, m, 256, 7168) for m in (768, 1024) for kind in ("fast_f32", "promoted_f32"))
+    table = Path(__file__).parents[2] / "ops/h100_split_layers.h"  # as an H200's, which has as many
+    asked = re.search(r"kAsked\[\] = {(.*?)};", table.read_text(), re.S)[1]
+    shapes = [(int(n), int(k)) for n, k in re.findall(r"{(\d+), (\d+)}", asked)]
+    kinds = ("bf16", "fast", "fast_f32", "promoted", "promoted_f32", "blocks", "blocks_f32")
+    while True:
+        (n, k), m = chance.choice(shapes), int(2 ** chance.uniform(0, 12))
+        kind = chance.choice(kinds)
+        blocks = kind.startswith("blocks")
+        if m * n * k < 1 << 35 and not (blocks and (n % 128 or k % 512)):
+            yield kind, m + (-m % 4 if blocks else 0), n, k
+
+
+def splits(dg, mxo, report):
+    if os.environ.get("CUBLASLT_WORKSPACE_SIZE") != "32768":
+        raise RuntimeError("needs CUBLASLT_WORKSPACE_SIZE=32768, the workspace of the tables")
+    torch.backends.cuda.preferred_blas_library("cublaslt")
+    machine = "h200" if "H200" in torch.cuda.get_device_name() else "h100"
+    ends = time.monotonic() + float(os.environ.get("SECONDS", "45"))
+    for count, (kind, m, n, k) in enumerate(drawn()):
+        if time.monotonic() > ends:
+            print(f"{count} products drawn for an {machine}")
+            break
+        x, w = random(m, k), random(n, k)
+        wide, blocks = kind.endswith("_f32"), kind.startswith("blocks")
+        out = torch.float32 if wide else torch.bfloat16
+        if kind == "bf16":
+            y = x @ w.t()
+            given = {"x": x, "w": w[None], "group_ends": int32([m])}
+        else:
+            x, w = x.to(E4M3), w.to(E4M3)
+            if blocks:
+                sx, sw = (torch.rand(t.shape[0] // tall, k // 128, device="cuda") + 0.5
+                          for t, tall in ((x, 1), (w, 128)))
+                y = torch._scaled_mm(x, w.t(), scale_a=sx.t().contiguous().t(),
+                                     scale_b=sw.t(), out_dtype=out)
+            else:
+                sx, sw = (torch.rand(1, device="cuda") + 0.5 for _ in range(2))
+                y = torch._scaled_mm(x, w.t(), scale_a=sx, scale_b=sw, out_dtype=out,
+                                     use_fast_accum=kind.startswith("fast"))
+            given = operands((x, sx), (w[None], sw[None] if blocks else sw), int32([m]))
+        model = ("cublaslt_blockwise_sm90" if blocks else
+                 "h200_wgmma_promote4" if kind.startswith("promoted") else "h200_wgmma_fast")
+        y2 = mxo("grouped_matmul", given, sum=model, sum__split="table", sum__machine=machine,
+                 out="f32" if wide else "bf16")["y"]
+        report.hold(f"{kind} {m} x {n} x {k}", y, y2)
+
+
 CASES = {"casts": casts, "dense": dense, "contiguous": contiguous, "masked": masked,
-         "k_grouped": k_grouped, "cublaslt": cublaslt, "triton": in_triton}
+         "k_grouped": k_grouped, "cublaslt": cublaslt, "triton": in_triton, "splits": splits}
 
 
 def main():
@@ -213,16 +272,14 @@ def main():
     parser.add_argument("--backend", default="cuda")
     parser.add_argument("--only", choices=CASES, action="append")
     args = parser.parse_args()
-    import deep_gemm
-
+    chosen = args.only or [name for name in CASES if name != "splits"]
+    deep_gemm = None if chosen == ["splits"] else importlib.import_module("deep_gemm")
     torch.manual_seed(0)
     report = Report()
     print(torch.cuda.get_device_name(), "torch", torch.__version__, flush=True)
-    for name, case in CASES.items():
-        if args.only and name not in args.only:
-            continue
+    for name in chosen:
         try:
-            case(deep_gemm, Mxo(args.mxo.resolve(), args.backend), report)
+            CASES[name](deep_gemm, Mxo(args.mxo.resolve(), args.backend), report)
         except (RuntimeError, subprocess.CalledProcessError) as error:
             report.failed += 1
             print(f"{name}: {error}", flush=True)

@@ -155,6 +155,8 @@ def plan(
     exclude: finding.Choice = (), names: Mapping[str, str] | None = None,
 ) -> list[Planned]:  # fmt: skip
     """Layer by layer what `convert` with the same arguments makes of `model`, and of what stays, why."""
+    if not isinstance(model, nn.Module):
+        raise Error(f"convert: model: found {model!r:.60}, needs a torch.nn.Module")
     step = recipe_named(recipe).steps
     kinds = _expert_kinds(model, names)
     counts = {path: finding.number_of_experts(model.get_submodule(path)) for path in kinds}
@@ -177,6 +179,8 @@ def plan(
                 why = "a router"
             elif not finding.is_linear(module):
                 why = f"{type(module).__name__}, whose forward may be its own"
+            elif module.weight.dtype not in (torch.bfloat16, torch.float16, torch.float32):
+                why = f"weights of {module.weight.dtype}, not of bfloat16, float16 or float32"
             elif module.in_features % step or module.out_features % step:
                 why = f"{module.out_features} x {module.in_features}, not multiples of {step}"
         else:

@@ -8,11 +8,8 @@ from torch import Tensor
 from torch.library import custom_op
 
 from mxoracle._call import run
+from mxoracle.torch.operators import backend_of
 from mxoracle.torch.recipes import Layer, aligned, library_takes, name_of, recipe_named
-
-
-def backend_of(x: Tensor) -> str:
-    return str(x.device) if x.device.type == "cuda" else "cpu"
 
 
 def pads(recipe: str, ends: Tensor, rows: int) -> bool:

@@ -6,7 +6,8 @@ from torch import Tensor
 
 from mxoracle._call import run_into
 from mxoracle._errors import Error
-from mxoracle.torch.linear import pads, backend_of, scaled_linear, scaled_linear_backward
+from mxoracle.torch.linear import pads, scaled_linear, scaled_linear_backward
+from mxoracle.torch.operators import backend_of
 from mxoracle.torch.recipes import Layer, library_takes
 
 

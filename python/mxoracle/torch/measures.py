@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from mxoracle.torch.linear import backend_of
+from mxoracle.torch.operators import backend_of
 from mxoracle.torch.recipes import Layer
 
 

@@ -4,11 +4,12 @@ from typing import Any, List, Optional, Tuple
 
 import torch
 from torch import Tensor
+from torch.autograd import forward_ad
 from torch.library import custom_op
 
 from mxoracle._arrays import NAMES, parts_of
 from mxoracle._call import run
-from mxoracle._errors import Error
+from mxoracle._errors import Error, Unsupported
 
 _TYPES = {ours: getattr(torch, theirs) for theirs, ours in NAMES.items() if hasattr(torch, theirs)}
 
@@ -19,11 +20,15 @@ def _type(name: str) -> torch.dtype:
     return _TYPES[name]
 
 
+def backend_of(x: Tensor) -> str:
+    if forward_ad._current_level >= 0:  # torch.library would give tangents of zero
+        raise Unsupported("found forward-mode differentiation (torch.func.jvp), needs a backward pass")
+    return str(x.device) if x.device.type == "cuda" else "cpu"
+
+
 def _run(op: str, tensors: Mapping[str, Any], **parameters: Any) -> Mapping[str, Tensor]:
     """On the GPU of the first operand, if it is on one."""
-    device = next(iter(tensors.values())).device
-    backend = str(device) if device.type == "cuda" else "cpu"
-    return run(op, tensors, backend=backend, **parameters)
+    return run(op, tensors, backend=backend_of(next(iter(tensors.values()))), **parameters)
 
 
 def _block(block: str, rows: int, columns: int) -> Tuple[int, int]:

@@ -147,7 +147,7 @@ def _of_group(side: Tensor, start: int, end: int) -> Tensor:
 
 
 def even_ends(rows: int, groups: int = 1) -> Tensor:
-    return torch.arange(1, groups + 1, dtype=torch.int32) * (rows // groups)
+    return torch.arange(1, groups + 1, dtype=torch.int32) * (rows // max(groups, 1))
 
 
 def type_name(actual: Tensor) -> str:

@@ -119,6 +119,8 @@ def aligned(ends: Tensor, rows: int, alignment: int) -> bool:
 @torch.compiler.assume_constant_result  # what compiled calls ask of the library
 def canonical(name: str) -> str:
     """A recipe's own name, where other libraries call it otherwise (`MXFP8_RCEIL`)."""
+    if not isinstance(name, str):
+        raise Error(f"convert: recipe: found {name!r:.60}, needs a name of mxoracle.torch.recipes()")
     if name in RECIPES:
         return name
     try:

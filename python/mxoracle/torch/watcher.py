@@ -16,7 +16,7 @@ from mxoracle.torch import machines
 from mxoracle.torch.graphs import compiled_code_watched
 from mxoracle.torch.modules import Modules
 from mxoracle.torch.products import Judged, Product
-from mxoracle.torch.rules import PRODUCTS, RULES
+from mxoracle.torch.rules import PRODUCTS, RULES, covers
 
 # Nothing is computed by these, or nothing but what was there before.
 _MOVES = (
@@ -30,6 +30,14 @@ _COMPOSITE = torch._C.DispatchKey.CompositeImplicitAutograd
 def _devices(args: Any) -> set[str]:
     kinds = {leaf.device.type for leaf in tree_leaves(args) if isinstance(leaf, Tensor)}
     return kinds & {"cpu", "cuda"}
+
+
+def _unread(args: Any) -> str:
+    """Why the tensors of a call have no values to look at; empty: they have."""
+    for leaf in tree_leaves(args):
+        if isinstance(leaf, Tensor) and (leaf.is_meta or leaf.is_nested):
+            return f"of {'meta' if leaf.is_meta else 'nested'} tensors"
+    return ""
 
 
 def _has_kernel(func: Any, key: str) -> bool:
@@ -108,14 +116,15 @@ class Watcher(TorchDispatchMode):
             return self._through_subclass(func, " and ".join(sorted(names)), args, kwargs)
         rule = RULES.get(func)
         devices = _devices((args, kwargs))
-        if rule is None and _composite(func, devices):
+        unread = _unread((args, kwargs))
+        if rule is None and not unread and _composite(func, devices):
             with self._watching(), self._autocast_within(func, devices):
                 return func._op_dk(_COMPOSITE, *args, **kwargs)
         out = func(*args, **kwargs)
-        if rule is not None:
+        if rule is not None and not unread:
             self._product(str(func.name()), rule, out, args, kwargs)
-        elif func.overloadpacket.__name__ in PRODUCTS:
-            self._missing(str(func.name()), "no rule for a product as part of it")
+        elif func.overloadpacket.__name__ in PRODUCTS or (unread and covers(func)):
+            self._missing(str(func.name()), unread or "no rule for a product as part of it")
         elif not func.is_view and func.overloadpacket.__name__ not in _MOVES:
             self._counted(str(func.name()))
         return out
