@@ -42,7 +42,8 @@ std::function<int()> prepare_verify(CLI::App& app, const Settings& settings) {
 
 }  // namespace
 
-const Command kVerify{"verify", "a suite against its checksums and against the definition",
+const Command kVerify{"verify",
+                      "check a suite: its checksums, and its outputs against the definition",
                       prepare_verify};
 
 }  // namespace mxo::tools

@@ -200,6 +200,11 @@ AnsweredCall read_call(const std::filesystem::path& path) {
   const std::filesystem::path above = path.parent_path().parent_path();
   const std::filesystem::path suite = above.empty() ? "." : above;
   const std::string id = path.stem().string();
+  std::error_code error;
+  if (!std::filesystem::exists(suite / kManifestName, error)) {
+    throw Error(Fault::file, path.string() + ": found no manifest in " + suite.string() +
+                                 ", needs SUITE/cases/ID.safetensors");
+  }
   for (const ManifestCase& item : read_manifest(suite).cases) {
     if (item.id != id) continue;
     StoredCase stored = read_case(suite, item);

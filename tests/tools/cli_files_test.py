@@ -107,7 +107,7 @@ class Outputs(Case):
             self.refused(*call, target, code=USAGE, says=says)
         self.assertTrue(pipe.is_fifo())
         y = self.path("y.safetensors", st.encode({"y": ramp()}))
-        self.refused("compare", y, y, "--json", y, code=USAGE, says="what it is about")
+        self.refused("compare", y, y, "--json", y, code=USAGE, says="cannot replace")
         self.refused("compare", y, y, "--json", "-", "--html", "-", code=USAGE, says="two reports")
 
     def test_a_link_to_a_file_stays_one(self):
