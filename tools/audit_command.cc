@@ -7,6 +7,7 @@
 #include <vector>
 
 #include <fmt/core.h>
+#include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
 
 #include "emu/communicators.h"

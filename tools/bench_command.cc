@@ -2,6 +2,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include <CLI/CLI.hpp>
+
 #include "formats/error.h"
 #include "formats/nearest_name.h"
 #include "tools/bench/bench.h"

@@ -1,4 +1,4 @@
-// mxo compare EXPECTED ACTUAL: does what a kernel gave agree with what is owed?
+// mxo compare EXPECTED ACTUAL: do the outputs of a kernel agree with the expected ones?
 #include "golden/suites/compare.h"
 #include "golden/suites/shapes/compare_shapes.h"
 
@@ -7,6 +7,7 @@
 #include <set>
 
 #include <fmt/core.h>
+#include <CLI/CLI.hpp>
 
 #include "emu/communicators.h"
 #include "formats/error.h"

@@ -4,6 +4,7 @@
 #include <filesystem>
 
 #include <fmt/core.h>
+#include <CLI/CLI.hpp>
 
 #include "emu/communicators.h"
 #include "formats/error.h"

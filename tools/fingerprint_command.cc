@@ -3,6 +3,7 @@
 #include <memory>
 
 #include <fmt/core.h>
+#include <CLI/CLI.hpp>
 
 #include "formats/error.h"
 #include "golden/files/output_file.h"

@@ -1,5 +1,6 @@
 // mxo generate DIR: a suite of golden vectors on disk.
 #include <fmt/core.h>
+#include <CLI/CLI.hpp>
 
 #include "emu/communicators.h"
 #include "golden/suites/generate.h"

@@ -3,6 +3,7 @@
 #include <tuple>
 
 #include <fmt/core.h>
+#include <CLI/CLI.hpp>
 
 #include "formats/error.h"
 #include "golden/explain/explain.h"
@@ -65,7 +66,7 @@ Finding judge_parts(Backend& backend, const std::string& trace, const TraceRecor
   return finding;
 }
 
-/// A name or a value that is wrong is the trace's, nobody's who called.
+/// A wrong name or value is the fault of the trace, not of the caller.
 Finding judge_record(Backend& backend, const std::string& trace, const TraceRecord& record) {
   try {
     return judge_parts(backend, trace, record);

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include <fmt/core.h>
+#include <CLI/CLI.hpp>
 
 #include "emu/backends.h"
 #include "emu/communicators.h"

@@ -6,6 +6,7 @@
 #include <set>
 
 #include <fmt/core.h>
+#include <CLI/CLI.hpp>
 
 #include "emu/communicators.h"
 #include "formats/error.h"

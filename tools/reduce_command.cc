@@ -2,6 +2,7 @@
 #include "golden/suites/reduce.h"
 
 #include <fmt/core.h>
+#include <CLI/CLI.hpp>
 
 #include "formats/error.h"
 #include "golden/explain/explain.h"

@@ -4,6 +4,7 @@
 #include <sstream>
 
 #include <fmt/core.h>
+#include <CLI/CLI.hpp>
 
 #include "emu/communicators.h"
 #include "formats/nearest_name.h"
@@ -134,7 +135,7 @@ int run_training(TrainArguments options, const Settings& settings) {
     recipes.push_back(train_recipe_named(name, job.options.format));
     check(job.options, recipes.back());
   }
-  // Lines where nobody watches a bar, and where they are asked for.
+  // Lines where no bar is drawn, and where they are asked for.
   const bool bar_is_seen = ProgressBar(false).seen();
   job.log_every = options.log_every >= 0 ? options.log_every
                   : bar_is_seen          ? 0

@@ -1,6 +1,8 @@
 // mxo verify DIR: a suite against its checksums and against the definition.
 #include "golden/suites/verify.h"
 
+#include <CLI/CLI.hpp>
+
 #include "emu/communicators.h"
 #include "golden/suites/shapes/compare_shapes.h"
 #include "tools/commands.h"

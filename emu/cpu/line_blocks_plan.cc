@@ -1,4 +1,4 @@
-// Orientation, flattening and tile sizes of quantize and dequantize.
+// Orientation, flattening and tile sizes of blocks within a row or a column.
 #include "emu/cpu/line_blocks_plan.h"
 
 #include <algorithm>

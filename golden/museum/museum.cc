@@ -1,4 +1,4 @@
-// All rooms, and what explain says in them.
+// All tables of faults, and what explain says of each.
 #include "golden/museum/museum.h"
 
 #include <vector>

@@ -18,7 +18,7 @@ std::string source_of(const SuiteCase& item, const std::string& sum) {
   return sum == "exact" ? sum : "model:" + sum;
 }
 
-/// 1 where a row or column is not owed; nothing if all of them are.
+/// 1 where a row or column is not compared; nothing if all of them are.
 std::optional<Tensor> unowned_mask(const Tensor& output, const Groups& groups) {
   if (groups.owed_rows < 0 && groups.owed_columns < 0) return std::nullopt;
   Tensor mask(Dtype::u8, output.shape());

@@ -1,4 +1,4 @@
-"""A kernel's outputs against what is owed: verdicts, causes, artifacts."""
+"""A kernel's outputs against the expected ones: verdicts, causes, artifacts."""
 from __future__ import annotations
 
 import math

@@ -1,4 +1,4 @@
-// What a kernel gave, held against what is owed; and why it differs.
+// The outputs of a kernel against the expected ones, and why they differ.
 #include "python/src/judgement.h"
 
 #include <cstddef>

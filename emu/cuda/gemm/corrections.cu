@@ -79,7 +79,7 @@ struct Integers {
 };
 
 /// Those bytes of one place along k in a line: tiles of 128 K-vectors one after the other, which
-/// start anew in each group.
+/// restart in each group.
 struct SideBySide {
   std::uint8_t* data;
   Index line_bytes;

@@ -194,7 +194,7 @@ def _tried(recipe: str, format: str, sum: str, kind: torch.dtype) -> None:
     x, w = torch.ones(32, 128, dtype=kind), torch.ones(1, 32, 128, dtype=kind)
     ends, dy = torch.tensor([32], dtype=torch.int32), torch.ones(32, 32, dtype=kind)
     try:
-        with _disable_current_modes():  # nobody measures these
+        with _disable_current_modes():  # these are not measured
             scaled_linear(x, w, ends, None, recipe, format, sum)
             scaled_linear_backward(dy, x, w, ends, None, recipe, format, sum, "dx,dw")
     except Error as error:
@@ -227,7 +227,7 @@ def convert(
         weight gradients are added otherwise.
     experts, linears: True, False, patterns of paths, or a function of a module and its path.
     filter, exclude: of both, a function of a module and its path that must be true, and what stays.
-    names: parameters of one's own, such as {"gate_up": "w13", "down": "w2", "down_bias": "b2"}, or
+    names: parameters under other names, such as {"gate_up": "w13", "down": "w2", "down_bias": "b2"}, or
         {"gate": "w1", "up": "w3", "down": "w2"}.
     gate: what is between the products, a function of [S, 2F] that gives [S, F].  None: the
         module's `_apply_gate`, or act_fn(gate) up.

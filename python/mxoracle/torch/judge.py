@@ -274,7 +274,7 @@ def _sums(op: str) -> bool:
 
 
 def judged(op: str, **parameters: Any) -> Callable:
-    """A kernel of one's own as operator `op` of the catalogue, judged inside a `Judge`.
+    """A kernel of your own as operator `op` of the catalogue, judged inside a `Judge`.
 
     @judged("quantize", scale_mode="rceil")
     def my_quantizer(x): ...                 # returns codes, scales

@@ -115,7 +115,7 @@ def _grouped(x: Tensor, w: Tensor, offs: Tensor | None = None, bias: Tensor | No
 
 
 def wrap(model: nn.Module, weights: list[nn.Parameter], settings: tuple[str, str, str]) -> None:
-    """Makes parameters of `model` ScaledWeights, whoever holds them; those of an earlier call get the
+    """Makes parameters of `model` ScaledWeights, in whatever module; those of an earlier call get the
     settings."""
     ours = {}
     for weight in weights:
