@@ -82,7 +82,7 @@ CaseAxes::CaseAxes(std::string_view op, const Parameters& set, const NamedTensor
                    const NamedTensors& outputs) {
   const CatalogueEntry& entry = catalogue_entry(op);
   if (entry.call_ranks != nullptr) {
-    throw Error(Fault::unsupported, std::string(op) + ": works on ranks, and is not cut");
+    throw Error(Fault::unsupported, std::string(op) + ": runs on ranks, and cannot be reduced");
   }
   std::vector<std::pair<Spelled, const Tensor*>> plain;
   std::vector<std::pair<Spelled, const Tensor*>> blocked;

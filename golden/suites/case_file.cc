@@ -187,7 +187,8 @@ StoredCase read_case(const std::filesystem::path& suite, const ManifestCase& ite
       throw Error(Fault::file, path.string() + ": " + operand.name + ": expected twice");
     }
   }
-  if (expected.empty()) throw Error(Fault::file, path.string() + ": nothing is expected of it");
+  if (expected.empty())
+    throw Error(Fault::file, path.string() + ": the case has no expected output");
   validate_call(path.string(), item.op, stored_case.inputs, Parameters(item.parameters), expected);
   return stored_case;
 }

@@ -129,7 +129,7 @@ def compare(expected: Any, actual: Any, gate: str = "bits") -> Comparison:
         raise Error(f"compare: actual: found no {', '.join(missing)}, needs every expected tensor")
     extra = [name for name in actual if name not in expected]
     if extra:
-        raise Error(f"compare: actual: found {', '.join(extra)}, which nothing is expected of, needs "
+        raise Error(f"compare: actual: found {', '.join(extra)}, not among the expected tensors, needs "
                     f"{', '.join(expected)} alone")  # fmt: skip
     want = plain(expected).on_host()
     have = plain({name: actual[name] for name in expected}).on_host()

@@ -109,7 +109,7 @@ def _experts(path: str, module: nn.Module, names: dict, gate: Callable | None,
         if why:
             raise Unsupported(
                 f"convert: {path or type(module).__name__}: {why}; needs the same, or gate=, a "
-                "function of the first product, or check=False to have ours nevertheless"
+                "function of the first product, or check=False to convert without this check"
             )
     return module, layout
 

@@ -291,7 +291,7 @@ def experts(
     if pipeline != "mxfp8":
         raise Unsupported(f"experts: pipeline: found {pipeline}, needs bf16, quantize_after, mxfp8 or flow")
     if not recipe.startswith("mxfp8"):
-        raise Error(f"experts: recipe: found {recipe}, needs one of mxfp8 where rows travel so")
+        raise Error(f"experts: recipe: found {recipe}, needs an mxfp8 recipe for pipeline mxfp8")
     recipe = recipe.removesuffix("_wgrad_with_hp") + "_wgrad_with_hp"
     act = expert_products.swiglu(_FirstOfCodes.apply(x, w1, plan, recipe, format))
     return _SecondOfCodes.apply(act, w2, weights, plan, recipe, format)
