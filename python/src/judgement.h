@@ -3,16 +3,7 @@
 
 #include <nanobind/nanobind.h>
 
-#include "golden/judge/verdict.h"
-#include "ops/catalogue.h"
-
 namespace mxo::python {
-
-/// The verdict on the outputs of one call, and the outputs that were expected.
-struct Judgement {
-  CaseVerdict verdict;
-  NamedTensors expected;
-};
 
 void bind_judgement(nanobind::module_& module);
 
