@@ -1,4 +1,4 @@
-"""Puts layers in a recipe of the library in the place of a model's."""
+"""Replaces layers of a model by layers of the library, in a recipe."""
 from __future__ import annotations
 
 import functools
@@ -154,7 +154,7 @@ def plan(
     linears: finding.Choice = False, filter: Callable[[nn.Module, str], bool] | None = None,
     exclude: finding.Choice = (), names: Mapping[str, str] | None = None,
 ) -> list[Planned]:  # fmt: skip
-    """Layer by layer what `convert` with the same arguments makes of `model`, and of what stays, why."""
+    """What `convert` with the same arguments makes of each layer of `model`; why, if a layer stays."""
     step = recipe_named(recipe).steps
     kinds = _expert_kinds(model, names)
     counts = {path: finding.number_of_experts(model.get_submodule(path)) for path in kinds}
@@ -209,8 +209,8 @@ def convert(
     names: Mapping[str, str] | None = None, gate: Callable[[Tensor], Tensor] | None = None,
     transposed: bool | None = None, check: bool = True, tensors: bool = False,
 ) -> nn.Module:  # fmt: skip
-    """Puts layers of the library in the place of those of `model`, and returns `model`; of a layer
-    itself, what takes its place.
+    """Replaces layers of `model` by layers of the library, and returns `model`.  If `model` is itself
+    such a layer, returns its replacement.
 
     model = mxoracle.torch.convert(MixtralForCausalLM(config).bfloat16(), "mxfp8_rceil", linears=True)
 

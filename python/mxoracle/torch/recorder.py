@@ -38,7 +38,7 @@ class _Kept(NamedTuple):
 
 
 class Recorder(Watcher):
-    """Writes what every product inside of it read and gave, forward and backward, to `folder`.
+    """Writes the operands and results of every product inside it, forward and backward, to `folder`.
 
     with mxoracle.torch.Recorder("trace", rows=64, every=100) as recorder:
         for batch in batches:
