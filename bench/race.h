@@ -1,4 +1,4 @@
-// Several ways to compute one thing, timed turn about, so that a ratio comes from one run.
+// Several ways to compute one thing, timed in turns, so that a ratio comes from one run.
 #pragma once
 
 #include <functional>

@@ -1,4 +1,4 @@
-// Timing against memcpy: the same bytes, the same threads, turn about.
+// Timing against memcpy: the same bytes, the same threads, in turns.
 #pragma once
 
 #include <benchmark/benchmark.h>

@@ -1,4 +1,4 @@
-// erf and tanh for units that others compile with flags they do not tell us.
+// erf and tanh for sources of users whose compiler does not reveal its flags.
 #include "formats/erf.h"
 
 namespace mxo::library {

@@ -1,4 +1,4 @@
-// exp and the logistic function for units that others compile with flags they do not tell us.
+// exp and the logistic function for sources of users whose compiler does not reveal its flags.
 #include "formats/exp.h"
 
 #include "formats/softplus.h"

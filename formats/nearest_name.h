@@ -1,4 +1,4 @@
-// What to say of a name that nobody has: which one it may be a slip of, and which there are.
+// The error for an unknown name: the nearest known one, and all that there are.
 // Thread safety: functions of their arguments and values; any threads at once.
 #pragma once
 

@@ -1,4 +1,4 @@
-// Products and quotients for units that others compile with flags they do not tell us.
+// Products and quotients for sources of users whose compiler does not reveal its flags.
 #include "formats/rounded_once.h"
 
 namespace mxo::library {

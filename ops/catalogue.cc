@@ -81,7 +81,7 @@ NamedTensors call_operator(Backend& backend, std::string_view name, const NamedV
   const Parameters parameters = typed.as_listed(entry.parameters);
   if (entry.call_ranks == nullptr) return entry.call(backend, views, parameters);
   if (world == nullptr) {
-    throw Error(Fault::unsupported, std::string(name) + ": works on ranks, which this call lacks");
+    throw Error(Fault::unsupported, std::string(name) + ": runs on ranks, and this call has none");
   }
   NamedTensors outputs = entry.call_ranks(backend, *world, views, parameters);
   deliver(name, views, outputs);

@@ -43,7 +43,7 @@ enum class SecondBias : std::uint8_t {
 inline constexpr std::string_view kMoeStages[] = {"logits", "dispatched", "permuted", "h",
                                                   "act",    "expert_out", "combined"};
 
-/// Told of every stage as it is made; the operand is gone after the call.
+/// Called for every stage as it is made; the operand is gone after the call.
 using StageObserver = std::function<void(std::string_view stage, const Operand& tensor)>;
 
 /// One rank's part of

@@ -159,11 +159,11 @@ inline constexpr ParameterSpec kSumParameters[] = {
     {"sum.bits", "", "fraction bits kept below the largest exponent of a chunk"},
     {"sum.output", "", "result of a chunk: rz_f32, rz_e8m13, rne_f16 or rne_f32"},
     {"sum.floor", "", "least value of the largest exponent"},
-    {"sum.promote", "", "instructions between additions to an f32 sum; 0 never"},
-    {"sum.fold", "", "where scales multiply: term, x_then_w, joint, joint_add or after"},
-    {"sum.block", "", "k of a partial sum that restarts; 0 as the scales have it"},
+    {"sum.promote", "", "instructions between additions to an f32 sum; 0: no such sum"},
+    {"sum.fold", "", "where scales are multiplied: term, x_then_w, joint, joint_add or after"},
+    {"sum.block", "", "k of a partial sum that restarts; 0: as the blocks of scales"},
     {"sum.split", "",
-     "parts K is cut into; auto reports those that give the operand y, table has cuBLASLt's"},
+     "number of parts of K; auto finds it from the operand y, table is cuBLASLt's choice"},
     {"sum.tile", "", "k of a tile of the split"},
 };
 

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include <fmt/core.h>
+#include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
 
 #include "emu/communicators.h"
@@ -69,7 +70,7 @@ void print(const Audited& a) {
 
 int audit_gate(const AuditArguments& options, const Settings& settings) {
   if (options.gate.empty() == options.command.empty()) {
-    throw Error(Fault::argument, "needs --gate or --command, one of them");
+    throw Error(Fault::argument, "needs either --gate or --command");
   }
   CompareOptions how;
   OwnGate own;
@@ -126,9 +127,9 @@ std::function<int()> prepare_audit(CLI::App& app, const Settings& settings) {
   const auto options = std::make_shared<AuditArguments>();
   app.add_option("--gate", options->gate, "bits, ulp=N, sqnr=DB, sqnr=auto, sqnr=PRESET or bound");
   app.add_option("--command", options->command,
-                 "your own gate: 'g {expected} {actual}', which exits with 0 where it passes");
-  app.add_option("--row", options->row, "this row of the museum only");
-  app.add_option("--seed", options->seed, "of the operands")->check(without_sign);
+                 "your own gate: 'g {expected} {actual}' exits with 0 if the output passes");
+  app.add_option("--row", options->row, "only this row of the museum");
+  app.add_option("--seed", options->seed, "random seed of the operands")->check(without_sign);
   app.add_flag("--json", options->json, "as JSON, schema mxo-audit/1");
   return [options, &settings] { return audit_gate(*options, settings); };
 }

@@ -2,6 +2,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include <CLI/CLI.hpp>
+
 #include "formats/error.h"
 #include "formats/nearest_name.h"
 #include "tools/bench/bench.h"
@@ -27,9 +29,9 @@ constexpr TableRow kTables[] = {
     {"layer", "one expert layer, bf16 against MXFP8", layer_table, true, false},
     {"pipelines", "six ways to run a layer over ranks: time by stage, bytes", pipelines_table, true,
      true},
-    {"recompute", "what each of them keeps for backward", recompute_table, true, true},
-    {"requantize", "what a second cast costs, of the matrices of --input", requantize_table, false,
-     false, true},
+    {"recompute", "what each pipeline keeps for the backward pass", recompute_table, true, true},
+    {"requantize", "the loss from a second cast, for the matrices of --input", requantize_table,
+     false, false, true},
     {"training", "the small trainer, recipe by recipe", training_table, false, false},
 };
 
@@ -78,8 +80,9 @@ int run(const BenchArguments& options, const Settings& settings) {
     table = row.make(bench);
   }
   if (bench.scale != 1.0) {
-    table.notes.push_back("tokens and widths times " + CLI::detail::to_string(bench.scale) +
-                          ", rounded up to multiples of 128; published figures are of whole sizes");
+    table.notes.push_back(
+        "tokens and widths times " + CLI::detail::to_string(bench.scale) +
+        ", rounded up to multiples of 128; published figures are for the full sizes");
   }
   if (options.json) {
     print_json(table, {{"backend", bench.backend_name},
@@ -106,18 +109,19 @@ std::function<int()> prepare_bench(CLI::App& app, const Settings& settings) {
       ->check(CLI::Range(1.0 / 1024, 1.0))
       ->capture_default_str();
   app.add_option("--tokens", options->bench.tokens,
-                 "in place of the table's, before --scale; a multiple of 128")
+                 "replaces the table's tokens, before --scale; a multiple of 128")
       ->check(CLI::Range(Index{128}, Index{1} << 31));
-  app.add_option("--ranks", options->bench.ranks, "of pipelines and recompute: P or P,Q,R")
+  app.add_option("--ranks", options->bench.ranks,
+                 "for pipelines and recompute: numbers of ranks, P or P,Q,R")
       ->delimiter(',')
       ->check(CLI::Range(1, 1024));
   app.add_option("--input", options->bench.input,
-                 "matrices for requantize: .safetensors or .npy; default: drawn");
-  app.add_option("--repeats", options->bench.repeats, "n of every median")
+                 "matrices for requantize: .safetensors or .npy; default: random");
+  app.add_option("--repeats", options->bench.repeats, "measurements of which the median is taken")
       ->check(CLI::Range(1, 1000))
       ->capture_default_str();
   app.add_option("--rivals", options->bench.rivals,
-                 "the python whose torch and torchao are measured too; '': none")
+                 "a python whose torch and torchao are also measured; '': none")
       ->capture_default_str();
   app.add_flag("--json", options->json, "the table as JSON");
   return [options, &settings] { return run(*options, settings); };

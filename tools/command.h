@@ -6,9 +6,11 @@
 #include <memory>
 #include <string>
 
-#include <CLI/CLI.hpp>
-
 #include "ops/backend.h"
+
+namespace CLI {
+class App;
+}
 
 namespace mxo::tools {
 

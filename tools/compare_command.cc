@@ -1,4 +1,4 @@
-// mxo compare EXPECTED ACTUAL: does what a kernel gave agree with what is owed?
+// mxo compare EXPECTED ACTUAL: do the outputs of a kernel agree with the expected ones?
 #include "golden/suites/compare.h"
 #include "golden/suites/shapes/compare_shapes.h"
 
@@ -7,6 +7,7 @@
 #include <set>
 
 #include <fmt/core.h>
+#include <CLI/CLI.hpp>
 
 #include "emu/communicators.h"
 #include "formats/error.h"
@@ -72,7 +73,7 @@ CallGiven call_given(const CompareArguments& options) {
   if (options.op.empty()) {
     if (options.inputs.empty() && options.settings.empty()) return given;
     throw Error(Fault::argument,
-                "--input, --set: need --op, whose operands and parameters they are");
+                "--input and --set need --op, the operator of these operands and parameters");
   }
   given.op = operator_named(options.op).name;
   for (const std::string& assignment : options.settings) given.parameters.set(assignment);
@@ -195,35 +196,37 @@ std::function<int()> prepare_compare(CLI::App& app, const Settings& settings) {
   app.add_option("EXPECTED", options->expected, "a .safetensors or .npy, or a suite");
   app.add_option("ACTUAL", options->actual,
                  "a file of the same tensors, or a directory of CASE.safetensors");
-  app.add_option("--repeat", options->repeats,
-                 "instead: outputs of one input, run by run; is each bit the same in all of them?");
+  app.add_option(
+      "--repeat", options->repeats,
+      "instead: outputs of several runs on one input; checks that all bits are the same");
   app.add_option("--gate", options->gate,
                  "bits, ulp=N, sqnr=DB, sqnr=auto, sqnr=PRESET or bound (mxo list gates)")
       ->capture_default_str();
-  app.add_option(
-      "--sum", options->sum,
-      "with --gate bound or sqnr=auto: the sum that ACTUAL claims (mxo list sums); without it any "
-      "order of f32 additions");
-  app.add_option("--op", options->op, "the operator whose outputs these are: its groups, its bound")
+  app.add_option("--sum", options->sum,
+                 "with --gate bound or sqnr=auto: how ACTUAL was summed (mxo list sums); default: "
+                 "any order of "
+                 "f32 additions");
+  app.add_option("--op", options->op,
+                 "the operator that computed these outputs; gives their groups and bounds")
       ->check(operator_there);
   app.add_option("--input", options->inputs,
-                 "with --op: its operands, for a bound; may be repeated")
+                 "with --op: a file of its operands, needed for a bound; may be repeated")
       ->allow_extra_args(false);
   app.add_option("--set", options->settings,
                  "with --op: its parameters, key=value; may be repeated")
       ->allow_extra_args(false);
-  app.add_flag(
-      "--strict", options->strict,
-      "with --gate bound: refuse what differs where a sum may overflow on the way, so that "
-      "nothing is promised of it");
-  app.add_flag("--nan-bits", options->nan_bits, "NaNs of different bits differ");
-  app.add_option("--sentinel", options->sentinel,
-                 "the byte, as two hexadecimal digits, that outputs were filled with before: what "
-                 "still holds it was never written");
+  app.add_flag("--strict", options->strict,
+               "with --gate bound: refuse differing elements that have no bound, because a sum may "
+               "overflow");
+  app.add_flag("--nan-bits", options->nan_bits, "NaNs with different bits differ");
+  app.add_option(
+      "--sentinel", options->sentinel,
+      "byte with which outputs were filled before the run, two hexadecimal digits; elements that "
+      "still hold it were never written");
   options->report.add_to(app);
   app.parse_complete_callback([options] {
     if (options->repeats.empty() && (options->expected.empty() || options->actual.empty())) {
-      throw CLI::RequiredError("EXPECTED and ACTUAL, or --repeat with two or more outputs,");
+      throw CLI::RequiredError("EXPECTED with ACTUAL, or --repeat with two or more outputs,");
     }
   });
   return [options, &settings] {

@@ -4,6 +4,7 @@
 #include <filesystem>
 
 #include <fmt/core.h>
+#include <CLI/CLI.hpp>
 
 #include "emu/communicators.h"
 #include "formats/error.h"
@@ -46,7 +47,7 @@ void print(const Explanation& e) {
 int explain_file(const ExplainArguments& options, const Settings& settings) {
   const std::unique_ptr<Backend> backend = chosen_backend(settings, "cpu");
   if (options.op.empty() && !options.settings.empty()) {
-    throw Error(Fault::argument, "--set: needs --op; a case brings its own parameters");
+    throw Error(Fault::argument, "--set: needs --op; a case has its own parameters");
   }
   const std::unique_ptr<World> world = make_world("in_process");
   AnsweredCall known = options.op.empty() ? read_call(options.expected) : given_call(options);
@@ -57,9 +58,14 @@ int explain_file(const ExplainArguments& options, const Settings& settings) {
   if (!options.op.empty()) known.expected = std::move(made);
   known.actual = read_tensors(options.actual).tensors;
   bool any = false;
-  for (const auto& [name, tensor] : known.expected) any = any || known.actual.count(name) > 0;
+  std::string names;
+  for (const auto& [name, tensor] : known.expected) {
+    any = any || known.actual.count(name) > 0;
+    names += (names.empty() ? "" : ", ") + name;
+  }
   if (!any) {
-    throw Error(Fault::file, options.actual + ": holds no output of " + known.op);
+    throw Error(Fault::file,
+                options.actual + ": holds no output of " + known.op + "; needs one of " + names);
   }
   Explanation e;
   {
@@ -82,11 +88,10 @@ std::function<int()> prepare_explain(CLI::App& app, const Settings& settings) {
                  "SUITE/cases/ID.safetensors; with --op, a file of the operator's operands")
       ->required();
   app.add_option("ACTUAL", options->actual, "outputs under their operand names")->required();
-  app.add_option("--op", options->op, "the operator that ACTUAL claims to be")
-      ->check(operator_there);
-  app.add_option("--set", options->settings, "its parameters, key=value; may be repeated")
+  app.add_option("--op", options->op, "the operator that computed ACTUAL")->check(operator_there);
+  app.add_option("--set", options->settings, "with --op: a parameter, key=value; may be repeated")
       ->allow_extra_args(false);
-  app.add_flag("--json", options->json, "the explanation as JSON, schema mxo-explain/1");
+  app.add_flag("--json", options->json, "print the explanation as JSON, schema mxo-explain/1");
   return [options, &settings] { return explain_file(*options, settings); };
 }
 

@@ -3,6 +3,7 @@
 #include <memory>
 
 #include <fmt/core.h>
+#include <CLI/CLI.hpp>
 
 #include "formats/error.h"
 #include "golden/files/output_file.h"
@@ -105,9 +106,9 @@ std::function<int()> prepare_fingerprint(CLI::App& app, const Settings& settings
   const auto directory = std::make_shared<std::string>();
   const auto reads = std::make_shared<bool>(false);
   CLI::App* generate = app.add_subcommand("generate", "write the operands");
-  generate->add_option("DIR", *directory, "where to")->required();
+  generate->add_option("DIR", *directory, "directory to write to")->required();
   CLI::App* read = app.add_subcommand("read", "infer the accumulation from the outputs");
-  read->add_option("DIR", *directory, "where the outputs lie")->required();
+  read->add_option("DIR", *directory, "directory of the outputs")->required();
   read->callback([reads] { *reads = true; });
   app.require_subcommand(1);
   return [directory, reads, &settings] {

@@ -1,5 +1,6 @@
 // mxo generate DIR: a suite of golden vectors on disk.
 #include <fmt/core.h>
+#include <CLI/CLI.hpp>
 
 #include "emu/communicators.h"
 #include "golden/suites/generate.h"
@@ -103,22 +104,23 @@ void check_options(const GenerateArguments& options) {
     throw CLI::RequiredError("--op needs one of --shape and --from, it");
   }
   if (op && !options.model.empty()) {
-    throw CLI::ValidationError("--model", "has operators of its own, needs to go without --op");
+    throw CLI::ValidationError("--model", "found --op as well, needs one of the two");
   }
 }
 
 std::function<int()> prepare_generate(CLI::App& app, const Settings& settings) {
   const auto options = std::make_shared<GenerateArguments>();
-  app.add_option("DIR", options->directory, "where to; must not exist or be empty")->required();
+  app.add_option("DIR", options->directory, "directory to write to; must be new or empty")
+      ->required();
   app.add_option("--suite", options->suite.suite, "which suite (mxo list suites)")
       ->capture_default_str();
-  app.add_option("--level", options->suite.level, "0 smoke, 1 CI, 2 exhaustive")
+  app.add_option("--level", options->suite.level, "0: quick, 1: for CI, 2: exhaustive")
       ->capture_default_str();
-  app.add_option("--seed", options->suite.seed, "same seed, same bytes")
+  app.add_option("--seed", options->suite.seed, "random seed; the same seed gives the same bytes")
       ->check(without_sign)
       ->capture_default_str();
-  app.add_flag("--native-dtypes", options->native, "write F8_E4M3 and so on instead of U8");
-  app.add_option("--op", options->op, "instead of a suite: one operator, at --shape or --from")
+  app.add_flag("--native-dtypes", options->native, "write types such as F8_E4M3 instead of U8");
+  app.add_option("--op", options->op, "instead of a suite: one operator, with --shape or --from")
       ->check(operator_there);
   app.add_option("--shape", options->shape,
                  "rows=,columns=,features=,groups=,matrices=,top_k=,experts=,ranks=");
@@ -126,23 +128,23 @@ std::function<int()> prepare_generate(CLI::App& app, const Settings& settings) {
       ->allow_extra_args(false);
   app.add_option("--from", options->from, "with --op: a .safetensors of its operands");
   app.add_option("--model", options->model,
-                 "instead: an expert layer of dsv3, llama4, qwen3, gpt_oss or mixtral");
-  app.add_option("--tokens", options->tokens, "with --model: rows of the layer")
+                 "instead of a suite: an expert layer of dsv3, llama4, qwen3, gpt_oss or mixtral");
+  app.add_option("--tokens", options->tokens, "with --model: rows that reach this rank")
       ->check(CLI::PositiveNumber)
       ->capture_default_str();
-  app.add_option("--groups", options->groups, "with --model: experts of this rank")
+  app.add_option("--groups", options->groups, "with --model: experts on this rank")
       ->check(CLI::PositiveNumber);
-  app.add_option("--recipe", options->recipe, "with --model: of grouped_linear")
+  app.add_option("--recipe", options->recipe, "with --model: a recipe of grouped_linear")
       ->capture_default_str();
   app.add_option("--distribution", options->distribution,
                  "normal, wide, outliers, zero_lines, saturating, subnormal or special")
       ->capture_default_str();
   app.add_option("--offsets", options->options.offsets,
-                 "of groups: even, jagged[=N] (torchao's), skewed or empty")
+                 "sizes of groups: even, jagged[=N] (torchao's), skewed or empty")
       ->capture_default_str();
-  app.add_option("--routing", options->options.routing, "of experts: uniform or hot")
+  app.add_option("--routing", options->options.routing, "choice of experts: uniform or hot")
       ->capture_default_str();
-  app.add_option("--dtype", options->options.dtype, "of floats: bf16, f32 or f16");
+  app.add_option("--dtype", options->options.dtype, "type of floats: bf16, f32 or f16");
   app.parse_complete_callback([options] { check_options(*options); });
   return [options, &settings] { return generate_suite(*options, settings); };
 }

@@ -1,8 +1,9 @@
-// mxo judge TRACE: what a running model computed, judged here; or where two runs part.
+// mxo judge TRACE: what a running model computed, judged here; or where two runs first differ.
 #include <string>
 #include <tuple>
 
 #include <fmt/core.h>
+#include <CLI/CLI.hpp>
 
 #include "formats/error.h"
 #include "golden/explain/explain.h"
@@ -65,7 +66,7 @@ Finding judge_parts(Backend& backend, const std::string& trace, const TraceRecor
   return finding;
 }
 
-/// A name or a value that is wrong is the trace's, nobody's who called.
+/// A wrong name or value is the fault of the trace, not of the caller.
 Finding judge_record(Backend& backend, const std::string& trace, const TraceRecord& record) {
   try {
     return judge_parts(backend, trace, record);
@@ -122,7 +123,8 @@ int diff_traces(const JudgeArguments& options, const Settings& settings) {
   const std::size_t common = std::min(a.size(), b.size());
   for (std::size_t i = 0; i < common; ++i) {
     if (key(a[i]) != key(b[i])) {
-      fmt::print("the runs take different ways: {} against {}\n", a[i].place(), b[i].place());
+      fmt::print("the runs compute different products: {} against {}\n", a[i].place(),
+                 b[i].place());
       return kDisagree;
     }
     if (a[i].inputs != b[i].inputs) {
@@ -133,13 +135,15 @@ int diff_traces(const JudgeArguments& options, const Settings& settings) {
           names += (names.empty() ? "" : ", ") + name;
         }
       }
-      fmt::print("the runs part before {}: its {} differ; {} products before it agree\n",
-                 a[i].place(), names, i);
+      fmt::print(
+          "the runs differ before {}: operands {} differ; products before it, all equal: {}\n",
+          a[i].place(), names, i);
       return kDisagree;
     }
     if (a[i].digest != b[i].digest) {
       fmt::print(
-          "the runs part at {}: the same operands, another {}; {} products before it agree\n",
+          "the runs first differ at {}: the same operands, another {}; products before it, all "
+          "equal: {}\n",
           a[i].place(), a[i].output, i);
       const std::unique_ptr<Backend> backend = chosen_backend(settings, "cpu");
       print_side(*backend, options.trace, a[i]);
@@ -170,13 +174,14 @@ std::function<int()> prepare_judge(CLI::App& app, const Settings& settings) {
   app.add_option("TRACE", options->trace, "a directory that mxoracle.torch.Recorder wrote")
       ->required();
   app.add_option("OTHER", options->other, "with --diff: the trace of another run");
-  app.add_flag("--diff", options->diff, "the first product at which two runs part, and why");
+  app.add_flag("--diff", options->diff, "find the first product at which two runs differ, and why");
   return [options, &settings] { return judge(*options, settings); };
 }
 
 }  // namespace
 
-const Command kJudge{"judge", "the recorded products of a running model, or where two runs part",
+const Command kJudge{"judge",
+                     "the recorded products of a running model, or where two runs first differ",
                      prepare_judge};
 
 }  // namespace mxo::tools

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include <fmt/core.h>
+#include <CLI/CLI.hpp>
 
 #include "emu/backends.h"
 #include "emu/communicators.h"
@@ -75,8 +76,8 @@ void list_rules() {
                mx ? "" : row.powers, kEvidenceNames[static_cast<int>(row.evidence)], row.source);
   }
   fmt::print(
-      "\nmxo list rules --diverge prints where they differ, --diverge A B where two of them\n"
-      "do, --markdown what each gives, as docs/profiles.md.\n");
+      "\nmxo list rules --diverge prints where rules differ, --diverge A B where two of them\n"
+      "do; --markdown prints docs/profiles.md.\n");
 }
 
 void print_pair(const RulePair& pair, std::size_t most_ranges) {
@@ -87,7 +88,7 @@ void print_pair(const RulePair& pair, std::size_t most_ranges) {
   fmt::print("{} and {}, {}, e4m3\n", named(*pair.a), named(*pair.b),
              mx ? std::string("e8m0 scales, rceil")
                 : fmt::format("f32 scales, power_of_2={}", pair.power_of_2));
-  fmt::print("  scales part on {} of {} amaxes of {}\n", pair.amaxes, pair.of_amaxes,
+  fmt::print("  scales differ for {} of {} amaxes of {}\n", pair.amaxes, pair.of_amaxes,
              mx ? "f32" : "bf16");
   for (std::size_t i = 0; i < pair.ranges.size() && i < most_ranges; ++i) {
     const AmaxRange& range = pair.ranges[i];
@@ -98,7 +99,7 @@ void print_pair(const RulePair& pair, std::size_t most_ranges) {
     fmt::print("    and {} more ranges\n", pair.ranges.size() - most_ranges);
   }
   if (mx) return;
-  fmt::print("  codes part on {} of {} elements beside an amax from 1 to 2, scales equal\n",
+  fmt::print("  codes differ for {} of {} elements beside an amax from 1 to 2, scales equal\n",
              pair.elements, pair.of_elements);
   if (pair.elements == 0) return;
   fmt::print("    amax {:.8g}, x {:.8g}: {}\n", pair.amax, pair.x,
@@ -207,15 +208,15 @@ struct Subject {
   void (*print)();
 };
 constexpr Subject kSubjects[] = {
-    {"ops", "operators; mxo list ops NAME tells operands and parameters", list_ops},
+    {"ops", "operators; mxo list ops NAME lists operands and parameters", list_ops},
     {"formats", "element and scale formats", list_formats},
-    {"rules", "whose scale rules; --diverge tells where they differ", list_rules},
-    {"backends", "machines that run operators, here and in this build", list_backends_here},
-    {"communicators", "how ranks reach each other, here and in this build",
+    {"rules", "scale rules of stacks; --diverge prints where they differ", list_rules},
+    {"backends", "backends that run operators, and whether they are available", list_backends_here},
+    {"communicators", "how ranks communicate, and whether it is available",
      list_communicators_here},
-    {"suites", "golden vectors that mxo generate can make", list_suites},
-    {"sums", "how products can be summed, and how we know", list_sums},
-    {"gates", "what mxo compare --gate asks of an output", list_gates},
+    {"suites", "golden vectors for mxo generate", list_suites},
+    {"sums", "how products can be summed, with the evidence", list_sums},
+    {"gates", "gates for mxo compare --gate", list_gates},
 };
 
 int list(const ListArguments& options) {
@@ -233,10 +234,11 @@ int list(const ListArguments& options) {
     }
   }
   if (options.diverge && !options.name.empty() && options.other.empty()) {
-    throw Error(Fault::argument, "--diverge: found one rule, needs two, or none for all of them");
+    throw Error(Fault::argument,
+                "--diverge: found one rule, needs two, or none to compare all of them");
   }
   if (!options.name.empty() && options.subject != "ops" && !options.diverge) {
-    throw Error(Fault::argument, "found '" + options.name + "', only list ops takes a name");
+    throw Error(Fault::argument, "found '" + options.name + "', but only list ops takes a name");
   }
   std::vector<std::string_view> names;
   for (const Subject& subject : kSubjects) {
@@ -265,8 +267,8 @@ std::function<int()> prepare_list(CLI::App& app, const Settings&) {
   app.add_option("NAME", options->name, "one operator, in full; with --diverge a rule");
   app.add_option("OTHER", options->other, "with --diverge: the second of two rules");
   app.add_flag("--diverge", options->diverge,
-               "with rules: where they differ, all or the two named");
-  app.add_flag("--markdown", options->markdown, "with rules: docs/profiles.md");
+               "with rules: print where they differ, all of them or two");
+  app.add_flag("--markdown", options->markdown, "with rules: print docs/profiles.md");
   return [options] { return list(*options); };
 }
 

@@ -22,7 +22,8 @@ namespace {
 
 constexpr const char* kFooter =
     "\nExit codes: 0 done and agreed, 1 a comparison failed, 2 usage, 3 bad input, 4 unsupported "
-    "here, 5 not run.\nEnvironment: NO_COLOR (no colour), MXO_ISA (instruction set of the cpu "
+    "here, 5 an output is missing.\nEnvironment: NO_COLOR (no colour), MXO_ISA (instruction set of "
+    "the cpu "
     "backend).";
 
 int fail(const std::string& who, const std::string& what, int code) {
@@ -55,7 +56,8 @@ int run_guarded(const std::string& command, const std::function<int()>& action) 
 std::string unknown_command(int argc, char** argv) {
   std::vector<std::string_view> names;
   for (const Command* command : kCommands) names.emplace_back(command->name);
-  if (argc < 2 || argv[1][0] == '-') return "";
+  if (argc < 2) return with_nearest("found no command", "", names, "there are");
+  if (argv[1][0] == '-') return "";
   const std::string given = argv[1];
   const bool known = std::find(names.begin(), names.end(), given) != names.end();
   return known ? "" : unknown_name("command", given, names);
@@ -73,6 +75,7 @@ std::string unknown_option(const CLI::App& app) {
   for (const CLI::App* sub : app.get_subcommands()) add(*sub);
   for (const std::string& given : app.remaining(true)) {
     if (given.starts_with("--") && given.size() > 2) {
+      known.erase(known.begin());  // --help, which each command has again
       return unknown_name("option", given.substr(0, given.find('=')), {known.begin(), known.end()});
     }
   }
@@ -92,7 +95,7 @@ std::string loose_parameter(int argc, char** argv) {
         std::filesystem::exists(given, ignored)) {
       continue;
     }
-    return "found " + given + " after a --set, needs a --set of its own: --set " + given;
+    return "found " + given + " after a --set; each parameter needs a --set: --set " + given;
   }
   return "";
 }
@@ -108,9 +111,9 @@ int run_command_line(int argc, char** argv) {
   Settings settings;
   app.add_option("--backend", settings.backend,
                  "reference, cpu, cpu:<isa>, cuda (mxo list backends)");
-  app.add_option("--threads", settings.threads, "threads of the cpu backend; 0: all")
+  app.add_option("--threads", settings.threads, "threads of the cpu backend; 0: all cores")
       ->check(CLI::Range(0, 4096));
-  app.add_flag("--quiet", settings.quiet, "no progress and no summary");
+  app.add_flag("--quiet", settings.quiet, "print neither progress nor a summary");
 
   std::vector<std::pair<CLI::App*, std::function<int()>>> actions;
   for (const Command* command : kCommands) {
@@ -120,14 +123,17 @@ int run_command_line(int argc, char** argv) {
   if (const std::string loose = loose_parameter(argc, argv); !loose.empty()) {
     return fail("mxo", loose, kUsage);
   }
+  const std::string who = unknown_command(argc, argv).empty() && argv[1][0] != '-'
+                              ? "mxo " + std::string(argv[1])
+                              : "mxo";
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
     for (const std::string& what : {unknown_command(argc, argv), unknown_option(app)}) {
-      if (!what.empty()) return fail("mxo", what, kUsage);
+      if (!what.empty()) return fail(who, what, kUsage);
     }
     if (error.get_exit_code() == 0) return app.exit(error);  // --help, --version
-    return fail("mxo", error.what() + std::string(" (see --help)"), kUsage);
+    return fail(who, error.what() + std::string(" (see --help)"), kUsage);
   }
   for (const auto& [sub, action] : actions) {
     if (sub->parsed()) return run_guarded(sub->get_name(), action);

@@ -6,6 +6,7 @@
 #include <set>
 
 #include <fmt/core.h>
+#include <CLI/CLI.hpp>
 
 #include "emu/communicators.h"
 #include "formats/error.h"
@@ -70,9 +71,9 @@ int show(const MuseumArguments& options, const Settings& settings) {
 
 std::function<int()> prepare_museum(CLI::App& app, const Settings& settings) {
   const auto options = std::make_shared<MuseumArguments>();
-  app.add_option("--row", options->row, "this row of the museum only");
-  app.add_option("--seed", options->seed, "of the operands")->check(without_sign);
-  app.add_flag("--markdown", options->markdown, "the table of docs/museum.md");
+  app.add_option("--row", options->row, "only this row of the museum");
+  app.add_option("--seed", options->seed, "random seed of the operands")->check(without_sign);
+  app.add_flag("--markdown", options->markdown, "print the table of docs/museum.md");
   return [options, &settings] { return show(*options, settings); };
 }
 

@@ -1,4 +1,4 @@
-// From the first to the last moment of the process: descriptors, signals, ends that nobody asked
+// From the first to the last moment of the process: descriptors, signals, ends that were not asked
 // for.
 #pragma once
 

@@ -159,20 +159,19 @@ std::string edges_of(const ScaleRuleRow& row) {
 
 constexpr const char* kIntroduction = R"(# The rules of the stacks
 
-What each stack does to scale a block and to make codes: the rows of `formats/scale_rules.h`, which
-`--set rule=NAME` names and every backend follows. `mxo list rules --markdown` prints this page, and
-a test holds it against the rows. `mxo list rules --diverge A B` says where two of them part.
+These are the rules by which each stack scales a block and makes codes: the rows of `formats/scale_rules.h`.
+`--set rule=NAME` selects one, and every backend follows it. `mxo list rules --markdown` prints this page, and
+a test compares the two. `mxo list rules --diverge A B` prints where two rules differ.
 
-*Evidence*: `captured`, outputs of the stack's own code are repeated bit for bit; `run`, its
-expressions were run, not its file; `read`, its source; `published`, a report; `defined`, by us.
-A second writing of every row (`tests/support/stack_twins.cc`) agrees with it in every bit. Where a
-kernel's compiler decides (Metal's logarithm; Triton's `div.full`, but for FBGEMM's), divisions are
-correctly rounded here, and log2 rounds to the nearest f32, unless the row was captured.
+*Evidence*: `captured`: outputs of the stack's own code, reproduced bit for bit; `run`: its expressions were
+run, but not its file; `read`: its source was read; `published`: a report; `defined`: by this library.
+A second implementation of every row (`tests/support/stack_twins.cc`) agrees in every bit. Where the result
+depends on a kernel's compiler (Metal's logarithm; Triton's `div.full`, except FBGEMM's), divisions here are
+correctly rounded, and log2 rounds to the nearest f32, unless the row was captured.
 
-*Edges* are what the rule gives in e4m3 for f32: for blocks of zeros, of 1e-12 and of 2^-127 the
-scale and the code; for a block of 1.0 with one NaN or one infinity the scale, the code of that
-element and the code of 1.0. Codes are hexadecimal: 7F is NaN, 7E is 448, FE is -448. `fl` is one
-rounding to f32.
+The columns `0`, `1e-12` and `2^-127` give the scale and the code of blocks of that f32 value in e4m3. The
+columns `a NaN` and `an infinity` give the scale, the code of that element and the code of 1.0 for a block of
+1.0 with one such element. Codes are hexadecimal: 7F is NaN, 7E is 448, FE is -448. `fl` is one rounding to f32.
 
 )";
 

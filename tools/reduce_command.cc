@@ -2,6 +2,7 @@
 #include "golden/suites/reduce.h"
 
 #include <fmt/core.h>
+#include <CLI/CLI.hpp>
 
 #include "formats/error.h"
 #include "golden/explain/explain.h"
@@ -73,7 +74,7 @@ class Causes {
 
 int reduce(const ReduceArguments& options, const Settings& settings) {
   if (options.actual.empty() && options.command.empty()) {
-    throw Error(Fault::argument, "needs ACTUAL, or --command that makes it");
+    throw Error(Fault::argument, "needs ACTUAL, or --command to compute it");
   }
   AnsweredCall whole = read_call(options.whole);
   const std::unique_ptr<Backend> backend = chosen_backend(settings, "cpu");
@@ -110,22 +111,25 @@ std::function<int()> prepare_reduce(CLI::App& app, const Settings& settings) {
   app.add_option("CASE", options->whole, "SUITE/cases/ID.safetensors, which ACTUAL fails")
       ->required();
   app.add_option("ACTUAL", options->actual, "outputs under their operand names");
-  app.add_option("--output", options->output,
-                 "where to: a suite of the small case, and actual/, the outputs that fail it")
+  app.add_option(
+         "--output", options->output,
+         "directory to write to: a suite of the small case, and actual/, the outputs that fail it")
       ->required();
   app.add_option("--command", options->command,
                  "the kernel, run on slices: 'k {in} {out}' reads a case file and writes its "
                  "outputs");
-  app.add_option("--runs", options->runs, "of --command, at most")
+  app.add_option("--runs", options->runs, "most runs of --command")
       ->check(CLI::Range(1, 100000))
       ->capture_default_str();
-  app.add_option("--gate", options->gate, "what failing is: bits, ulp=N, sqnr=DB or bound")
+  app.add_option("--gate", options->gate,
+                 "the gate that the case fails: bits, ulp=N, sqnr=DB or bound")
       ->capture_default_str();
   return [options, &settings] { return reduce(*options, settings); };
 }
 
 }  // namespace
 
-const Command kReduce{"reduce", "a failing case made as small as it still fails", prepare_reduce};
+const Command kReduce{"reduce", "a failing case cut to the smallest that still fails",
+                      prepare_reduce};
 
 }  // namespace mxo::tools

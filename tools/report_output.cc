@@ -57,10 +57,10 @@ void ReportOptions::add_to(CLI::App& app) {
   app.add_option("--json", json, "write the report as JSON; - is stdout, instead of the table");
   app.add_option("--junit", junit, "write the report as JUnit XML; - is stdout");
   app.add_option("--html", html, "write the report as one self-contained page; - is stdout");
-  app.add_flag("--groups", groups, "the figures of every group or expert, of what passes too");
+  app.add_flag("--groups", groups, "print every group or expert, also of outputs that pass");
   app.add_option(
       "--only", only,
-      "of a suite, the cases with op=, id=, flag= or a parameter: op=quantize,format=e4m3");
+      "of a suite: only cases with op=, id=, flag= or a parameter: op=quantize,format=e4m3");
 }
 
 void ReportOptions::keep(const std::vector<std::string>& judged) const {
@@ -68,12 +68,12 @@ void ReportOptions::keep(const std::vector<std::string>& judged) const {
   for (const std::string& report : {json, junit, html}) {
     if (report.empty()) continue;
     if (std::find(reports.begin(), reports.end(), report) != reports.end()) {
-      throw Error(Fault::argument, report + ": two reports cannot go to one place");
+      throw Error(Fault::argument, report + ": found for two reports, needs a file for each");
     }
     for (const std::string& file : judged) {
       std::error_code ignored;
       if (std::filesystem::equivalent(report, file, ignored)) {
-        throw Error(Fault::argument, report + ": a report cannot replace what it is about");
+        throw Error(Fault::argument, report + ": is an input, which a report cannot replace");
       }
     }
     reports.push_back(report);

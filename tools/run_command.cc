@@ -1,9 +1,12 @@
 // mxo run OP: one operator on the tensors of a file.
+#include <algorithm>
 #include <filesystem>
+#include <span>
 #include <string>
 #include <vector>
 
 #include <fmt/core.h>
+#include <CLI/CLI.hpp>
 
 #include "emu/communicators.h"
 #include "formats/error.h"
@@ -11,6 +14,7 @@
 #include "golden/files/read_tensors.h"
 #include "golden/files/safetensors.h"
 #include "golden/files/sha256.h"
+#include "ops/catalogue/ranks.h"
 #include "tools/commands.h"
 #include "tools/counted.h"
 #include "tools/operators.h"
@@ -37,20 +41,35 @@ Parameters parameters_of(const RunArguments& options) {
   return parameters;
 }
 
-/// Reads "FILE", or "NAME=FILE.npy": a .npy holds one tensor without a name, and is called as
-/// the file is if no NAME is given.
-NamedTensors read_input(const std::string& text) {
+/// Reads "FILE", or "NAME=FILE.npy": a .npy holds one tensor without a name, which is the stem of
+/// the file if no NAME is given.
+NamedTensors read_input(const std::string& op, const std::string& text) {
   const std::size_t equals = text.find('=');
-  if (!text.ends_with(".npy") || equals == std::string::npos) return read_tensors(text).tensors;
-  NamedTensors tensors;
-  tensors.emplace(text.substr(0, equals), read_npy(text.substr(equals + 1)));
+  const bool array = text.ends_with(".npy");
+  if (array && equals != std::string::npos) {
+    NamedTensors tensors;
+    tensors.emplace(text.substr(0, equals), read_npy(text.substr(equals + 1)));
+    return tensors;
+  }
+  NamedTensors tensors = read_tensors(text).tensors;
+  const std::span<const OperandSpec> specs = catalogue_entry(op).inputs;
+  if (array && std::none_of(specs.begin(), specs.end(), [&](const OperandSpec& spec) {
+        return names_operand(spec.name, tensors.begin()->first);
+      })) {
+    std::string names;
+    for (const OperandSpec& spec : specs) {
+      names += (names.empty() ? "" : ", ") + std::string(spec.name);
+    }
+    throw Error(Fault::file, text + ": " + op + " has no operand '" + tensors.begin()->first +
+                                 "'; needs NAME=" + text + ", with NAME one of " + names);
+  }
   return tensors;
 }
 
 NamedTensors read_inputs(const RunArguments& options) {
   NamedTensors all;
   for (const std::string& text : options.inputs) {
-    for (auto& [name, tensor] : read_input(text)) {
+    for (auto& [name, tensor] : read_input(options.op, text)) {
       if (!all.emplace(name, std::move(tensor)).second) {
         throw Error(Fault::file, text + ": tensor '" + name + "' was in an earlier --input too");
       }
@@ -83,7 +102,7 @@ void check_output(const RunArguments& options) {
     const std::size_t equals = input.find('=');
     for (const std::string& file : {input, input.substr(equals == input.npos ? 0 : equals + 1)}) {
       if (std::filesystem::equivalent(output, file, ignored)) {
-        throw Error(Fault::argument, options.output + ": is the --input too");
+        throw Error(Fault::argument, options.output + ": is also an --input");
       }
     }
   }
@@ -105,7 +124,7 @@ void describe_call(std::string_view op, const Parameters& parameters, const Name
 void print_traffic(const CountedWorld& world) {
   for (std::size_t p = 0; p < world.traffic().size(); ++p) {
     const Traffic& sent = world.traffic()[p];
-    fmt::print("{:<24} sends {} bytes of rows to other ranks, {} of what all need\n",
+    fmt::print("{:<24} sends {} bytes of rows to other ranks, {} of data for all ranks\n",
                fmt::format("rank{}", p), sent.exchanged, sent.gathered);
   }
 }
@@ -114,7 +133,7 @@ int run(const RunArguments& options, const Settings& settings) {
   check_output(options);
   const CatalogueEntry& entry = operator_named(options.op);
   if (options.report && entry.call_ranks == nullptr) {
-    throw Error(Fault::argument, "--report: needs an operator on ranks, found " + options.op);
+    throw Error(Fault::argument, "--report: found " + options.op + ", needs an operator on ranks");
   }
   const Parameters parameters = parameters_of(options);
   parameters.check(entry.name, entry.parameters);
@@ -150,20 +169,20 @@ std::function<int()> prepare_run(CLI::App& app, const Settings& settings) {
       ->required()
       ->check(operator_there);
   app.add_option("--input", options->inputs,
-                 "tensors under operand names: .safetensors, or [NAME=]FILE.npy; may be repeated")
+                 "the operands, by name: .safetensors, or [NAME=]FILE.npy; may be repeated")
       ->required()
       ->allow_extra_args(false);
   app.add_option("--output", options->output, "the .safetensors to write")->required();
   app.add_option("--set", options->settings, "a parameter, key=value; may be repeated")
       ->allow_extra_args(false);
-  app.add_option(
-      "--communicator", options->communicator,
-      "in_process, mpi or nccl, of operators on ranks; mpi under mpirun, else in_process");
+  app.add_option("--communicator", options->communicator,
+                 "for operators on ranks: in_process, mpi or nccl; default: mpi under mpirun, else "
+                 "in_process");
   app.add_flag("--keep-stages", options->keep_stages,
-               "the tensors between the steps of moe_layer, too");
+               "also write the tensors between the steps of moe_layer");
   app.add_flag("--report", options->report,
-               "what each rank sends, in bytes; of operators on ranks");
-  app.add_flag("--native-dtypes", options->native, "write F8_E4M3 and so on instead of U8");
+               "for operators on ranks: print how many bytes each rank sends");
+  app.add_flag("--native-dtypes", options->native, "write types such as F8_E4M3 instead of U8");
   return [options, &settings] { return run(*options, settings); };
 }
 

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include <fmt/core.h>
+#include <CLI/CLI.hpp>
 
 #include "formats/error.h"
 #include "formats/mx_scale.h"

@@ -6,6 +6,7 @@
 #include <sstream>
 
 #include <fmt/core.h>
+#include <CLI/CLI.hpp>
 
 #include "emu/communicators.h"
 #include "formats/nearest_name.h"
@@ -82,7 +83,7 @@ void print_results(const std::vector<NamedResult>& results, const TrainJob& job)
                percent(mine, loss), result.held_out, percent(result.held_out, held_out),
                result.tokens_per_second);
   }
-  fmt::print("loss: nats a byte, mean of the last {} steps; % above {}\n",
+  fmt::print("loss: nats per byte, mean of the last {} steps; % above {}\n",
              std::min(kFinalSteps, job.options.steps), results[0].name);
   for (const auto& [name, result] : results) {
     const auto& rows = result.history.digests.rows();
@@ -143,7 +144,7 @@ int run_training(TrainArguments options, const Settings& settings) {
     recipes.push_back(train_recipe_named(name, job.options.format));
     check(job.options, recipes.back());
   }
-  // Lines where nobody watches a bar, and where they are asked for.
+  // Lines where no bar is drawn, and where they are asked for.
   const bool bar_is_seen = ProgressBar(false).seen();
   job.log_every = options.log_every >= 0 ? options.log_every
                   : bar_is_seen          ? 0
@@ -214,15 +215,16 @@ void apply_config(CLI::App& app, const std::string& path) {
 void add_run_options(CLI::App& app, TrainArguments& options) {
   TrainJob& job = options.job;
   TrainOptions& o = job.options;
-  app.add_option("--recipe", options.recipe,
-                 "how the experts compute: mxfp8_rceil, bf16, ...; NAME:mxfp8 also sends tokens so")
+  app.add_option(
+         "--recipe", options.recipe,
+         "arithmetic of the experts: mxfp8_rceil, bf16, ...; NAME:mxfp8 also sends tokens as codes")
       ->capture_default_str();
-  app.add_option("--compare", options.recipes, "recipes, run one after another: A,B,C")
+  app.add_option("--compare", options.recipes, "recipes to train one after another: A,B,C")
       ->delimiter(',');
   app.add_option("--text", options.texts,
                  "files to learn from; default: the licences of Debian's common-licenses");
   app.add_option("--val-text", options.held_out,
-                 "files to hold out; default: the last sixteenth of the text");
+                 "files of held-out text; default: the last sixteenth of the text");
   for (const OptionRow& row : option_rows()) {
     std::string name = "--" + std::string(row.key);
     std::replace(name.begin(), name.end(), '_', '-');
@@ -234,27 +236,33 @@ void add_run_options(CLI::App& app, TrainArguments& options) {
         },
         row.member);
   }
-  app.add_flag("--recompute", job.recompute,
-               "the way back computes the experts' activations again: less memory, the same bits");
-  app.add_option("--ranks", job.ranks, "experts and tokens are shared among them")
+  app.add_flag(
+      "--recompute", job.recompute,
+      "compute the experts' activations again in the backward pass: less memory, the same bits");
+  app.add_option("--ranks", job.ranks, "ranks, among which experts and tokens are divided")
       ->capture_default_str();
   app.add_option("--communicator", options.communicator,
-                 "in_process, mpi or nccl; mpi under mpirun, else in_process");
-  app.add_option("--output", options.output,
-                 "directory of loss.csv, speed.csv, loss.svg, digests.csv, checkpoint.safetensors");
+                 "in_process, mpi or nccl; default: mpi under mpirun, else in_process");
+  app.add_option(
+      "--output", options.output,
+      "directory for loss.csv, speed.csv, loss.svg, digests.csv, checkpoint.safetensors");
   app.add_option("--init", options.init,
-                 "weights to begin with: a checkpoint, or a model.safetensors of --export");
-  app.add_option("--checkpoint-every", job.checkpoint_every, "steps; 0: at the end only")
+                 "initial weights: a checkpoint, or a model.safetensors of --export");
+  app.add_option("--checkpoint-every", job.checkpoint_every,
+                 "steps between checkpoints; 0: only at the end")
       ->capture_default_str();
-  app.add_option("--keep", job.keep, "checkpoints to keep, the last among them")
+  app.add_option("--keep", job.keep, "checkpoints to keep, including the last one")
       ->capture_default_str();
-  app.add_option("--eval-every", job.eval_every, "steps; 0: held-out text at the end only")
+  app.add_option("--eval-every", job.eval_every,
+                 "steps between evaluations of held-out text; 0: only at the end")
       ->capture_default_str();
-  app.add_option("--log-every", options.log_every,
-                 "steps between lines on stderr; 0: none; default: a tenth of the steps where "
-                 "stderr is no terminal");
-  app.add_option("--digest-every", job.digest_every, "steps; 0: no digests")->capture_default_str();
-  app.add_flag("--resume", job.resume, "go on from the checkpoint in --output");
+  app.add_option(
+      "--log-every", options.log_every,
+      "steps between lines on stderr; 0: none; default: a tenth of the steps if stderr is not "
+      "a terminal");
+  app.add_option("--digest-every", job.digest_every, "steps between digests; 0: none")
+      ->capture_default_str();
+  app.add_flag("--resume", job.resume, "continue from the checkpoint in --output");
 }
 
 std::function<int()> prepare_train(CLI::App& app, const Settings& settings) {
@@ -262,20 +270,22 @@ std::function<int()> prepare_train(CLI::App& app, const Settings& settings) {
   add_run_options(app, *options);
   app.add_option(
       "--config", options->config,
-      "options from a file of JSON: {\"steps\": 500, \"recipe\": \"bf16\"}; the command line "
-      "goes before it");
+      "options from a JSON file: {\"steps\": 500, \"recipe\": \"bf16\"}; the command line takes "
+      "precedence");
   app.add_option("--export", options->export_to,
-                 "directory for the model of --from as transformers loads it");
+                 "write the model of --from to this directory, as transformers loads it");
   CLI::Option* const sampling = app.add_option("--sample", options->sample.prompt,
-                                               "text that the model of --from goes on with");
-  app.add_option("--from", options->from, "checkpoint, or directory of a run");
-  app.add_option("--length", options->sample.length, "bytes to sample")->capture_default_str();
-  app.add_option("--temperature", options->sample.temperature, "0: always the likeliest byte")
+                                               "text for the model of --from to continue");
+  app.add_option("--from", options->from, "a checkpoint, or the directory of a run");
+  app.add_option("--length", options->sample.length, "bytes that --sample prints")
+      ->capture_default_str();
+  app.add_option("--temperature", options->sample.temperature,
+                 "temperature of --sample; 0: always the likeliest byte")
       ->capture_default_str();
   app.add_option("--replay", options->replay,
                  "repeat the training steps of a capture and compare weights and outputs");
   app.add_option("--diff-digests", options->digests,
-                 "two digests.csv: name the first step and stage that differ")
+                 "compare two digests.csv: prints the first step and stage that differ")
       ->expected(2);
   return [options, sampling, &app, &settings] {
     if (!options->config.empty()) apply_config(app, options->config);

@@ -15,7 +15,7 @@ namespace {
 std::filesystem::path new_directory() {
   std::string name = (std::filesystem::temp_directory_path() / "mxo-XXXXXX").string();
   if (::mkdtemp(name.data()) == nullptr) {
-    throw Error(Fault::file, name + ": no directory can be made for the files of --command");
+    throw Error(Fault::file, name + ": cannot make this directory for the files of --command");
   }
   return name;
 }
@@ -47,7 +47,7 @@ void check_places(std::string_view option, const std::string& command,
   for (const std::string_view place : places) {
     if (command.find(place) != std::string::npos) continue;
     throw Error(Fault::argument, std::string(option) + ": found " + command + ", needs " +
-                                     std::string(place) + " where a file's name is to stand");
+                                     std::string(place) + " in place of a file's name");
   }
 }
 

@@ -1,6 +1,8 @@
 // mxo verify DIR: a suite against its checksums and against the definition.
 #include "golden/suites/verify.h"
 
+#include <CLI/CLI.hpp>
+
 #include "emu/communicators.h"
 #include "golden/suites/shapes/compare_shapes.h"
 #include "tools/commands.h"
@@ -44,7 +46,8 @@ std::function<int()> prepare_verify(CLI::App& app, const Settings& settings) {
 
 }  // namespace
 
-const Command kVerify{"verify", "a suite against its checksums and against the definition",
+const Command kVerify{"verify",
+                      "check a suite: its checksums, and its outputs against the definition",
                       prepare_verify};
 
 }  // namespace mxo::tools

@@ -50,7 +50,7 @@ class Rendezvous {
     if (generation_ == generation) check();
   }
 
-  /// A rank is done.  Whoever waits for it, or will, waits in vain.
+  /// A rank is done.  A rank that waits for it, now or later, waits in vain.
   void leave(int rank) {
     const std::lock_guard lock(mutex_);
     left_ = rank;
@@ -174,7 +174,7 @@ class InProcessCommunicator : public Communicator {
       }
     }
   }
-  /// Reads what the others offer.  Nobody takes his buffers away before all are through, also not
+  /// Reads what the others offer.  No rank takes its buffers away before all are through, not even
   /// a rank that fails on the way.
   template <typename Read>
   void while_all_stay(Read&& read) {

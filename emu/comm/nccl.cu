@@ -165,8 +165,8 @@ class NcclCommunicator : public Communicator {
     device_ = device.device();
   }
 
-  /// Ranks of one process write to each other's buffers, which memory from a pool allows only when
-  /// told so.
+  /// Ranks of one process write to each other's buffers, which memory from a pool allows only on
+  /// request.
   static void open_memory(const cuda::DeviceBackend& device, const std::vector<Card>& cards,
                           pid_t process) {
     cudaMemPool_t pool = nullptr;

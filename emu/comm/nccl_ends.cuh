@@ -24,8 +24,9 @@ inline void check_nccl(ncclResult_t status, const char* call) {
 
 /// One communicator a rank.  They are non-blocking, and a rank holds its lock for the length of a
 /// call only, so that another can abort them all: kernels that wait on some device for a rank that
-/// failed then leave, and with them whoever waits for that device.  NCCL frees the communicators of
-/// one process together, with the last of them: none is destroyed before all ranks are done.
+/// failed then leave, and with them the ranks that wait for that device.  NCCL frees the
+/// communicators of one process together, with the last of them: none is destroyed before all ranks
+/// are done.
 class NcclEnds {
  public:
   explicit NcclEnds(int ranks) : ends_(static_cast<std::size_t>(ranks)) {}

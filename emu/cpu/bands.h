@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "emu/cpu/codec_kernels.h"
-#include "emu/cpu/mx_plan.h"
+#include "emu/cpu/line_blocks_plan.h"
 #include "emu/reference/block_rows.h"
 
 namespace mxo::cpu {

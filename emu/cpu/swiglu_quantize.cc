@@ -5,7 +5,7 @@
 
 #include "emu/cpu/cpu_backend.h"
 #include "emu/cpu/ieee_thread.h"
-#include "emu/cpu/quantized_tiles.h"
+#include "emu/cpu/swiglu_quantize_tiles.h"
 #include "emu/cpu/swiglu_tiles.h"
 #include "formats/tensor.h"
 

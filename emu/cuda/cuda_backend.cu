@@ -36,7 +36,7 @@ DeviceBackend::DeviceBackend(int device)
   check(cudaGetDeviceCount(&devices), "cudaGetDeviceCount");
   if (device < 0 || device >= devices) {
     throw Error(Fault::unsupported, "cuda: device " + std::to_string(device) +
-                                        " is not here; this machine has " +
+                                        " is not available; this machine has " +
                                         std::to_string(devices));
   }
   cudaDeviceProp properties{};

@@ -1,4 +1,4 @@
-// The door to the CUDA backend; one of cuda_backend.cu and cuda_absent.cc stands behind it.
+// How the CUDA backend is made: by cuda_backend.cu, or by cuda_absent.cc where there is none.
 #pragma once
 
 #include <memory>

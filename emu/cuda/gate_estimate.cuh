@@ -13,7 +13,7 @@ namespace mxo::cuda {
 /// off by 2.5 and rcp.approx by 1.7 (every operand of formats/approximate.h), the correction by 1
 /// and its square by 0.2, the sum with 1 by another: sigma by 6.4.  Three products here and the
 /// four roundings of the definition (sigma, by a, by b, by the probability): 13.4.
-inline constexpr float kGateSlack = 0x1p-20f;  // 16 units: whoever makes the ends rounds them, too
+inline constexpr float kGateSlack = 0x1p-20f;  // 16 units: the ends are rounded, too
 /// The bound in units of the last place, of which each is at least 2^-24 of the number.
 inline constexpr std::uint32_t kGateUlps = 14;
 

@@ -14,7 +14,7 @@ struct Expectation {
     bit_exact,
     set,        ///< where the expected byte is in a list, any byte of that list will do
     interval,   ///< lo <= out <= hi, by value; lo and hi are tensors of the case
-    undefined,  ///< bit exact, but nothing is owed where the mask is not 0
+    undefined,  ///< bit exact, but not compared where the mask is not 0
   };
   Kind kind = Kind::bit_exact;
   std::vector<std::vector<std::uint64_t>> any_of;  ///< set: bit patterns that stand for each other

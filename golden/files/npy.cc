@@ -104,7 +104,7 @@ class NpyHeaderParser {
     }
     return values;
   }
-  Index integer() {  // whoever asks has skipped spaces
+  Index integer() {  // callers have skipped spaces
     Index value = 0;
     const std::size_t begin = next_;
     while (next_ < text_.size() && std::isdigit(static_cast<unsigned char>(text_[next_]))) {

@@ -13,7 +13,7 @@ namespace mxo {
 TensorFile read_tensors(const std::filesystem::path& path);
 
 /// One array of a .npy file (format 1.0 to 3.0): little-endian numbers and bool, either order.
-/// Types NumPy does not know are told by their size: 1 byte u8, 2 bytes bf16.
+/// Types NumPy does not know follow from their size: 1 byte u8, 2 bytes bf16.
 Tensor read_npy(const std::filesystem::path& path);
 
 }  // namespace mxo

@@ -1,4 +1,4 @@
-// Names beside a final name that nobody can foresee.
+// Names beside a final name that cannot be foreseen.
 #pragma once
 
 #include <filesystem>

@@ -147,7 +147,7 @@ Fingerprint fit_sum(Backend& backend, const Call& product, OperandKind kind, con
   }
   if (y.elements() == 0) throw Error(Fault::shape, "fingerprint: y: found no element");
   if (!product_of(product)) {
-    throw Error(Fault::shape, "fingerprint: the operands are none of a grouped product");
+    throw Error(Fault::shape, "fingerprint: found other operands than those of a grouped product");
   }
   const Question q{backend, product, y};
   Fingerprint f;

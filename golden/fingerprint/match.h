@@ -15,7 +15,7 @@ struct Match {
 };
 
 /// `actual` against `model`, outputs that actual lacks left out; NaN is one value.
-/// `owed` limits the rows of y (-1: all).
+/// The last argument limits the rows of y (-1: all).
 Match match(const NamedTensors& model, const NamedTensors& actual, Index owed = -1);
 
 }  // namespace mxo

@@ -35,7 +35,7 @@ enum class Roundings : std::uint8_t { worst, independent };
 /// `exact` is NaN where an operand of the row or column is not finite: there the expected class
 /// holds.  `stray` is infinite where something may overflow on the way.  Nothing for an operator or
 /// output that sums nothing, or scales of another block, or e8m0 on one side and f32 on the other:
-/// it is held to bits.  Throws Error(argument) for a `sum` that nobody knows, Error(unsupported)
+/// it is held to bits.  Throws Error(argument) for an unknown `sum`, Error(unsupported)
 /// for one that does not take such operands, and what the operator would for operands that it does
 /// not take.
 std::optional<ErrorBound> certified_bound(std::string_view op, std::string_view output,

@@ -37,11 +37,12 @@ struct CompareOptions {
 /// The groups of a tensor seen as rows x last extent.
 struct Groups {
   std::vector<Index> ends;  ///< inclusive cumulative; empty: none
-  Index owed_rows = -1;     ///< rows from here on are not owed; -1: all are
+  Index owed_rows = -1;     ///< rows from here on are not compared; -1: all are
   Index owed_columns = -1;  ///< columns, where rows of the call are columns of the tensor
 };
 
-/// What is owed of one tensor.  Pointers may be null; their tensors have the shape of `expected`.
+/// What is expected of one tensor.  Pointers may be null; their tensors have the shape of
+/// `expected`.
 struct Owed {
   const Tensor* expected = nullptr;
   Dtype format = Dtype::u8;  ///< what its bytes mean

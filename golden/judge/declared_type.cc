@@ -16,7 +16,7 @@ std::string_view stored_name(Dtype type) {
   return {};
 }
 
-/// True if `same` holds at every position that is owed.
+/// True if `same` holds at every position that is compared.
 template <typename Same>
 bool everywhere(const Owed& owed, const Tensor& actual, Same same) {
   const Judge judge(owed, actual, {});

@@ -7,9 +7,9 @@
 
 namespace mxo {
 
-/// "the values are right, the type is F32 rather than BF16"; empty where the type is the one owed.
-/// Bytes (U8) are taken for codes and e8m0 scales; a float of 8 bits is taken for bytes of which
-/// nobody says what they mean.  Shapes agree.
+/// "the values are right, the type is F32 rather than BF16"; empty where the type is the expected
+/// one. Bytes (U8) are taken for codes and e8m0 scales; a float of 8 bits is taken for bytes of
+/// which nothing says what they mean.  Shapes agree.
 std::string other_type(const Owed& owed, const Tensor& actual);
 
 }  // namespace mxo

@@ -17,10 +17,9 @@ namespace mxo {
 ErrorBound swiglu_bound(const NamedTensors& inputs);
 
 /// For codes of quantize, as the values that they stand for at their own scales (which are held to
-/// bits): no further from x than the code owed is, but for 4 u |x|, as docs/gates.md derives.  So a
-/// tie may go either way, and nothing else may.
-/// Nothing where x is no matrix of the shape of the codes.  Computed element by element when asked:
-/// its arguments must outlive it.
+/// bits): no further from x than the expected code is, but for 4 u |x|, as docs/gates.md derives.
+/// So a tie may go either way, and nothing else may. Nothing where x is no matrix of the shape of
+/// the codes.  Computed element by element when asked: its arguments must outlive it.
 std::optional<ErrorBound> quantize_bound(const NamedTensors& inputs, const Parameters& set,
                                          const Owed& codes, const Tensor& actual);
 

@@ -37,7 +37,7 @@ struct ErrorBound {
   /// open.  None: they pass.
   std::function<void(Index, ExactTerms&)> terms = {};
   /// Of a block those elements that pass as `value(i)` by a look at all of them together, row after
-  /// row; what is not among them may pass.  None: nobody knows.
+  /// row; what is not among them may pass.  None: unknown.
   std::function<std::vector<bool>(const OutputBlock&, const std::function<double(Index)>& value)>
       sure = {};
 

@@ -11,8 +11,8 @@ namespace mxo {
 
 struct Gate {
   enum class Kind : std::uint8_t {
-    bits,   ///< every owed position has the expected bits
-    ulp,    ///< every owed position within `ulp` steps of the format
+    bits,   ///< every compared position has the expected bits
+    ulp,    ///< every compared position within `ulp` steps of the format
     sqnr,   ///< every group reaches `sqnr` dB, and nothing is nonfinite on one side only
     bound,  ///< |out - exact| within the certified bound of the operation; others: bits
     right,  ///< sqnr=auto: no group falls below what right kernels have; others: bits

@@ -1,4 +1,4 @@
-// Which rows of an output belong to which group, and which are owed.
+// Which rows of an output belong to which group, and which are compared.
 #include "golden/judge/group_rows.h"
 
 namespace mxo {

@@ -1,4 +1,4 @@
-// Which rows of an output belong to which group, and which are owed.
+// Which rows of an output belong to which group, and which are compared.
 #pragma once
 
 #include <string_view>
@@ -13,8 +13,8 @@ std::vector<Index> group_ends_of(const Tensor& tensor);
 
 /// Groups of `output` of operator `op` called on `inputs` with the parameters `set`: where the
 /// operator writes rows sorted by group, the groups, and rows at or beyond the last end are not
-/// owed.  Where it writes them as columns, no groups, and columns beyond the last end are not
-/// owed.  None otherwise.
+/// compared.  Where it writes them as columns, no groups, and columns beyond the last end are not
+/// compared.  None otherwise.
 Groups groups_of(std::string_view op, std::string_view output, const NamedTensors& inputs,
                  const Parameters& set, const Tensor& tensor);
 

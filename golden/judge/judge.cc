@@ -1,4 +1,4 @@
-// One position of one tensor: is it owed, is it what is expected, does the gate let it pass?
+// One position of one tensor: is it compared, is it as expected, does it pass the gate?
 #include "golden/judge/judge.h"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// One position of one tensor: is it owed, is it what is expected, does the gate let it pass?
+// One position of one tensor: is it compared, is it as expected, does it pass the gate?
 #pragma once
 
 #include <optional>
@@ -40,8 +40,8 @@ class Judge {
   /// Elements of a block that the bound surely lets pass, row after row; none where few differ, or
   /// nothing tells.
   std::vector<bool> sure(const OutputBlock& block) const;
-  /// Of elements [begin, end) of a row, all of them owed: the sum of their squares where it shows
-  /// at a glance that they are finite and the bits expected; else nothing.
+  /// Of elements [begin, end) of a row, all of them compared: the sum of their squares where it
+  /// shows at a glance that they are finite and the bits expected; else nothing.
   std::optional<double> equal_squares(Index row, Index begin, Index end) const;
 
  private:

@@ -16,7 +16,7 @@
 namespace mxo {
 namespace {
 
-/// Beyond it a bound that nobody asked for costs more than it tells.
+/// Beyond it a bound that was not asked for costs more than it is worth.
 constexpr Index kSuggestionElements = 1 << 16;
 
 std::string joined(const std::string& a, const std::string& b) {
@@ -38,7 +38,7 @@ TensorVerdict missing(const JudgedOutput& output) {
   return verdict;
 }
 
-/// What scales are of which nobody says what they mean: bytes are e8m0, words f32.
+/// The format of scales if no file names it: bytes are e8m0, words f32.
 Dtype scale_format(Dtype format) {
   switch (format) {
     case Dtype::u8: return Dtype::e8m0;
@@ -53,11 +53,11 @@ struct Pair {
   JudgedOutput& codes;
   JudgedOutput& scales;
   std::optional<QuantizedPair> values;
-  std::vector<bool> used;  ///< scales that owed codes are multiplied by
+  std::vector<bool> used;  ///< scales of codes that are compared
   std::string obstacle;    ///< why there are no values
 };
 
-/// Marks the scales of the codes that are owed.
+/// Marks the scales of the codes that are compared.
 void mark_used(Pair& pair) {
   const Tensor& codes = *pair.codes.owed.expected;
   const Judge judge(pair.codes.owed, *pair.codes.actual, {});

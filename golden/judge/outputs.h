@@ -1,4 +1,4 @@
-// All outputs of one call against what is owed, as one judgement.
+// All outputs of one call against the expected ones, as one judgement.
 // Thread safety: functions of their arguments and values; any threads at once.
 #pragma once
 

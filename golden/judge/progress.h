@@ -1,4 +1,4 @@
-// How long work tells how far it is.
+// How long-running work reports its progress.
 #pragma once
 
 #include <functional>

@@ -1,4 +1,4 @@
-// What a kernel left as it found it.
+// Elements that a kernel did not write.
 #include "golden/judge/unwritten.h"
 
 #include <cstdio>

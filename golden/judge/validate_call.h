@@ -1,4 +1,4 @@
-// The one door: nothing looks at the operands of a call before it was checked as `run` checks it.
+// Checks of a call, the same as of `run`: they come before anything reads its operands.
 #pragma once
 
 #include <map>

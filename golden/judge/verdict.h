@@ -17,7 +17,7 @@ namespace mxo {
 enum class Outcome : std::uint8_t {
   pass,
   fail,
-  not_compared,  ///< no position of the output is owed
+  not_compared,  ///< no position of the output is compared
   not_run,       ///< an output file is missing
   invalid,       ///< a checksum or the schema does not hold
 };
@@ -29,15 +29,15 @@ Outcome worse_of(Outcome a, Outcome b);
 /// 0 all pass, 3 where one is INVALID, else 1 where one is FAIL, else 5 where one is NOT_RUN.
 int exit_code(Outcome gravest);
 
-/// Figures over some positions of one tensor.  Positions that are not owed count in `not_compared`
-/// only.  Where expected and actual are NaN both, or the same infinity, the position is left out
-/// of the sums and maxima.
+/// Figures over some positions of one tensor.  Positions that are not compared count in
+/// `not_compared` only.  Where expected and actual are NaN both, or the same infinity, the position
+/// is left out of the sums and maxima.
 struct Measures {
-  Index elements = 0;  ///< owed
+  Index elements = 0;  ///< compared
   Index not_compared = 0;
-  Index differing = 0;    ///< owed, and not what is expected; NaN counts as one value
-  Index violating = 0;    ///< owed, and refused by the gate
-  Index not_bounded = 0;  ///< owed, and nothing is promised of it under gate bound
+  Index differing = 0;    ///< compared, and not as expected; NaN counts as one value
+  Index violating = 0;    ///< compared, and refused by the gate
+  Index not_bounded = 0;  ///< compared, and without a bound under gate bound
   Index nan_both = 0;
   Index nan_one_sided = 0;
   Index inf_one_sided = 0;    ///< an infinity against another value

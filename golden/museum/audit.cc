@@ -1,4 +1,4 @@
-// Faults planted, and the gate asked.
+// Faults planted, and judged by the gate.
 #include "golden/museum/audit.h"
 
 #include <algorithm>

@@ -14,7 +14,7 @@ namespace mxo {
 struct Audited {
   const Exhibit* exhibit = nullptr;
   bool passes = false;    ///< the gate lets the output pass
-  bool harmless = false;  ///< only elements that nobody owes are wrong: it has to pass
+  bool harmless = false;  ///< only elements that are not compared are wrong: it has to pass
   double sqnr = 0;        ///< of the worst output, in dB
   std::uint64_t max_ulp = 0;
   Index differing = 0;

@@ -1,4 +1,4 @@
-// All rooms, and what explain says in them.
+// All tables of faults, and what explain says of each.
 #include "golden/museum/museum.h"
 
 #include <vector>
@@ -10,10 +10,10 @@ namespace mxo {
 std::span<const Exhibit> exhibits() {
   static const std::vector<Exhibit> all = [] {
     std::vector<Exhibit> list;
-    for (const auto room :
+    for (const auto table :
          {product_exhibits(), scale_exhibits(), range_exhibits(), huge_exhibits(),
           quantiser_exhibits(), quantised_tensor_exhibits(), layer_exhibits(), rank_exhibits()}) {
-      list.insert(list.end(), room.begin(), room.end());
+      list.insert(list.end(), table.begin(), table.end());
     }
     return list;
   }();

@@ -25,8 +25,8 @@ struct Exhibit {
   std::string_view reports;  ///< "NVIDIA/cutlass#3596"
   std::string_view fault;    ///< what went wrong, in words
   /// What explain has to say first: beginnings of ids, separated by '|'.  "unknown" where nothing
-  /// in the operands tells what happened, and any name would be false; "same" where nobody owes
-  /// what is wrong, and the pattern says so.
+  /// in the operands tells what happened, and any name would be false; "same" where what is
+  /// wrong is not compared, and the pattern says so.
   std::string_view names;
   /// What the place has to say: part of the sentence; empty: everywhere.
   std::string_view place;
@@ -49,7 +49,7 @@ struct Looked {
 };
 Looked look_at(Backend& backend, World& world, const Exhibit& exhibit, std::uint64_t seed = 1);
 
-// The rooms, one file each.
+// The tables, one file each.
 std::span<const Exhibit> product_exhibits();
 std::span<const Exhibit> scale_exhibits();
 std::span<const Exhibit> quantiser_exhibits();

@@ -30,7 +30,7 @@ Call mx_operands(Backend& backend, World& world, std::uint64_t seed);
 Call blockwise_product(Backend& backend, std::uint64_t seed, const ProductSize& size = {});
 Call rowwise_product(Backend& backend, std::uint64_t seed, const ProductSize& size = {});
 Call bf16_product(std::uint64_t seed, const ProductSize& size = {});
-/// Weight gradients: ends are multiples of 32, rows beyond the last one belong to nobody.
+/// Weight gradients: ends are multiples of 32, rows beyond the last one belong to no group.
 Call mx_wgrad(Backend& backend, std::uint64_t seed);
 
 /// random_floats with six significant bits: ties between codes are met.

@@ -211,7 +211,7 @@ Answer tail_of_nobody(Backend&, const Call& call, const NamedTensors& right) {
   });
 }
 
-/// K = 416 has 13 scales a row; the rows that nobody owns have NaN scales.
+/// K = 416 has 13 scales a row; the rows of no group have NaN scales.
 Call operands_beside_nan(Backend& b, World&, std::uint64_t seed) {
   ProductSize size;
   size.rows = 256;

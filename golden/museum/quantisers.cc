@@ -57,7 +57,7 @@ std::optional<MxBlock> block_by(const MxRule& rule, const Tensor& x, Index begin
   return block;
 }
 
-/// Blocks of e4m3 by a rule of one's own, where the usual rule gives the right answer.
+/// Blocks of e4m3 by a rule of this fault, where the usual rule gives the right answer.
 Answer by_rule(const Call& call, const NamedTensors& right, const MxRule& rule) {
   const Tensor& x = call.input("x");
   if (!has_defaults(call) || x.dtype() == Dtype::f16 || x.rank() == 0 ||
@@ -153,7 +153,7 @@ Call blockwise_operands(Backend&, World&, std::uint64_t seed) {
   return make_call("quantize", in, with({{"block", "1x128"}}));
 }
 
-/// 1x128 blocks by a rule of one's own: amax to the stored scale and the factor of the codes.
+/// 1x128 blocks by a rule of this fault: amax to the stored scale and the factor of the codes.
 struct F32Rule {
   float stored;
   float factor;

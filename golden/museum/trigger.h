@@ -17,8 +17,8 @@ struct Triggered {
 };
 
 /// For each exhibit the first case of level 1, in the order of `mxo list suites`, to which a kernel
-/// with the fault gives another answer than the one owed, or (where the fault spoils nothing that
-/// is owed) one that the judge has to say something about.  Nothing where no case shows it.
+/// with the fault gives another answer than expected, or (where the fault spoils nothing that
+/// is compared) one that the judge has to say something about.  Nothing where no case shows it.
 std::vector<std::optional<Triggered>> triggered_by_suites(Backend& backend, World& world,
                                                           std::span<const Exhibit> faults);
 

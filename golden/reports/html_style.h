@@ -1,4 +1,4 @@
-// How the page looks, and the little that moves on it.
+// The style sheet and the script of the page.
 #pragma once
 
 #include <string_view>

@@ -10,7 +10,7 @@
 namespace mxo {
 namespace {
 
-/// Cases that are told one by one.
+/// Cases that are listed one by one.
 constexpr Index kMostTold = 40;
 
 std::string painted(Outcome outcome, Colour colour) {

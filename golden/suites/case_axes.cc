@@ -15,7 +15,7 @@ namespace {
 constexpr std::string_view kEnds = "group_ends";
 constexpr Index kLongestBlock = 128;
 
-/// "[E, N, K/32]" as its parts, from the right; empty for a shape that is told otherwise.
+/// "[E, N, K/32]" as its parts, from the right; empty for a shape in another notation.
 std::vector<std::string> parts_of(std::string_view shape) {
   std::vector<std::string> parts;
   if (!shape.starts_with("[")) return parts;
@@ -82,7 +82,7 @@ CaseAxes::CaseAxes(std::string_view op, const Parameters& set, const NamedTensor
                    const NamedTensors& outputs) {
   const CatalogueEntry& entry = catalogue_entry(op);
   if (entry.call_ranks != nullptr) {
-    throw Error(Fault::unsupported, std::string(op) + ": works on ranks, and is not cut");
+    throw Error(Fault::unsupported, std::string(op) + ": runs on ranks, and cannot be reduced");
   }
   std::vector<std::pair<Spelled, const Tensor*>> plain;
   std::vector<std::pair<Spelled, const Tensor*>> blocked;
@@ -139,7 +139,7 @@ void CaseAxes::find_groups(const NamedTensors& inputs) {
     group_letter_ = "E";
     return;
   }
-  std::erase(letters_, "E");  // ends of rows that nobody knows stay as they are
+  std::erase(letters_, "E");  // unknown ends of rows stay as they are
 }
 
 /// Takes the extents of a tensor, or learns its blocks; false if they do not fit.
@@ -164,7 +164,7 @@ bool CaseAxes::measure(const Spelled& spelled, const Tensor& tensor) {
   return true;
 }
 
-/// An operand that cannot be cut keeps its axes whole, all of them if nobody knows which.
+/// An operand that cannot be cut keeps its axes whole, all of them if it is unknown which.
 void CaseAxes::freeze(const std::vector<Spelled>& unread) {
   for (const Spelled& spelled : unread) {
     if (spelled.name == Name{TensorRole::input, std::string(kEnds)}) continue;

@@ -18,7 +18,7 @@ std::string source_of(const SuiteCase& item, const std::string& sum) {
   return sum == "exact" ? sum : "model:" + sum;
 }
 
-/// 1 where a row or column is not owed; nothing if all of them are.
+/// 1 where a row or column is not compared; nothing if all of them are.
 std::optional<Tensor> unowned_mask(const Tensor& output, const Groups& groups) {
   if (groups.owed_rows < 0 && groups.owed_columns < 0) return std::nullopt;
   Tensor mask(Dtype::u8, output.shape());
@@ -187,7 +187,8 @@ StoredCase read_case(const std::filesystem::path& suite, const ManifestCase& ite
       throw Error(Fault::file, path.string() + ": " + operand.name + ": expected twice");
     }
   }
-  if (expected.empty()) throw Error(Fault::file, path.string() + ": nothing is expected of it");
+  if (expected.empty())
+    throw Error(Fault::file, path.string() + ": the case has no expected output");
   validate_call(path.string(), item.op, stored_case.inputs, Parameters(item.parameters), expected);
   return stored_case;
 }
@@ -200,6 +201,11 @@ AnsweredCall read_call(const std::filesystem::path& path) {
   const std::filesystem::path above = path.parent_path().parent_path();
   const std::filesystem::path suite = above.empty() ? "." : above;
   const std::string id = path.stem().string();
+  std::error_code error;
+  if (!std::filesystem::exists(suite / kManifestName, error)) {
+    throw Error(Fault::file, path.string() + ": found no manifest in " + suite.string() +
+                                 ", needs SUITE/cases/ID.safetensors");
+  }
   for (const ManifestCase& item : read_manifest(suite).cases) {
     if (item.id != id) continue;
     StoredCase stored = read_case(suite, item);

@@ -20,7 +20,7 @@ struct StoredCase {
   TensorFile file;
   NamedTensors inputs;  ///< under their operand names
 
-  /// What `operand` (role expected) owes; points into this.
+  /// The expected output `operand` (role expected); points into this.
   Owed owed(const ManifestCase& item, const ManifestOperand& operand) const;
 };
 

@@ -16,10 +16,9 @@ namespace mxo {
 /// `<case id>.safetensors` with the outputs under their operand names.
 /// Cases in pairs that differ only in padding and unused bytes fail where their outputs differ.
 /// Otherwise both are files, safetensors or .npy: every tensor of `expected` must be in `actual`.
-/// If `expected` holds `group_ends`, it says the groups and which rows are owed.  Two .npy files
-/// are compared whatever their names; `given` is what the caller says of the call.  Of a suite, the
-/// cases that `only` takes.
-/// Throws Error(file), Error(argument).
+/// If `expected` holds `group_ends`, it says the groups and which rows are compared.  Two .npy
+/// files are compared whatever their names; `given` is what the caller says of the call.  Of a
+/// suite, the cases that `only` takes. Throws Error(file), Error(argument).
 Report compare(const std::filesystem::path& expected, const std::filesystem::path& actual,
                const CompareOptions& options = {}, const Progress& progress = {},
                const CallGiven& given = {}, const CaseFilter& only = {});

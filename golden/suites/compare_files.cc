@@ -20,7 +20,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// A call as a file and the caller tell it; empty fields where nobody says anything.
+/// A call as a file and the caller describe it; fields that neither gives are empty.
 struct CallInFile {
   std::string op;
   Parameters parameters;

@@ -19,7 +19,7 @@ struct CallGiven {
 };
 
 /// Every output in `expected` against the tensor of its name in `actual`.  Where the operator is
-/// known, so are its groups, its steps and the rows that are owed, and with its operands its
+/// known, so are its groups, its steps and the rows that are compared, and with its operands its
 /// bound.  Throws Error(file) for operands that the operator would refuse, Error(argument) for a
 /// bound without an operator or its operands.
 CaseVerdict compare_files(const std::filesystem::path& expected,

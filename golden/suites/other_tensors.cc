@@ -1,4 +1,4 @@
-// Copies of operands, and tensors that nothing is expected of.
+// Copies of operands, and tensors that have no expected value.
 #include "golden/suites/other_tensors.h"
 
 #include <algorithm>
@@ -36,7 +36,7 @@ void see_other_tensors(const TensorFile& expected, const TensorFile& actual,
     verdict.outcome = Outcome::invalid;
     verdict.outputs.clear();
     verdict.reason = "ACTUAL holds the operands, " + listed({operands.begin(), operands.end()}) +
-                     ": a copy of the case is no output; needs a file of outputs alone";
+                     ": a copy of the case is not an output; needs a file of outputs alone";
     return;
   }
   std::vector<std::string> others;

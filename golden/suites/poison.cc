@@ -11,7 +11,7 @@
 namespace mxo {
 namespace {
 
-/// What is written where nobody may look.
+/// The byte that is written where no kernel may read.
 enum class Poison : std::uint8_t { nan, finite };
 
 /// One pair: operands that both versions share, and what spoils them.

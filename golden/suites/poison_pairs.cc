@@ -1,4 +1,4 @@
-// The outputs of two cases against each other, element by element where they are owed.
+// The outputs of two cases against each other, element by element where they are compared.
 #include "golden/suites/poison_pairs.h"
 
 #include <algorithm>

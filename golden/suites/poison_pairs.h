@@ -10,7 +10,7 @@
 namespace mxo {
 
 /// For each pair of `manifest` (flags poison_nan and poison_finite) whose outputs are there, at
-/// `actual_of` their ids: where an owed element differs between the two, both verdicts of
+/// `actual_of` their ids: where a compared element differs between the two, both verdicts of
 /// `report`, whose cases are those of the manifest in its order, are FAIL and say so.  Cases that
 /// are INVALID or NOT_RUN stay what they are.
 void compare_poison_pairs(

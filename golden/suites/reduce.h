@@ -32,8 +32,8 @@ struct Reduction {
 ///
 /// Without a kernel the case is cut to one element that fails: its row, its column, its block, and
 /// all of what is summed; and to twice, four times, ... as much of each axis where the operator
-/// refuses that, another answer would be owed, or it is not `alike`.  With a kernel, that slice is
-/// tried first; where it passes, or what is summed could be less, each axis is halved as long as
+/// refuses that, another answer would be expected, or it is not `alike`.  With a kernel, that slice
+/// is tried first; where it passes, or what is summed could be less, each axis is halved as long as
 /// one half still fails.  Expectations are derived again from `reference` for every slice.
 ///
 /// Throws Error(file) where nothing fails, Error(unsupported) for an operator on ranks.

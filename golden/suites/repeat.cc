@@ -209,7 +209,7 @@ std::string table_of(const RepeatReport& report) {
   }
   const auto all = static_cast<Index>(report.tensors.size());
   return moving + stable + std::to_string(count) + " of " + std::to_string(all) +
-         " tensors are the same bits in all " + std::to_string(report.runs.size()) + " runs\n";
+         " tensors with the same bits in all " + std::to_string(report.runs.size()) + " runs\n";
 }
 
 std::string json_of(const RepeatReport& report) {

@@ -48,9 +48,10 @@ constexpr OperandSpec kIn[] = {{"x", "any shape", "f32"},
                                {"b", "shape of x, of div_full alone", "f32", true}};
 constexpr OperandSpec kOut[] = {{"y", "shape of x", "f32"}};
 constexpr ParameterSpec kSet[] = {
-    {"function", "ex2|rcp|rsqrt|sqrt|lg2|tanh|div_full", "FUNCTION.approx.f32, or div.full.f32"},
-    {"machine", "sm90", "the chip whose bits they are"},
-    {"ftz", "true|false", "subnormal operands and results are zeros; tanh has one form"}};
+    {"function", "ex2|rcp|rsqrt|sqrt|lg2|tanh|div_full",
+     "the function: FUNCTION.approx.f32, or div.full.f32"},
+    {"machine", "sm90", "the chip whose bits are computed"},
+    {"ftz", "true|false", "flush subnormal operands and results to zero; no effect on tanh"}};
 
 constexpr CatalogueEntry kEntries[] = {
     {"approximate", "approximate functions of a chip, bit for bit", kIn, kOut, kSet,

@@ -53,8 +53,9 @@ constexpr OperandSpec kBiasOut[] = {{"out", "[R, N]", "bf16 or f32"}};
 constexpr ParameterSpec kBiasSet[] = {{"out", "bf16|f32", "type of the result"}};
 constexpr OperandSpec kSumIn[] = {{"x", "[R, N]", "f32 or bf16"}, kEnds};
 constexpr OperandSpec kSumOut[] = {{"sum", "[N], or [E, N] over groups", "f32 or bf16"}};
-constexpr ParameterSpec kSumSet[] = {{"over", "rows|groups", "one sum, or one for each group"},
-                                     {"out", "f32|bf16", "type of the result"}};
+constexpr ParameterSpec kSumSet[] = {
+    {"over", "rows|groups", "one sum over all rows, or one for each group"},
+    {"out", "f32|bf16", "type of the result"}};
 
 constexpr CatalogueEntry kEntries[] = {
     {"cast", "floats to another wide type, to nearest even", kCastIn, kCastOut, kCastSet,

@@ -210,14 +210,16 @@ constexpr OperandSpec kCombineBackwardOut[] = {
     {"rank<p>.dweights", "[T_p, k]", "f32", true}};
 constexpr ParameterSpec kSet[] = {
     {"experts", "", "of all ranks; a multiple of them"},
-    {"alignment", "32", "rows that an expert's padded rows are a multiple of"},
+    {"alignment", "32", "each expert's padded rows are a multiple of this"},
     {"layout", "rank_major|expert_major_padded", "of received rows"},
-    {"rows", "received|worst_case", "of received tensors: what comes, or the most that can"},
-    {"precision", "mxfp8|bf16|fp8_blockwise", "of dispatch forward and of combine backward"},
-    {"placement", "fused|unfused", "how rows reach their place; the same bytes"},
+    {"rows", "received|worst_case",
+     "rows of received tensors: as many as are received, or as can be at most"},
+    {"precision", "mxfp8|bf16|fp8_blockwise",
+     "format of rows in dispatch and in combine's gradient"},
+    {"placement", "fused|unfused", "how rows reach their place; both give the same bytes"},
     {"format", "e4m3|e4m3fnuz|e5m2|e5m2fnuz", "of codes"},
     {"scale_mode", "rceil|floor|ceil|even", "of scales"},
-    {"rule", "", "of scales: torchao, or flow with fp8_blockwise, unless given"},
+    {"rule", "", "rule of the scales; default: torchao, or flow with fp8_blockwise"},
 };
 constexpr ParameterSpec kCombineSet[] = {
     kSet[0],
@@ -230,7 +232,7 @@ constexpr ParameterSpec kCombineSet[] = {
     kSet[7],
     kSet[8],
     {"steps", "f32|bf16|fused",
-     "what products and sums are rounded to (bf16: of f16 rows f16), or one fma"}};
+     "type that products and sums are rounded to (bf16: f16 for f16 rows), or one fma"}};
 
 constexpr CatalogueEntry kEntries[] = {
     {"dispatch", "rows to the ranks of their experts", kDispatchIn, kDispatchOut, kSet, nullptr,

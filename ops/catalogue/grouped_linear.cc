@@ -113,10 +113,11 @@ constexpr auto kSet = with_sum_parameters({
      "how the three products are scaled"},
     {"format", "e4m3|e4m3fnuz", "of codes"},
     {"out", "bf16|f32", "type of the results"},
-    {"product", "f32|bf16", "what a weight gradient is rounded to before it joins main_grad"},
+    {"product", "f32|bf16",
+     "type that a weight gradient is rounded to before it is added to main_grad"},
     {"pad", "false|true", "pad groups where tokens are contracted"},
     {"alignment", "", "of padded groups; 32 for mxfp8, 128 blockwise, 16 otherwise"},
-    {"only", "", "outputs to compute, as dx,dw; all unless given"},
+    {"only", "", "outputs to compute, such as dx,dw; default: all"},
 });
 
 constexpr CatalogueEntry kEntries[] = {

@@ -143,10 +143,11 @@ constexpr std::string_view kFormats = "e4m3|e4m3fnuz|e5m2|e5m2fnuz";
 constexpr std::string_view kBlock =
     "block of its scales (1x128, RxK, ..) where shapes leave it open";
 constexpr ParameterSpec kOut{"out", "bf16|f32", "type of the result"};
-constexpr std::string_view kProduct = "what a sum is rounded to before it joins main_grad";
+constexpr std::string_view kProduct =
+    "type that a sum is rounded to before it is added to main_grad";
 constexpr std::string_view kWgradOut = "type of the result; f32 with main_grad";
 constexpr ParameterSpec kMachine{"sum.machine", "h200|h100",
-                                 "the card whose table sum.split=table is"};
+                                 "the card whose table sum.split=table uses"};
 constexpr auto kSet = with_sum_parameters({{"format_x", kFormats, "format of x.codes"},
                                            {"format_w", kFormats, "format of w.codes"},
                                            {"block_x", "", kBlock},

@@ -264,13 +264,12 @@ constexpr OperandSpec kOut[] = {
 constexpr auto kSet = with_sum_parameters({
     {"top_k", "1", "experts of a token"},
     {"pipeline", "mxfp8|bf16|quantize_after|flow|fp8_blockwise",
-     "what travels, and where it is quantised"},
+     "what ranks send, and where it is quantised"},
     {"scores", "combine|swiglu|input|input_bf16|first_product|second_product",
-     "where a token's weights multiply; input_bf16: x, rounded to bf16 first; a product: its sums "
-     "in "
-     "f32, no gradients"},
+     "what a token's weights multiply; input_bf16: x, rounded to bf16 first; a product: its sums "
+     "in f32, no gradients"},
     {"second_bias", "weighted|plain",
-     "scores=swiglu: w2.bias is added times the row's weight (Megatron), or as it is"},
+     "scores=swiglu: w2.bias is multiplied by the row's weight (Megatron), or added unweighted"},
     {"recipe",
      "mxfp8_rceil|mxfp8_floor|mxfp8_rceil_wgrad_with_hp|mxfp8_floor_wgrad_with_hp|fp8_rowwise|"
      "fp8_blockwise|vllm|vllm_up|bf16",
@@ -278,9 +277,10 @@ constexpr auto kSet = with_sum_parameters({
     {"format", "e4m3|e4m3fnuz", "of codes"},
     {"score", "softmax|sigmoid|softmax_of_chosen|sqrtsoftplus", "of the router"},
     {"groups", "1", "of experts"},
-    {"limited_groups", "", "groups a token may choose from; all if not given"},
-    {"group_score", "two_best|best", "of a group: the sum of its two best, or its best"},
-    {"other_groups", "excluded|zero", "experts of groups that go: none to choose, or scored 0"},
+    {"limited_groups", "", "groups that a token may choose from; default: all"},
+    {"group_score", "two_best|best",
+     "score of a group: the sum of its two best experts, or its best"},
+    {"other_groups", "excluded|zero", "experts of the other groups: excluded, or with score 0"},
     {"normalize", "true|false", "weights of a token add up to scale"},
     {"scale", "1", "of weights"},
     kActivationParameter,
@@ -290,13 +290,13 @@ constexpr auto kSet = with_sum_parameters({
     kLimitParameter,
     kOffsetParameter,
     kArithmeticParameter,
-    {"router_logits", "f32|bf16", "what the exact logits are rounded to"},
+    {"router_logits", "f32|bf16", "type that the exact logits are rounded to"},
     {"combine_steps", "f32|bf16|fused",
-     "of combine: what products and sums are rounded to, or one fma"},
-    {"alignment", "32", "rows that an expert's padded rows are a multiple of"},
-    {"placement", "fused|unfused", "how rows reach their place; the same bytes"},
-    {"recompute", "false|true", "backward computes h and act again; the same bits"},
-    {"keep_stages", "false|true", "every step's tensor, too"},
+     "type that combine rounds products and sums to, or one fma"},
+    {"alignment", "32", "each expert's padded rows are a multiple of this"},
+    {"placement", "fused|unfused", "how rows reach their place; both give the same bytes"},
+    {"recompute", "false|true", "compute h and act again in the backward pass; the same bits"},
+    {"keep_stages", "false|true", "also return every step's tensor"},
 });
 
 constexpr std::string_view kSteps[] = {

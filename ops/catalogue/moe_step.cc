@@ -111,10 +111,11 @@ constexpr ParameterSpec kRouteSet[] = {
     {"score", "softmax|sigmoid|softmax_of_chosen|sqrtsoftplus",
      "of a logit; softmax_of_chosen, gpt-oss: logits choose, softmax of the k chosen weighs; "
      "sqrtsoftplus, DeepSeek-V4"},
-    {"groups", "1", "equal runs of experts"},
-    {"limited_groups", "", "runs that stay; all unless given"},
-    {"group_score", "two_best|best", "of a run: the sum of its two best, or its best"},
-    {"other_groups", "excluded|zero", "experts of runs that go: none to choose, or scored 0"},
+    {"groups", "1", "groups of experts, of equal size"},
+    {"limited_groups", "", "groups that a token may choose from; default: all"},
+    {"group_score", "two_best|best",
+     "score of a group: the sum of its two best experts, or its best"},
+    {"other_groups", "excluded|zero", "experts of the other groups: excluded, or with score 0"},
     {"normalize", "true|false", "divide the weights of a token by their sum"},
     {"scale", "1", "factor of the weights"},
 };
@@ -141,7 +142,7 @@ constexpr OperandSpec kTransposeIn[] = {{"codes", "[M, K]", "u8 (e4m3)"},
 constexpr OperandSpec kTransposeOut[] = {{"codes", "[K, M]", "u8 (e4m3)"},
                                          {"scales", "[G, K]", "f32"}};
 constexpr ParameterSpec kTransposeSet[] = {
-    {"format", "e4m3|e4m3fnuz", "of codes; e4m3fnuz has round alone"},
+    {"format", "e4m3|e4m3fnuz", "format of the codes; e4m3fnuz supports round only"},
     {"underflow", "round|keep_mantissa|flush", "what a code below the normal range becomes"}};
 
 constexpr CatalogueEntry kEntries[] = {

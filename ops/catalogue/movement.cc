@@ -114,7 +114,7 @@ constexpr OperandSpec kIndicesOut[] = {{"indices", "[max_len], -1 is padding", "
                                        {"ends", "[E]", "i32"}};
 constexpr ParameterSpec kIndicesSet[] = {
     {"experts", "1", "E, experts of this rank"},
-    {"ranks", "1", "P, ranks the rows came from"},
+    {"ranks", "1", "P, the ranks that sent the rows"},
     kAlignment,
     {"max_len", "0", "entries of indices, at least ends[E-1]"},
 };

@@ -147,8 +147,7 @@ constexpr OperandSpec kDequantizeIn[] = {kQuantizeOut[0], kQuantizeOut[1], kEnds
 constexpr OperandSpec kDequantizeOut[] = {{"x", "[.., R, K]", "bf16 or f32"}};
 constexpr ParameterSpec kDequantizeSet[] = {
     kFormat,
-    {"block", "1x32",
-     "rows x columns that share a scale; read off the shape of scales unless given"},
+    {"block", "1x32", "rows x columns that share a scale; default: from the shape of scales"},
     kScaleParameter,
     kTranspose,
     {"out", "bf16|f32", "type of the result"}};
@@ -160,8 +159,8 @@ constexpr OperandSpec kDelayedOut[] = {{"next_history", "[H]", "f32"},
                                        {"next_scale", "[1]", "f32"}};
 constexpr ParameterSpec kDelayedSet[] = {
     kFormat,
-    {"amax", "max|most_recent", "which of the history counts"},
-    {"margin", "0", "the largest value counts as 2^-margin of itself"}};
+    {"amax", "max|most_recent", "the amax of the history that is used"},
+    {"margin", "0", "the largest value is multiplied by 2^-margin"}};
 
 constexpr CatalogueEntry kEntries[] = {
     {"quantize", "high precision to 8-bit codes and a scale for each block", kQuantizeIn,

@@ -205,8 +205,9 @@ constexpr OperandSpec kMapIn[] = {kSlots,
 constexpr OperandSpec kMapOut[] = {{"local", "[T, k]", "i32"}, {"tokens_per_expert", "[E]", "i32"}};
 constexpr ParameterSpec kMapSet[] = {
     kExperts,
-    {"capacity", "", "most slots of an expert; no bound unless given"},
-    {"drop", "position|weight", "what goes first: later slots, or smaller weights"}};
+    {"capacity", "", "most slots of an expert; default: no bound"},
+    {"drop", "position|weight",
+     "slots that are dropped first: the later ones, or those of smaller weight"}};
 constexpr OperandSpec kFromMaskIn[] = {kMaskIn, kProbs};
 constexpr OperandSpec kFromMaskOut[] = {kSlots, kWeights};
 constexpr ParameterSpec kFromMaskSet[] = {{"top_k", "", "slots of a token"}};
@@ -215,11 +216,12 @@ constexpr OperandSpec kToMaskOut[] = {kMask, kProbs};
 constexpr ParameterSpec kToMaskSet[] = {kExperts};
 constexpr OperandSpec kAlignIn[] = {kSlots, {"expert_map", "[E], -1 or more", "i32", true}};
 constexpr OperandSpec kAlignOut[] = {kIds, kBlocks, kPadded, kEnds};
-constexpr ParameterSpec kAlignSet[] = {kExperts,
-                                       kBlock,
-                                       {"pad_sorted_ids", "false|true", "L a multiple of block"},
-                                       {"length", "", "L; T k + E (block - 1) unless given"},
-                                       {"unused", "0", "expert of blocks past the last, 0 or -1"}};
+constexpr ParameterSpec kAlignSet[] = {
+    kExperts,
+    kBlock,
+    {"pad_sorted_ids", "false|true", "make L a multiple of block"},
+    {"length", "", "L; default: T k + E (block - 1)"},
+    {"unused", "0", "expert of blocks after the last one, 0 or -1"}};
 constexpr OperandSpec kFromBlocksIn[] = {kIds, kBlocks, kPadded};
 constexpr OperandSpec kFromBlocksOut[] = {kSlots};
 constexpr ParameterSpec kFromBlocksSet[] = {

@@ -158,7 +158,7 @@ constexpr ParameterSpec kLayout{
     "layout",
     "blocked|m_groups|k_groups|per_group_3d|mn_major_tma|cublas_1x128|"
     "packed_ue8m0|tiles_8x4",
-    "how the 128x4 tiles of several matrices lie; or another library's"};
+    "layout of the 128x4 tiles of several matrices, or of another library"};
 constexpr OperandSpec kEnds{"group_ends", "[G], m_groups: rows, k_groups: columns", "i32", true};
 constexpr OperandSpec kScales{"scales", "[R, C] or [E, R, C]", "u8 (e8m0), or f32"};
 constexpr OperandSpec kBlocked{"blocked", "flat, a matrix, or as the layout has it",

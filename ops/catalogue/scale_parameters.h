@@ -52,27 +52,27 @@ ScaledResult scaled_outputs(std::string_view op, Staging& stage, const Parameter
 /// "torchao|te|...": every name of a rule.
 std::string_view rule_names();
 
-inline constexpr ParameterSpec kBlockParameter{
-    "block", "1x32",
-    "rows x columns that share a scale: RxC, 1xK a row, Rx1 a column, RxK all; the rule's first "
-    "unless given"};
+inline constexpr ParameterSpec kBlockParameter{"block", "1x32",
+                                               "rows x columns that share a scale: RxC, 1xK a row, "
+                                               "Rx1 a column, RxK all; default: the rule's first"};
 inline constexpr ParameterSpec kScaleParameter{
-    "scale", "", "type of scales, e8m0 or f32: e8m0 for blocks of 32 elements unless given"};
+    "scale", "", "type of scales, e8m0 or f32; default: e8m0 for blocks of 32 elements, else f32"};
 inline constexpr ParameterSpec kRuleParameter{"rule", "torchao", "a row of `mxo list rules`"};
 inline constexpr ParameterSpec kModeParameter{"scale_mode", "rceil|floor|ceil|even",
                                               "e8m0 scales: how amax becomes a power of two"};
-inline constexpr ParameterSpec kPowerParameter{
-    "power_of_2", "", "f32 scales: none, down or up; as the rule has it unless given"};
+inline constexpr ParameterSpec kPowerParameter{"power_of_2", "",
+                                               "f32 scales: none, down or up; default: the rule's"};
 inline constexpr ParameterSpec kRoundingParameter{
     "rounding", "",
-    "of elements: even, ties_away, ties_zero, zero, away, down, up or odd; the rule's"};
+    "rounding of elements: even, ties_away, ties_zero, zero, away, down, up or odd; default: the "
+    "rule's"};
 inline constexpr ParameterSpec kOverflowParameter{
     "overflow", "",
-    "of elements beyond the largest: saturate or nonfinite; the rule's. torch casts to e4m3 "
-    "nonfinite until 2.11, which rules in torch follow, and saturate since"};
+    "elements beyond the largest value: saturate or nonfinite; default: the rule's. torch's casts "
+    "to e4m3 are nonfinite up to 2.11, which rules in torch follow, and saturate since"};
 inline constexpr ParameterSpec kEpsilonParameter{"epsilon", "",
-                                                 "f32 scales: floor of amax; the rule's"};
+                                                 "f32 scales: floor of amax; default: the rule's"};
 inline constexpr ParameterSpec kScaleMaxParameter{"scale_max", "",
-                                                  "f32 scales: bound of amax; the rule's"};
+                                                  "f32 scales: bound of amax; default: the rule's"};
 
 }  // namespace mxo

@@ -27,7 +27,7 @@ bool same(const Tensor& expected, const Tensor& actual, Index owed) {
   return true;
 }
 
-/// Elements of `actual` that are owed: of y [R, N] those of rows within the groups.
+/// Elements of `actual` that are compared: of y [R, N] those of rows within the groups.
 Index owed_elements(const Operand& ends, const Tensor& actual) {
   if (actual.rank() != 2) return actual.elements();
   if (ends.elements() == 0) return 0;

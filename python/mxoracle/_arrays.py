@@ -210,7 +210,7 @@ def zeros_on(device: int, dtype: str, extents):
 
 
 def finished(device: int) -> None:
-    """Waits until what torch was told to do on this GPU is done, on the stream that the caller
+    """Waits until torch has finished its work on this GPU, on the stream that the caller
     uses."""
     sys.modules["torch"].cuda.current_stream(device).synchronize()
 

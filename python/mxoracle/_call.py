@@ -30,7 +30,7 @@ def text_of(key: str, value: Any) -> str:
     spelt = getattr(value, "name", None) or getattr(value, "__name__", None) or str(value)
     name = _arrays.NAMES.get(str(spelt).removeprefix("torch."))
     if name is None:
-        raise _checks.refusal(key, value, "text, a number, a truth value or a dtype")
+        raise _checks.refusal(key, value, "text, a number, a boolean or a dtype")
     return name
 
 

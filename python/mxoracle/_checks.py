@@ -38,7 +38,7 @@ def plain_number(value: Any) -> Any:
 
 
 def whole(value: Any) -> int | None:
-    """A whole number of any library, or None: truth values and floats are none."""
+    """A whole number of any library, or None: booleans and floats do not count."""
     value = plain_number(value)
     if isinstance(value, bool) or hasattr(value, "shape"):
         return None

@@ -1,4 +1,4 @@
-"""A kernel's outputs against what is owed: verdicts, causes, artifacts."""
+"""A kernel's outputs against the expected ones: verdicts, causes, artifacts."""
 from __future__ import annotations
 
 import math
@@ -18,7 +18,7 @@ from mxoracle._tables import list_sums
 
 
 class Comparison:
-    """What a comparison found.  True where every output passes and something was compared; str() is
+    """The result of a comparison.  True if something was compared and every output passes; str() is
     the report."""
 
     def __init__(
@@ -112,10 +112,10 @@ def _lines(output: dict[str, Any], gate: str) -> list[str]:
 
 
 def compare(expected: Any, actual: Any, gate: str = "bits") -> Comparison:
-    """Holds `actual` against `expected`: two arrays, or two dicts of arrays under the same names.
+    """Compares `actual` with `expected`: two arrays, or two dicts of arrays with the same names.
 
-    `gate` is "bits", "ulp=N" (steps of the format) or "sqnr=DB".  NaN is compared as a class.  The
-    result is true where all pass; str() of it says how many differ, where, and by how much.
+    `gate` is "bits", "ulp=N" (steps of the format) or "sqnr=DB".  All NaNs are equal.  The
+    result is true if all pass; str() of it says how many differ, where, and by how much.
     """
     if not isinstance(expected, Mapping) and not isinstance(actual, Mapping):
         expected, actual = {"tensor": expected}, {"tensor": actual}
@@ -129,7 +129,7 @@ def compare(expected: Any, actual: Any, gate: str = "bits") -> Comparison:
         raise Error(f"compare: actual: found no {', '.join(missing)}, needs every expected tensor")
     extra = [name for name in actual if name not in expected]
     if extra:
-        raise Error(f"compare: actual: found {', '.join(extra)}, which nothing is expected of, needs "
+        raise Error(f"compare: actual: found {', '.join(extra)}, not among the expected tensors, needs "
                     f"{', '.join(expected)} alone")  # fmt: skip
     want = plain(expected).on_host()
     have = plain({name: actual[name] for name in expected}).on_host()
@@ -149,7 +149,7 @@ def judge(
     ranks: int | None = None,
     **params: Any,
 ) -> Comparison:
-    """Runs `op` on `inputs` and holds `outputs`, some or all of its outputs, against the result.
+    """Runs `op` on `inputs` and compares `outputs`, some or all of its outputs, with the result.
 
     `gate` may also be "bound": |out - exact| within the certified bound of the operation, for the
     sum `claimed_sum` or, if empty, any order of f32 additions; or "sqnr=auto": no group further off
@@ -178,7 +178,7 @@ def _check_sum(gate: str, claimed: Any) -> None:
 
 
 def has_bound(op: str, output: str, inputs: Mapping[str, Any], **params: Any) -> bool:
-    """True if this output of the call has a certified bound; gate "bound" holds others to bits."""
+    """True if this output of the call has a certified bound; under gate "bound" others need equal bits."""
     call = call_of(op, inputs, None, params)
     return core().has_bound(op, output, call.operands.on_host().views, call.params)
 
@@ -219,7 +219,7 @@ def explain(
     seconds: float | None = None,
     **params: Any,
 ) -> Explanation | None:
-    """Measures from `actual` what was done to `inputs`, and says which causes were confirmed.
+    """Measures from `actual` what the kernel did to `inputs`, and returns the confirmed causes.
 
     None if `work` was not enough: what calls that are tried read, in elements of operands.  `seconds`
     says the same by 2^28 elements a second; no clock counts, so that a busy machine answers alike.
@@ -244,8 +244,8 @@ def explain(
 def save(
     path: str | Path, tensors: Mapping[str, Any], metadata: Mapping[str, str] | None = None
 ) -> None:
-    """Writes `tensors` as a safetensors file, of the types that they have, which `mxo` reads.  A list
-    is one tensor for each rank: "rank0.x", "rank1.x"."""
+    """Writes `tensors` as a safetensors file that `mxo` reads; types are kept.  A list holds
+    one tensor for each rank: "rank0.x", "rank1.x"."""
     tensors = _checks.mapping("save: tensors", tensors, "a dict of arrays by name")
     _write(_checks.path("save: path", path), plain(tensors), metadata)
 

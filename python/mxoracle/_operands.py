@@ -115,7 +115,7 @@ def _whole_numbers(name: str, value: Any) -> Any:
     try:
         flat = array.array("i", numbers)
     except OverflowError:
-        raise Error(f"{name}: found a number beyond 32 bits, needs those of an i32", "dtype") from None
+        raise Error(f"{name}: found a number beyond 32 bits, needs i32", "dtype") from None
     if not extents or not flat:
         return flat
     return memoryview(flat).cast("B").cast("i", [len(flat) // math.prod(extents), *extents])

@@ -158,17 +158,19 @@ def quantize(
         scales: [.., ceil(R/r), ceil(K/c)], u8 or f32
     Parameters, the first value is the default:
         format: the element format (e4m3, e4m3fnuz, e5m2, e5m2fnuz)
-        block: rows x columns that share a scale: RxC, 1xK a row, Rx1 a column, RxK all; the rule's
-            first unless given (1x32)
+        block: rows x columns that share a scale: RxC, 1xK a row, Rx1 a column, RxK all; default:
+            the rule's first (1x32)
         rule: a row of `mxo list rules` (torchao)
-        scale: type of scales, e8m0 or f32: e8m0 for blocks of 32 elements unless given
+        scale: type of scales, e8m0 or f32; default: e8m0 for blocks of 32 elements, else f32
         scale_mode: e8m0 scales: how amax becomes a power of two (rceil, floor, ceil, even)
-        power_of_2: f32 scales: none, down or up; as the rule has it unless given
-        epsilon: f32 scales: floor of amax; the rule's
-        scale_max: f32 scales: bound of amax; the rule's
-        rounding: of elements: even, ties_away, ties_zero, zero, away, down, up or odd; the rule's
-        overflow: of elements beyond the largest: saturate or nonfinite; the rule's. torch casts to
-            e4m3 nonfinite until 2.11, which rules in torch follow, and saturate since
+        power_of_2: f32 scales: none, down or up; default: the rule's
+        epsilon: f32 scales: floor of amax; default: the rule's
+        scale_max: f32 scales: bound of amax; default: the rule's
+        rounding: rounding of elements: even, ties_away, ties_zero, zero, away, down, up or odd;
+            default: the rule's
+        overflow: elements beyond the largest value: saturate or nonfinite; default: the rule's.
+            torch's casts to e4m3 are nonfinite up to 2.11, which rules in torch follow, and
+            saturate since
         transpose: blocks of more than one row: last axes exchanged (false, true)
         scale_layout: blocked: 128x4 tiles, one matrix per expert; others as swizzle_scales
             (row_major, blocked, mn_major_tma, cublas_1x128, packed_ue8m0, tiles_8x4)
@@ -222,8 +224,8 @@ def dequantize(
         x: [.., R, K], bf16 or f32
     Parameters, the first value is the default:
         format: the element format (e4m3, e4m3fnuz, e5m2, e5m2fnuz)
-        block: rows x columns that share a scale; read off the shape of scales unless given (1x32)
-        scale: type of scales, e8m0 or f32: e8m0 for blocks of 32 elements unless given
+        block: rows x columns that share a scale; default: from the shape of scales (1x32)
+        scale: type of scales, e8m0 or f32; default: e8m0 for blocks of 32 elements, else f32
         transpose: blocks of more than one row: last axes exchanged (false, true)
         out: type of the result (bf16, f32)
     It is returned alone.
@@ -268,8 +270,8 @@ def delayed_scale(
         next_scale: [1], f32
     Parameters, the first value is the default:
         format: the element format (e4m3, e4m3fnuz, e5m2, e5m2fnuz)
-        amax: which of the history counts (max, most_recent)
-        margin: the largest value counts as 2^-margin of itself (0)
+        amax: the amax of the history that is used (max, most_recent)
+        margin: the largest value is multiplied by 2^-margin (0)
     One output is returned alone, several as a tuple in this order.
     """
     outputs = run(
@@ -308,7 +310,7 @@ def swizzle_scales(
     Returns:
         blocked: flat, a matrix, or as the layout has it, u8 (e8m0), f32 or i32
     Parameters, the first value is the default:
-        layout: how the 128x4 tiles of several matrices lie; or another library's (blocked,
+        layout: layout of the 128x4 tiles of several matrices, or of another library (blocked,
             m_groups, k_groups, per_group_3d, mn_major_tma, cublas_1x128, packed_ue8m0, tiles_8x4)
     It is returned alone.
     """
@@ -347,7 +349,7 @@ def unswizzle_scales(
     Returns:
         scales: [R, C] or [E, R, C], u8 (e8m0), or f32
     Parameters, the first value is the default:
-        layout: how the 128x4 tiles of several matrices lie; or another library's (blocked,
+        layout: layout of the 128x4 tiles of several matrices, or of another library (blocked,
             m_groups, k_groups, per_group_3d, mn_major_tma, cublas_1x128, packed_ue8m0, tiles_8x4)
         rows: rows of scales
         columns: columns of scales
@@ -409,17 +411,17 @@ def grouped_matmul(
         block_x: block of its scales (1x128, RxK, ..) where shapes leave it open
         block_w: block of its scales (1x128, RxK, ..) where shapes leave it open
         out: type of the result (bf16, f32)
-        sum__machine: the card whose table sum.split=table is (h200, h100)
+        sum__machine: the card whose table sum.split=table uses (h200, h100)
         sum: how products are summed: a name of `mxo list sums` (exact)
         sum__chunk: k of one fused sum
         sum__bits: fraction bits kept below the largest exponent of a chunk
         sum__output: result of a chunk: rz_f32, rz_e8m13, rne_f16 or rne_f32
         sum__floor: least value of the largest exponent
-        sum__promote: instructions between additions to an f32 sum; 0 never
-        sum__fold: where scales multiply: term, x_then_w, joint, joint_add or after
-        sum__block: k of a partial sum that restarts; 0 as the scales have it
-        sum__split: parts K is cut into; auto reports those that give the operand y, table has
-            cuBLASLt's
+        sum__promote: instructions between additions to an f32 sum; 0: no such sum
+        sum__fold: where scales are multiplied: term, x_then_w, joint, joint_add or after
+        sum__block: k of a partial sum that restarts; 0: as the blocks of scales
+        sum__split: number of parts of K; auto finds it from the operand y, table is cuBLASLt's
+            choice
         sum__tile: k of a tile of the split
     One output is returned alone, several as a tuple in this order.
     """
@@ -495,18 +497,18 @@ def grouped_matmul_wgrad(
         format_x: format of x.codes (e4m3, e4m3fnuz, e5m2, e5m2fnuz)
         block_dy: block of its scales (1x128, RxK, ..) where shapes leave it open
         block_x: block of its scales (1x128, RxK, ..) where shapes leave it open
-        product: what a sum is rounded to before it joins main_grad (f32, bf16)
+        product: type that a sum is rounded to before it is added to main_grad (f32, bf16)
         out: type of the result; f32 with main_grad (bf16, f32)
         sum: how products are summed: a name of `mxo list sums` (exact)
         sum__chunk: k of one fused sum
         sum__bits: fraction bits kept below the largest exponent of a chunk
         sum__output: result of a chunk: rz_f32, rz_e8m13, rne_f16 or rne_f32
         sum__floor: least value of the largest exponent
-        sum__promote: instructions between additions to an f32 sum; 0 never
-        sum__fold: where scales multiply: term, x_then_w, joint, joint_add or after
-        sum__block: k of a partial sum that restarts; 0 as the scales have it
-        sum__split: parts K is cut into; auto reports those that give the operand y, table has
-            cuBLASLt's
+        sum__promote: instructions between additions to an f32 sum; 0: no such sum
+        sum__fold: where scales are multiplied: term, x_then_w, joint, joint_add or after
+        sum__block: k of a partial sum that restarts; 0: as the blocks of scales
+        sum__split: number of parts of K; auto finds it from the operand y, table is cuBLASLt's
+            choice
         sum__tile: k of a tile of the split
     One output is returned alone, several as a tuple in this order.
     """
@@ -630,7 +632,7 @@ def permute_indices(
         ends: [E], i32
     Parameters, the first value is the default:
         experts: E, experts of this rank (1)
-        ranks: P, ranks the rows came from (1)
+        ranks: P, the ranks that sent the rows (1)
         alignment: any positive number of rows (32)
         max_len: entries of indices, at least ends[E-1] (0)
     One output is returned alone, several as a tuple in this order.
@@ -859,8 +861,9 @@ def map_experts(
         tokens_per_expert: [E], i32
     Parameters, the first value is the default:
         experts_: E, how many experts there are
-        capacity: most slots of an expert; no bound unless given
-        drop: what goes first: later slots, or smaller weights (position, weight)
+        capacity: most slots of an expert; default: no bound
+        drop: slots that are dropped first: the later ones, or those of smaller weight (position,
+            weight)
     One output is returned alone, several as a tuple in this order.
     """
     outputs = run(
@@ -970,9 +973,9 @@ def moe_align_block_size(
     Parameters, the first value is the default:
         experts_: E, how many experts there are
         block: rows of a block (64)
-        pad_sorted_ids: L a multiple of block (false, true)
-        length: L; T k + E (block - 1) unless given
-        unused: expert of blocks past the last, 0 or -1 (0)
+        pad_sorted_ids: make L a multiple of block (false, true)
+        length: L; default: T k + E (block - 1)
+        unused: expert of blocks after the last one, 0 or -1 (0)
     One output is returned alone, several as a tuple in this order.
     """
     outputs = run(
@@ -1061,10 +1064,10 @@ def route(
         top_k: experts of a token (1)
         score: of a logit; softmax_of_chosen, gpt-oss: logits choose, softmax of the k chosen
             weighs; sqrtsoftplus, DeepSeek-V4 (softmax, sigmoid, softmax_of_chosen, sqrtsoftplus)
-        groups: equal runs of experts (1)
-        limited_groups: runs that stay; all unless given
-        group_score: of a run: the sum of its two best, or its best (two_best, best)
-        other_groups: experts of runs that go: none to choose, or scored 0 (excluded, zero)
+        groups: groups of experts, of equal size (1)
+        limited_groups: groups that a token may choose from; default: all
+        group_score: score of a group: the sum of its two best experts, or its best (two_best, best)
+        other_groups: experts of the other groups: excluded, or with score 0 (excluded, zero)
         normalize: divide the weights of a token by their sum (true, false)
         scale: factor of the weights (1)
     One output is returned alone, several as a tuple in this order.
@@ -1114,13 +1117,13 @@ def swiglu(
     Parameters, the first value is the default:
         rounding: of the result (none, bf16, f16)
         activation: of the gate (silu, gelu, gelu_tanh, relu_squared)
-        halves: where gate and up lie in a row of x (gate_first, up_first, interleaved, gate_only)
-        bf16_steps: what is rounded to bf16 (of an f16 x to f16) before the result (none,
+        halves: order of gate and up in a row of x (gate_first, up_first, interleaved, gate_only)
+        bf16_steps: steps that are rounded to bf16 (to f16 if x is f16) before the result (none,
             activation, every)
         alpha: of silu: a * sigma(alpha * a) (1)
-        limit: gate at most this, up between it and its negative; none unless given
+        limit: bound of gate, and of up on both sides; default: none
         up_offset: added to up (0)
-        arithmetic: of silu: sigma correctly rounded, or Triton's a * sigmoid(a) or a / (1 +
+        arithmetic: silu with a correctly rounded sigma, or Triton's a * sigmoid(a) or a / (1 +
             exp(-a)) on Hopper (rounded, triton_sm90, triton_sm90_quotient)
     It is returned alone.
     """
@@ -1171,11 +1174,11 @@ def swiglu_backward(
     Parameters, the first value is the default:
         rounding: of the result (none, bf16, f16)
         activation: of the gate (silu, gelu, gelu_tanh, relu_squared)
-        halves: where gate and up lie in a row of x (gate_first, up_first, interleaved, gate_only)
-        bf16_steps: what is rounded to bf16 (of an f16 x to f16) before the result (none,
+        halves: order of gate and up in a row of x (gate_first, up_first, interleaved, gate_only)
+        bf16_steps: steps that are rounded to bf16 (to f16 if x is f16) before the result (none,
             activation, every)
         alpha: of silu: a * sigma(alpha * a) (1)
-        limit: gate at most this, up between it and its negative; none unless given
+        limit: bound of gate, and of up on both sides; default: none
         up_offset: added to up (0)
     One output is returned alone, several as a tuple in this order.
     """
@@ -1219,7 +1222,7 @@ def scaling_aware_transpose(
         codes: [K, M], u8 (e4m3)
         scales: [G, K], f32
     Parameters, the first value is the default:
-        format: of codes; e4m3fnuz has round alone (e4m3, e4m3fnuz)
+        format: format of the codes; e4m3fnuz supports round only (e4m3, e4m3fnuz)
         underflow: what a code below the normal range becomes (round, keep_mantissa, flush)
     One output is returned alone, several as a tuple in this order.
     """
@@ -1276,25 +1279,26 @@ def swiglu_quantize(
     Parameters, the first value is the default:
         rounding: before quantising (none, bf16, f16)
         format: of codes (e4m3, e4m3fnuz, e5m2, e5m2fnuz)
-        block: rows x columns that share a scale: RxC, 1xK a row, Rx1 a column, RxK all; the rule's
-            first unless given (1x32)
+        block: rows x columns that share a scale: RxC, 1xK a row, Rx1 a column, RxK all; default:
+            the rule's first (1x32)
         rule: a row of `mxo list rules` (torchao)
-        scale: type of scales, e8m0 or f32: e8m0 for blocks of 32 elements unless given
+        scale: type of scales, e8m0 or f32; default: e8m0 for blocks of 32 elements, else f32
         scale_mode: e8m0 scales: how amax becomes a power of two (rceil, floor, ceil, even)
-        power_of_2: f32 scales: none, down or up; as the rule has it unless given
-        epsilon: f32 scales: floor of amax; the rule's
-        scale_max: f32 scales: bound of amax; the rule's
-        overflow: of elements beyond the largest: saturate or nonfinite; the rule's. torch casts to
-            e4m3 nonfinite until 2.11, which rules in torch follow, and saturate since
+        power_of_2: f32 scales: none, down or up; default: the rule's
+        epsilon: f32 scales: floor of amax; default: the rule's
+        scale_max: f32 scales: bound of amax; default: the rule's
+        overflow: elements beyond the largest value: saturate or nonfinite; default: the rule's.
+            torch's casts to e4m3 are nonfinite up to 2.11, which rules in torch follow, and
+            saturate since
         transpose: blocks of more than one row: axes exchanged (false, true)
         activation: of the gate (silu, gelu, gelu_tanh, relu_squared)
-        halves: where gate and up lie in a row of x (gate_first, up_first, interleaved, gate_only)
-        bf16_steps: what is rounded to bf16 (of an f16 x to f16) before the result (none,
+        halves: order of gate and up in a row of x (gate_first, up_first, interleaved, gate_only)
+        bf16_steps: steps that are rounded to bf16 (to f16 if x is f16) before the result (none,
             activation, every)
         alpha: of silu: a * sigma(alpha * a) (1)
-        limit: gate at most this, up between it and its negative; none unless given
+        limit: bound of gate, and of up on both sides; default: none
         up_offset: added to up (0)
-        arithmetic: of silu: sigma correctly rounded, or Triton's a * sigmoid(a) or a / (1 +
+        arithmetic: silu with a correctly rounded sigma, or Triton's a * sigmoid(a) or a / (1 +
             exp(-a)) on Hopper (rounded, triton_sm90, triton_sm90_quotient)
     One output is returned alone, several as a tuple in this order.
     """
@@ -1369,23 +1373,24 @@ def swiglu_quantize_backward(
     Parameters, the first value is the default:
         rounding: before quantising (none, bf16, f16)
         format: of codes (e4m3, e4m3fnuz, e5m2, e5m2fnuz)
-        block: rows x columns that share a scale: RxC, 1xK a row, Rx1 a column, RxK all; the rule's
-            first unless given (1x32)
+        block: rows x columns that share a scale: RxC, 1xK a row, Rx1 a column, RxK all; default:
+            the rule's first (1x32)
         rule: a row of `mxo list rules` (torchao)
-        scale: type of scales, e8m0 or f32: e8m0 for blocks of 32 elements unless given
+        scale: type of scales, e8m0 or f32; default: e8m0 for blocks of 32 elements, else f32
         scale_mode: e8m0 scales: how amax becomes a power of two (rceil, floor, ceil, even)
-        power_of_2: f32 scales: none, down or up; as the rule has it unless given
-        epsilon: f32 scales: floor of amax; the rule's
-        scale_max: f32 scales: bound of amax; the rule's
-        overflow: of elements beyond the largest: saturate or nonfinite; the rule's. torch casts to
-            e4m3 nonfinite until 2.11, which rules in torch follow, and saturate since
+        power_of_2: f32 scales: none, down or up; default: the rule's
+        epsilon: f32 scales: floor of amax; default: the rule's
+        scale_max: f32 scales: bound of amax; default: the rule's
+        overflow: elements beyond the largest value: saturate or nonfinite; default: the rule's.
+            torch's casts to e4m3 are nonfinite up to 2.11, which rules in torch follow, and
+            saturate since
         transpose: blocks of more than one row: axes exchanged (false, true)
         activation: of the gate (silu, gelu, gelu_tanh, relu_squared)
-        halves: where gate and up lie in a row of x (gate_first, up_first, interleaved, gate_only)
-        bf16_steps: what is rounded to bf16 (of an f16 x to f16) before the result (none,
+        halves: order of gate and up in a row of x (gate_first, up_first, interleaved, gate_only)
+        bf16_steps: steps that are rounded to bf16 (to f16 if x is f16) before the result (none,
             activation, every)
         alpha: of silu: a * sigma(alpha * a) (1)
-        limit: gate at most this, up between it and its negative; none unless given
+        limit: bound of gate, and of up on both sides; default: none
         up_offset: added to up (0)
     One output is returned alone, several as a tuple in this order.
     """
@@ -1501,7 +1506,7 @@ def column_sum(
     Returns:
         sum: [N], or [E, N] over groups, f32 or bf16
     Parameters, the first value is the default:
-        over: one sum, or one for each group (rows, groups)
+        over: one sum over all rows, or one for each group (rows, groups)
         out: type of the result (f32, bf16)
     It is returned alone.
     """
@@ -1537,9 +1542,10 @@ def approximate(
     Returns:
         y: shape of x, f32
     Parameters, the first value is the default:
-        function: FUNCTION.approx.f32, or div.full.f32 (ex2, rcp, rsqrt, sqrt, lg2, tanh, div_full)
-        machine: the chip whose bits they are (sm90)
-        ftz: subnormal operands and results are zeros; tanh has one form (true, false)
+        function: the function: FUNCTION.approx.f32, or div.full.f32 (ex2, rcp, rsqrt, sqrt, lg2,
+            tanh, div_full)
+        machine: the chip whose bits are computed (sm90)
+        ftz: flush subnormal operands and results to zero; no effect on tanh (true, false)
     It is returned alone.
     """
     outputs = run(
@@ -1597,11 +1603,11 @@ def fused_dot(
         sum__bits: fraction bits kept below the largest exponent of a chunk
         sum__output: result of a chunk: rz_f32, rz_e8m13, rne_f16 or rne_f32
         sum__floor: least value of the largest exponent
-        sum__promote: instructions between additions to an f32 sum; 0 never
-        sum__fold: where scales multiply: term, x_then_w, joint, joint_add or after
-        sum__block: k of a partial sum that restarts; 0 as the scales have it
-        sum__split: parts K is cut into; auto reports those that give the operand y, table has
-            cuBLASLt's
+        sum__promote: instructions between additions to an f32 sum; 0: no such sum
+        sum__fold: where scales are multiplied: term, x_then_w, joint, joint_add or after
+        sum__block: k of a partial sum that restarts; 0: as the blocks of scales
+        sum__split: number of parts of K; auto finds it from the operand y, table is cuBLASLt's
+            choice
         sum__tile: k of a tile of the split
     It is returned alone.
     """
@@ -1684,20 +1690,21 @@ def grouped_linear(
             vllm_up, bf16)
         format: of codes (e4m3, e4m3fnuz)
         out: type of the results (bf16, f32)
-        product: what a weight gradient is rounded to before it joins main_grad (f32, bf16)
+        product: type that a weight gradient is rounded to before it is added to main_grad (f32,
+            bf16)
         pad: pad groups where tokens are contracted (false, true)
         alignment: of padded groups; 32 for mxfp8, 128 blockwise, 16 otherwise
-        only: outputs to compute, as dx,dw; all unless given
+        only: outputs to compute, such as dx,dw; default: all
         sum: how products are summed: a name of `mxo list sums` (exact)
         sum__chunk: k of one fused sum
         sum__bits: fraction bits kept below the largest exponent of a chunk
         sum__output: result of a chunk: rz_f32, rz_e8m13, rne_f16 or rne_f32
         sum__floor: least value of the largest exponent
-        sum__promote: instructions between additions to an f32 sum; 0 never
-        sum__fold: where scales multiply: term, x_then_w, joint, joint_add or after
-        sum__block: k of a partial sum that restarts; 0 as the scales have it
-        sum__split: parts K is cut into; auto reports those that give the operand y, table has
-            cuBLASLt's
+        sum__promote: instructions between additions to an f32 sum; 0: no such sum
+        sum__fold: where scales are multiplied: term, x_then_w, joint, joint_add or after
+        sum__block: k of a partial sum that restarts; 0: as the blocks of scales
+        sum__split: number of parts of K; auto finds it from the operand y, table is cuBLASLt's
+            choice
         sum__tile: k of a tile of the split
     One output is returned alone, several as a tuple in this order.
     """
@@ -1771,14 +1778,15 @@ def dispatch(
         group_ends: [E/P], i32; where asked for
     Parameters, the first value is the default:
         experts_: of all ranks; a multiple of them
-        alignment: rows that an expert's padded rows are a multiple of (32)
+        alignment: each expert's padded rows are a multiple of this (32)
         layout: of received rows (rank_major, expert_major_padded)
-        rows: of received tensors: what comes, or the most that can (received, worst_case)
-        precision: of dispatch forward and of combine backward (mxfp8, bf16, fp8_blockwise)
-        placement: how rows reach their place; the same bytes (fused, unfused)
+        rows: rows of received tensors: as many as are received, or as can be at most (received,
+            worst_case)
+        precision: format of rows in dispatch and in combine's gradient (mxfp8, bf16, fp8_blockwise)
+        placement: how rows reach their place; both give the same bytes (fused, unfused)
         format: of codes (e4m3, e4m3fnuz, e5m2, e5m2fnuz)
         scale_mode: of scales (rceil, floor, ceil, even)
-        rule: of scales: torchao, or flow with fp8_blockwise, unless given
+        rule: rule of the scales; default: torchao, or flow with fp8_blockwise
 
     An operand of each rank is a list, with one rank the tensor itself; `ranks` may be left out.
     All outputs come in a dict.
@@ -1839,14 +1847,15 @@ def dispatch_backward(
         dweights: [T_p, k], with x, f32; where asked for
     Parameters, the first value is the default:
         experts_: of all ranks; a multiple of them
-        alignment: rows that an expert's padded rows are a multiple of (32)
+        alignment: each expert's padded rows are a multiple of this (32)
         layout: of received rows (rank_major, expert_major_padded)
-        rows: of received tensors: what comes, or the most that can (received, worst_case)
-        precision: of dispatch forward and of combine backward (mxfp8, bf16, fp8_blockwise)
-        placement: how rows reach their place; the same bytes (fused, unfused)
+        rows: rows of received tensors: as many as are received, or as can be at most (received,
+            worst_case)
+        precision: format of rows in dispatch and in combine's gradient (mxfp8, bf16, fp8_blockwise)
+        placement: how rows reach their place; both give the same bytes (fused, unfused)
         format: of codes (e4m3, e4m3fnuz, e5m2, e5m2fnuz)
         scale_mode: of scales (rceil, floor, ceil, even)
-        rule: of scales: torchao, or flow with fp8_blockwise, unless given
+        rule: rule of the scales; default: torchao, or flow with fp8_blockwise
 
     An operand of each rank is a list, with one rank the tensor itself; `ranks` may be left out.
     All outputs come in a dict.
@@ -1904,16 +1913,17 @@ def combine(
         out: [T_p, D], bf16, f16 or f32, as y
     Parameters, the first value is the default:
         experts_: of all ranks; a multiple of them
-        alignment: rows that an expert's padded rows are a multiple of (32)
+        alignment: each expert's padded rows are a multiple of this (32)
         layout: of received rows (rank_major, expert_major_padded)
-        rows: of received tensors: what comes, or the most that can (received, worst_case)
-        precision: of dispatch forward and of combine backward (mxfp8, bf16, fp8_blockwise)
-        placement: how rows reach their place; the same bytes (fused, unfused)
+        rows: rows of received tensors: as many as are received, or as can be at most (received,
+            worst_case)
+        precision: format of rows in dispatch and in combine's gradient (mxfp8, bf16, fp8_blockwise)
+        placement: how rows reach their place; both give the same bytes (fused, unfused)
         format: of codes (e4m3, e4m3fnuz, e5m2, e5m2fnuz)
         scale_mode: of scales (rceil, floor, ceil, even)
-        rule: of scales: torchao, or flow with fp8_blockwise, unless given
-        steps: what products and sums are rounded to (bf16: of f16 rows f16), or one fma (f32, bf16,
-            fused)
+        rule: rule of the scales; default: torchao, or flow with fp8_blockwise
+        steps: type that products and sums are rounded to (bf16: f16 for f16 rows), or one fma (f32,
+            bf16, fused)
 
     An operand of each rank is a list, with one rank the tensor itself; `ranks` may be left out.
     All outputs come in a dict.
@@ -1975,14 +1985,15 @@ def combine_backward(
         dweights: [T_p, k], f32; where asked for
     Parameters, the first value is the default:
         experts_: of all ranks; a multiple of them
-        alignment: rows that an expert's padded rows are a multiple of (32)
+        alignment: each expert's padded rows are a multiple of this (32)
         layout: of received rows (rank_major, expert_major_padded)
-        rows: of received tensors: what comes, or the most that can (received, worst_case)
-        precision: of dispatch forward and of combine backward (mxfp8, bf16, fp8_blockwise)
-        placement: how rows reach their place; the same bytes (fused, unfused)
+        rows: rows of received tensors: as many as are received, or as can be at most (received,
+            worst_case)
+        precision: format of rows in dispatch and in combine's gradient (mxfp8, bf16, fp8_blockwise)
+        placement: how rows reach their place; both give the same bytes (fused, unfused)
         format: of codes (e4m3, e4m3fnuz, e5m2, e5m2fnuz)
         scale_mode: of scales (rceil, floor, ceil, even)
-        rule: of scales: torchao, or flow with fp8_blockwise, unless given
+        rule: rule of the scales; default: torchao, or flow with fp8_blockwise
 
     An operand of each rank is a list, with one rank the tensor itself; `ranks` may be left out.
     All outputs come in a dict.
@@ -2099,50 +2110,49 @@ def moe_layer(
         STAGE: every step's tensor, with keep_stages, f32, bf16, i32 or u8; where asked for
     Parameters, the first value is the default:
         top_k: experts of a token (1)
-        pipeline: what travels, and where it is quantised (mxfp8, bf16, quantize_after, flow,
+        pipeline: what ranks send, and where it is quantised (mxfp8, bf16, quantize_after, flow,
             fp8_blockwise)
-        scores: where a token's weights multiply; input_bf16: x, rounded to bf16 first; a product:
+        scores: what a token's weights multiply; input_bf16: x, rounded to bf16 first; a product:
             its sums in f32, no gradients (combine, swiglu, input, input_bf16, first_product,
             second_product)
-        second_bias: scores=swiglu: w2.bias is added times the row's weight (Megatron), or as it is
-            (weighted, plain)
+        second_bias: scores=swiglu: w2.bias is multiplied by the row's weight (Megatron), or added
+            unweighted (weighted, plain)
         recipe: how the experts' products are scaled; pipelines bf16 and flow have their own
             (mxfp8_rceil, mxfp8_floor, mxfp8_rceil_wgrad_with_hp, mxfp8_floor_wgrad_with_hp,
             fp8_rowwise, fp8_blockwise, vllm, vllm_up, bf16)
         format: of codes (e4m3, e4m3fnuz)
         score: of the router (softmax, sigmoid, softmax_of_chosen, sqrtsoftplus)
         groups: of experts (1)
-        limited_groups: groups a token may choose from; all if not given
-        group_score: of a group: the sum of its two best, or its best (two_best, best)
-        other_groups: experts of groups that go: none to choose, or scored 0 (excluded, zero)
+        limited_groups: groups that a token may choose from; default: all
+        group_score: score of a group: the sum of its two best experts, or its best (two_best, best)
+        other_groups: experts of the other groups: excluded, or with score 0 (excluded, zero)
         normalize: weights of a token add up to scale (true, false)
         scale: of weights (1)
         activation: of the gate (silu, gelu, gelu_tanh, relu_squared)
-        halves: where gate and up lie in a row of x (gate_first, up_first, interleaved, gate_only)
-        bf16_steps: what is rounded to bf16 (of an f16 x to f16) before the result (none,
+        halves: order of gate and up in a row of x (gate_first, up_first, interleaved, gate_only)
+        bf16_steps: steps that are rounded to bf16 (to f16 if x is f16) before the result (none,
             activation, every)
         alpha: of silu: a * sigma(alpha * a) (1)
-        limit: gate at most this, up between it and its negative; none unless given
+        limit: bound of gate, and of up on both sides; default: none
         up_offset: added to up (0)
-        arithmetic: of silu: sigma correctly rounded, or Triton's a * sigmoid(a) or a / (1 +
+        arithmetic: silu with a correctly rounded sigma, or Triton's a * sigmoid(a) or a / (1 +
             exp(-a)) on Hopper (rounded, triton_sm90, triton_sm90_quotient)
-        router_logits: what the exact logits are rounded to (f32, bf16)
-        combine_steps: of combine: what products and sums are rounded to, or one fma (f32, bf16,
-            fused)
-        alignment: rows that an expert's padded rows are a multiple of (32)
-        placement: how rows reach their place; the same bytes (fused, unfused)
-        recompute: backward computes h and act again; the same bits (false, true)
-        keep_stages: every step's tensor, too (false, true)
+        router_logits: type that the exact logits are rounded to (f32, bf16)
+        combine_steps: type that combine rounds products and sums to, or one fma (f32, bf16, fused)
+        alignment: each expert's padded rows are a multiple of this (32)
+        placement: how rows reach their place; both give the same bytes (fused, unfused)
+        recompute: compute h and act again in the backward pass; the same bits (false, true)
+        keep_stages: also return every step's tensor (false, true)
         sum: how products are summed: a name of `mxo list sums` (exact)
         sum__chunk: k of one fused sum
         sum__bits: fraction bits kept below the largest exponent of a chunk
         sum__output: result of a chunk: rz_f32, rz_e8m13, rne_f16 or rne_f32
         sum__floor: least value of the largest exponent
-        sum__promote: instructions between additions to an f32 sum; 0 never
-        sum__fold: where scales multiply: term, x_then_w, joint, joint_add or after
-        sum__block: k of a partial sum that restarts; 0 as the scales have it
-        sum__split: parts K is cut into; auto reports those that give the operand y, table has
-            cuBLASLt's
+        sum__promote: instructions between additions to an f32 sum; 0: no such sum
+        sum__fold: where scales are multiplied: term, x_then_w, joint, joint_add or after
+        sum__block: k of a partial sum that restarts; 0: as the blocks of scales
+        sum__split: number of parts of K; auto finds it from the operand y, table is cuBLASLt's
+            choice
         sum__tile: k of a tile of the split
 
     An operand of each rank is a list, with one rank the tensor itself; `ranks` may be left out.

@@ -22,7 +22,7 @@ class Case:
 
     @property
     def inputs(self) -> dict[str, Any]:
-        """The operands, made anew, as torch tensors where torch is loaded, else as numpy arrays."""
+        """The operands, computed again, as torch tensors where torch is loaded, else as numpy arrays."""
         import sys
 
         write = _arrays.writer("torch" in sys.modules)

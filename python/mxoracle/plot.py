@@ -61,7 +61,7 @@ def heat_map(comparison: Comparison, name: str | None = None, axes: Any = None) 
 
 
 def error_histogram(comparison: Comparison, name: str | None = None, axes: Any = None) -> Any:
-    """How many elements lie how many steps of the format from what is expected."""
+    """The number of elements by their distance from the expected value, in steps of the format."""
     output = _output(comparison, name)
     axes = _axes(axes)
     counts = output["histogram"]
@@ -107,7 +107,7 @@ def loss_curves(runs: str | Path | Mapping[str, list[float]], axes: Any = None) 
 
 def telemetry(path: str | Path, value: str = "sqnr", axes: Any = None) -> Any:
     """By step, the least `sqnr` of a layer's experts, or the largest share `saturated` or
-    `underflowed`: of a telemetry.csv that mxoracle.torch.Telemetry wrote, a line an operand."""
+    `underflowed`: from a telemetry.csv of mxoracle.torch.Telemetry, one line per operand."""
     if value not in ("sqnr", "saturated", "underflowed"):
         raise Error(f"plot: found value '{value}', needs sqnr, saturated or underflowed")
     with Path(_checks.path("path", path)).open(newline="") as file:

@@ -57,14 +57,14 @@ class Oracle:
         *,
         gate: str = "bits",
         claimed_sum: str = "",
-        nothing_owed: bool = False,
+        nothing_compared: bool = False,
         **params: Any,
     ) -> None:
         """Fails unless `outputs` are those of operator `op` on `inputs` under `gate`.
 
         `gate`: "bits", "ulp=N", "sqnr=DB", "sqnr=auto" or "bound".  Other keywords are
-        parameters of the operator (`mxo list ops OP`), with `__` for a dot.  Outputs of which no element
-        is compared fail, but for `nothing_owed`.
+        parameters of the operator (`mxo list ops OP`), with `__` for a dot.  If no element of the outputs
+        is compared, the test fails, unless `nothing_compared` is true.
         """
         __tracebackhide__ = True
         from mxoracle import _judge
@@ -75,16 +75,16 @@ class Oracle:
         )  # fmt: skip
         self._keep(op, comparison)
         try:
-            if not comparison and not (nothing_owed and comparison.outcome == "INVALID"):
+            if not comparison and not (nothing_compared and comparison.outcome == "INVALID"):
                 pytest.fail(self._message(op, inputs, outputs, comparison, params), pytrace=False)
         finally:
             comparison.drop_expected()
 
     def assert_case(self, case: Any, outputs: Mapping[str, Any], *, gate: str = "bits") -> None:
-        """The same for a case of `mxoracle.suite_cases`, of which some owe nothing."""
+        """The same for a case of `mxoracle.suite_cases`, some of which have nothing to compare."""
         __tracebackhide__ = True
         self.assert_matches(
-            case.op, case.inputs, outputs, gate=gate, nothing_owed=True, **case.parameters
+            case.op, case.inputs, outputs, gate=gate, nothing_compared=True, **case.parameters
         )
 
     def _keep(self, op: str, comparison: Any) -> None:

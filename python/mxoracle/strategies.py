@@ -60,8 +60,8 @@ def tensors(
     block: int = 32,
     poison: bool = True,
 ) -> numpy.ndarray:
-    """A tensor [rows, columns] whose blocks of `block` columns are of some kind each: random of one
-    magnitude, one value throughout, all zero, or random with a few drawn elements in drawn places.
+    """A tensor [rows, columns].  Each block of `block` columns is random with one magnitude, constant,
+    zero, or random with a few special elements in random places.
 
     Small examples come first, so that a failure shrinks to one block and one element.
     """
@@ -92,7 +92,7 @@ def group_ends(
     draw: Any, rows: int, groups: int | st.SearchStrategy[int] = st.integers(1, 4), multiple: int = 1
 ) -> numpy.ndarray:
     """Inclusive cumulative ends of groups of `rows` rows, i32: empty groups, groups of one row, all
-    rows in one, rows that no group has."""
+    rows in one group, rows that belong to no group."""
     count = groups if isinstance(groups, int) else draw(groups)
     steps = rows // multiple
     ends = sorted(draw(st.lists(st.integers(0, steps), min_size=count, max_size=count)))
@@ -106,9 +106,9 @@ _OF_JUDGE = ("gate", "claimed_sum", "backend", "threads")
 
 def kept(path: str | Path, op: str, inputs: Mapping[str, Any], outputs: Mapping[str, Any],
          **params: Any) -> None:  # fmt: skip
-    """Raises AssertionError unless `outputs` are those of `op`, and keeps the operands of the last
-    failure, which under hypothesis is the shrunk one, as a file for `mxo run` and `mxo explain`, its
-    outputs beside it (`path` with `.actual`), and says the command."""
+    """Raises AssertionError, with a command, unless `outputs` are those of `op`.  Keeps the operands of
+    the last failure, which under hypothesis is the smallest, as a file for `mxo run` and `mxo explain`,
+    and its outputs beside it (`path` with `.actual`)."""
     comparison = _judge.judge(op, inputs, outputs, **params)
     if comparison:
         return

@@ -102,7 +102,7 @@ def cases(directory: Any) -> list[VectorCase]:
                 )
             )  # fmt: skip
     except (OSError, AttributeError, KeyError, TypeError, ValueError, struct.error) as error:
-        raise Error(f"{directory}: is no suite at shapes: {error}") from None
+        raise Error(f"{directory}: not a suite of mxo generate --op or --model: {error}") from None
     return found
 
 
@@ -145,7 +145,7 @@ def digests(case: VectorCase, outputs: dict[str, Any], path: Any, most_bytes: in
     most_bytes = _checks.whole_between("digests: most_bytes", most_bytes, 0, 1 << 40)
     unknown = sorted(set(outputs) - set(case.shapes))
     if unknown:
-        raise Error(f"digests: {unknown[0]}: not an output of {case.op}, needs of {', '.join(case.shapes)}")
+        raise Error(f"digests: {unknown[0]}: not an output of {case.op}, needs one of {', '.join(case.shapes)}")
     tensors: dict[str, tuple[list[int], bytes]] = {}
     differing = 0
     for name, regions in case.regions.items():

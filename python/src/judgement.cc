@@ -1,4 +1,4 @@
-// What a kernel gave, held against what is owed; and why it differs.
+// The outputs of a kernel against the expected ones, and why they differ.
 #include "python/src/judgement.h"
 
 #include <cstddef>
@@ -7,6 +7,7 @@
 #include "golden/explain/explain.h"
 #include "golden/judge/bound.h"
 #include "golden/judge/judge_call.h"
+#include "golden/oracle.h"
 #include "golden/reports/reports.h"
 #include "golden/reports/text.h"
 #include "python/src/bridge.h"
@@ -27,17 +28,17 @@ CompareOptions options_of(const std::string& gate, const std::string& sum) {
   return options;
 }
 
-Judgement* judge(Engine& engine, const std::string& op, const std::vector<ArrayIn>& inputs,
-                 const nb::dict& set, const std::vector<ArrayIn>& actual, const std::string& gate,
-                 const std::string& sum) {
+CheckResult* judge(Engine& engine, const std::string& op, const std::vector<ArrayIn>& inputs,
+                   const nb::dict& set, const std::vector<ArrayIn>& actual, const std::string& gate,
+                   const std::string& sum) {
   const Parameters parameters = parameters_from(set);
   const CompareOptions options = options_of(gate, sum);
   const nb::gil_scoped_release release;
   const FloatState ieee(engine.threads());
   const NamedTensors operands = tensors_from(inputs);
-  auto judgement = std::make_unique<Judgement>();
-  judgement->expected = engine.call(op, operands, parameters);
-  judgement->verdict = judge_call({op, operands, parameters}, judgement->expected,
+  auto judgement = std::make_unique<CheckResult>();
+  judgement->call.expected = engine.call(op, operands, parameters);
+  judgement->verdict = judge_call({op, operands, parameters}, judgement->call.expected,
                                   tensors_from(actual), options, WhichOutputs::given);
   return judgement.release();
 }
@@ -53,15 +54,15 @@ bool has_bound(const std::string& op, const std::string& output, const std::vect
   return bound_when_asked(op, output, operands, parameters, "").has_value();
 }
 
-Judgement* compare(const std::vector<ArrayIn>& expected, const std::vector<ArrayIn>& actual,
-                   const std::string& gate) {
+CheckResult* compare(const std::vector<ArrayIn>& expected, const std::vector<ArrayIn>& actual,
+                     const std::string& gate) {
   const CompareOptions options = options_of(gate, "");
   const nb::gil_scoped_release release;
   const FloatState ieee(1);
-  auto judgement = std::make_unique<Judgement>();
-  judgement->expected = tensors_from(expected);
-  judgement->verdict = judge_call({{}, {}, {}}, judgement->expected, tensors_from(actual), options,
-                                  WhichOutputs::given);
+  auto judgement = std::make_unique<CheckResult>();
+  judgement->call.expected = tensors_from(expected);
+  judgement->verdict = judge_call({{}, {}, {}}, judgement->call.expected, tensors_from(actual),
+                                  options, WhichOutputs::given);
   return judgement.release();
 }
 
@@ -129,22 +130,22 @@ nb::dict output_of(const TensorVerdict& tensor) {
 }
 
 /// Gives what the judgement was of back to the system: glibc keeps pieces that lie between others.
-void drop_expected(Judgement& judgement) {
-  judgement.expected.clear();
+void drop_expected(CheckResult& judgement) {
+  judgement.call.expected.clear();
   if (malloc_trim != nullptr) malloc_trim(0);
 }
 
-nb::list outputs(const Judgement& judgement) {
+nb::list outputs(const CheckResult& judgement) {
   nb::list list;
   for (const TensorVerdict& tensor : judgement.verdict.outputs) list.append(output_of(tensor));
   return list;
 }
 
-std::string outcome(const Judgement& judgement) {
+std::string outcome(const CheckResult& judgement) {
   return std::string(name_of(Report{{}, {}, {judgement.verdict}}.outcome()));
 }
 
-std::string html(const std::vector<const Judgement*>& judgements,
+std::string html(const std::vector<const CheckResult*>& judgements,
                  const std::vector<std::string>& ids, const std::string& title,
                  const std::string& gate) {
   Report report{title, gate, {}};
@@ -204,10 +205,11 @@ nb::object explain_call(Engine& engine, const std::string& op, const std::vector
 }  // namespace
 
 void bind_judgement(nb::module_& module) {
-  nb::class_<Judgement>(module, "Judgement")
+  nb::class_<CheckResult>(module, "CheckResult")
       .def_prop_ro("outcome", outcome)
       .def("outputs", outputs)
-      .def("expected", [](const Judgement& j) { return arrays_from(NamedTensors(j.expected)); })
+      .def("expected",
+           [](const CheckResult& j) { return arrays_from(NamedTensors(j.call.expected)); })
       .def("drop_expected", drop_expected);
   module.def("judge", judge, nb::rv_policy::take_ownership);
   module.def("compare", compare, nb::rv_policy::take_ownership);

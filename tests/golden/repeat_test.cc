@@ -56,7 +56,7 @@ TEST(Repeat, SaysWhichElementsMoveAndInWhichRuns) {
   EXPECT_EQ(table_of(report),
             "moves     y  128 of 24576 elements: row 37, columns 128 to 255 (in one tile of 128 "
             "columns); at most 1 ulp apart; 2 results: runs 1, 3; runs 2, 4\n"
-            "stable    z  4 elements\n1 of 2 tensors are the same bits in all 4 runs\n");
+            "stable    z  4 elements\n1 of 2 tensors with the same bits in all 4 runs\n");
 }
 
 TEST(Repeat, SeesWhatOneRunOfThreeLacksOrHasAsNan) {

@@ -19,9 +19,9 @@ MAY_INCLUDE = {
     "bench": {"formats", "ops", "emu", "golden"},
     "tests": {"formats", "ops", "emu", "golden", "tools"},
 }
-# Rooms of a floor, lowest first: a file may include its own room and those before it.  A name with a
+# Modules of a layer, lowest first: a file may include its own module and those before it.  A name with a
 # dot is one header; the longest that fits counts.
-ROOMS = [
+MODULES = [
     "emu/exact",
     "emu/sums",
     "emu/backends.h",
@@ -68,13 +68,13 @@ INCLUDE = re.compile(r'^\s*#\s*include\s*"([^"]+)"', re.MULTILINE)
 
 
 def room_of(name: str) -> int | None:
-    fitting = [i for i, room in enumerate(ROOMS)
-               if name.startswith(room + "/") or name == room]
-    return max(fitting, key=lambda i: len(ROOMS[i]), default=None)
+    fitting = [i for i, module in enumerate(MODULES)
+               if name.startswith(module + "/") or name == module]
+    return max(fitting, key=lambda i: len(MODULES[i]), default=None)
 
 
 def may_see(name: str, included: str) -> bool:
-    """Within the rooms: none that is higher."""
+    """Includes of a higher module of the same layer."""
     own, other = room_of(name), room_of(included)
     return own is None or other is None or other <= own
 
@@ -92,7 +92,7 @@ def main(root: Path) -> int:
                 if floor not in allowed | {folder}:
                     offences.append(f"{name} includes {included}: {folder} may not see {floor}")
                 elif not may_see(name, included):
-                    offences.append(f"{name} includes {included}, which is in a higher room")
+                    offences.append(f"{name} includes {included}, which is in a higher module")
     try:
         TopologicalSorter(graph).prepare()
     except CycleError as error:

@@ -80,7 +80,7 @@ class Reduce(Case):
                 with self.subTest(f"{case['id']} {name}"):
                     if any(o["name"].startswith("rank0.") for o in case["operands"]):
                         self.refused("reduce", file, actual, "--output", small, code=UNSUPPORTED,
-                                     says="works on ranks")
+                                     says="runs on ranks")
                         continue
                     self.ok("reduce", file, actual, "--output", small)
                     self.ok("compare", small, small / "actual", code=DISAGREE)

@@ -65,10 +65,10 @@ class List(Case):
         out = self.ok("list", "rules", "--diverge", "deepgemm", "vllm")
         self.assertIn("f32 scales, power_of_2=none", out)
         # DeepGEMM's floor of 1e-4 is above every amax up to it; NaN aside there is no other.
-        self.assertRegex(out, r"scales part on 14546 of 32641 amaxes of bf16")
-        self.assertRegex(out, r"codes part on [1-9]\d* of \d+ elements")
+        self.assertRegex(out, r"scales differ for 14546 of 32641 amaxes of bf16")
+        self.assertRegex(out, r"codes differ for [1-9]\d* of \d+ elements")
         out = self.ok("list", "rules", "--diverge", "torchao", "ocp")
-        self.assertIn("scales part on 1 of 2139095041 amaxes", out)
+        self.assertIn("scales differ for 1 of 2139095041 amaxes", out)
         self.assertIn("04600001..04600001 (2.63311e-36): 00 and 01", out)
         self.assertEqual(self.ok("list", "rules", "--diverge", "Transformer_Engine", "OCP"),
                          self.ok("list", "rules", "--diverge", "te", "ocp"))

@@ -54,7 +54,7 @@ class Suites(Case):
         outputs = self.here / "outputs"
         shutil.copytree(directory / "cases", outputs)
         out = self.ok("compare", directory, outputs, code=BAD_INPUT)
-        self.assertIn("a copy of the case is no output", out)
+        self.assertIn("a copy of the case is not an output", out)
         self.assertRegex(out, "(?m)^0 PASS ")
         shutil.rmtree(outputs)
         outputs.mkdir()

@@ -58,7 +58,7 @@ struct Timing {
   Sample call;
   Sample copy;  ///< n = 0: no copy
 };
-/// Warms up, then times the calls and copies turn about, `repeats` times.
+/// Warms up, then times the calls and copies in turns, `repeats` times.
 std::vector<Timing> time_calls(const Bench& bench, const std::vector<Call>& calls);
 
 /// Bytes in use by this process, and the most since `forget_process_peak`; 0 where unknown.

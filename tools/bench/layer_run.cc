@@ -233,7 +233,7 @@ class Rank {
     kept.returned += mine.returned;
     kept.routing += mine.routing;
     shared_.cost.rows += saved.plan.rows;
-    // Maps and counts on the host are nobody's allocation but the plan's.
+    // Maps and counts on the host are allocated by the plan alone.
     shared_.allocated += saved.plan.tokens_per_expert.bytes();
     if (backend_.reads_host_memory()) shared_.allocated += map_bytes(saved.plan);
     if (first()) shared_.allocated += shared_.memory.live() - before_;

@@ -59,7 +59,7 @@ struct Passes {
   Sample both;
 };
 
-/// Forward and backward of both recipes, turn about.
+/// Forward and backward of both recipes, in turns.
 std::vector<Passes> time_linear(const Bench& bench, const LinearFigure& s, Groups groups) {
   Backend& backend = *bench.backend;
   const auto of = std::make_shared<Layer>();

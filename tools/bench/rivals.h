@@ -17,7 +17,7 @@ inline constexpr const char* kRivals[] = {"torch", "torchao", "oneDNN"};
 /// Answers in the order of the questions: of each rival that could, by name.
 struct RivalAnswers {
   std::vector<std::map<std::string, Sample>> rows;
-  std::string note;  ///< who answered, or why nobody did
+  std::string note;  ///< who answered, or why none did
 };
 /// A question is an object with "kind" and its sizes (bench/rival_tables.py,
 /// bench/rival_onednn_tables.cc).  Never throws for a rival: what is not installed, or fails, is in

@@ -1,5 +1,5 @@
 // The operands of a captured library product, as a pure function of seed and position: a capture
-// keeps the outputs only, and whoever checks them makes the same operands again.
+// keeps the outputs only, and a check makes the same operands again.
 #pragma once
 
 #include "formats/minifloat.h"

@@ -23,7 +23,7 @@ void prepare_directories(const std::vector<TrainJob>& jobs) {
   for (const TrainJob& job : jobs) {
     if (!job.resume && fs::exists(job.output / "checkpoint.safetensors")) {
       throw Error(Fault::file, "output: " + job.output.string() +
-                                   " holds a checkpoint; --resume goes on from it");
+                                   " holds a checkpoint; --resume continues from it");
     }
   }
   for (const TrainJob& job : jobs) {

@@ -11,7 +11,7 @@ namespace {
 
 using Points = std::vector<std::pair<double, double>>;
 
-// Told apart by most kinds of colour vision (Okabe and Ito), dashed where two would lie together.
+// Distinct in most kinds of colour vision (Okabe and Ito), dashed where two would lie together.
 constexpr const char* kColours[] = {"#000000", "#0072b2", "#d55e00", "#009e73", "#cc79a7",
                                     "#e69f00", "#56b4e9", "#8c564b", "#7f7f7f"};
 constexpr const char* kDashes[] = {"none", "7 3", "2 2", "9 3 2 3"};

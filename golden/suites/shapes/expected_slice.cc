@@ -137,7 +137,7 @@ void join(std::vector<ShapedOutput>& all, SliceOutputs more) {
 void check_size(const ShapedCall& call, double bytes) {
   constexpr double kMost = 8e9;
   if (bytes <= kMost) return;
-  throw Error(Fault::unsupported, call.op + ": is not cut, and takes " +
+  throw Error(Fault::unsupported, call.op + ": cannot be computed in parts, and takes " +
                                       std::to_string(static_cast<Index>(bytes / 1e9)) +
                                       " GB at once; needs a shape of at most 8 GB");
 }

@@ -47,8 +47,8 @@ struct ShapeSuite {
 bool is_shape_suite(const std::filesystem::path& suite);
 /// Deterministic JSON, ending in a newline.
 std::string to_json(const ShapeSuite& suite);
-/// Reads DIR/manifest.json and makes the calls anew; operands that the manifest describes otherwise
-/// are an error.  Outputs have no regions yet.  Throws Error(file).
+/// Reads DIR/manifest.json and makes the calls again; operands that the manifest describes
+/// otherwise are an error.  Outputs have no regions yet.  Throws Error(file).
 ShapeSuite read_shape_suite(const std::filesystem::path& directory);
 
 /// The digests of a case, to a file that is made whole or not at all; sets `item.sha256`.

@@ -31,7 +31,7 @@ class Attention:
 
     op = ""
     output = "out"
-    bits = False  # its rounding is nobody's: there is no reference for bits
+    bits = False  # its rounding is not defined: there is no reference for bits
 
     @property
     def elements(self) -> int:
@@ -71,7 +71,7 @@ class Attention:
         sum_j p_j |v_j| ((1 + e)(1 + u)(1 + gamma_S) / ((1 - e)(1 - gamma_S)) - 1) + half a step,
         e the relative error of an exponential in f32 of a score that was itself summed in f32, u
         the rounding of probabilities to the type of v.  Rows whose keys are all masked are not
-        owed."""
+        compared."""
         q, k, v = (part.double() for part in (self.q, self.k, self.v))
         depth, keys = q.shape[-1], k.shape[-2]
         scores = self._masked((q @ k.transpose(-1, -2)) * self.scale)

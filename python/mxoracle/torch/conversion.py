@@ -1,4 +1,4 @@
-"""Puts layers in a recipe of the library in the place of a model's."""
+"""Replaces layers of a model by layers of the library, in a recipe."""
 from __future__ import annotations
 
 import functools
@@ -109,7 +109,7 @@ def _experts(path: str, module: nn.Module, names: dict, gate: Callable | None,
         if why:
             raise Unsupported(
                 f"convert: {path or type(module).__name__}: {why}; needs the same, or gate=, a "
-                "function of the first product, or check=False to have ours nevertheless"
+                "function of the first product, or check=False to convert without this check"
             )
     return module, layout
 
@@ -154,7 +154,7 @@ def plan(
     linears: finding.Choice = False, filter: Callable[[nn.Module, str], bool] | None = None,
     exclude: finding.Choice = (), names: Mapping[str, str] | None = None,
 ) -> list[Planned]:  # fmt: skip
-    """Layer by layer what `convert` with the same arguments makes of `model`, and of what stays, why."""
+    """What `convert` with the same arguments makes of each layer of `model`; why, if a layer stays."""
     if not isinstance(model, nn.Module):
         raise Error(f"convert: model: found {model!r:.60}, needs a torch.nn.Module")
     step = recipe_named(recipe).steps
@@ -198,7 +198,7 @@ def _tried(recipe: str, format: str, sum: str, kind: torch.dtype) -> None:
     x, w = torch.ones(32, 128, dtype=kind), torch.ones(1, 32, 128, dtype=kind)
     ends, dy = torch.tensor([32], dtype=torch.int32), torch.ones(32, 32, dtype=kind)
     try:
-        with _disable_current_modes():  # nobody measures these
+        with _disable_current_modes():  # these are not measured
             scaled_linear(x, w, ends, None, recipe, format, sum)
             scaled_linear_backward(dy, x, w, ends, None, recipe, format, sum, "dx,dw")
     except Error as error:
@@ -213,8 +213,8 @@ def convert(
     names: Mapping[str, str] | None = None, gate: Callable[[Tensor], Tensor] | None = None,
     transposed: bool | None = None, check: bool = True, tensors: bool = False,
 ) -> nn.Module:  # fmt: skip
-    """Puts layers of the library in the place of those of `model`, and returns `model`; of a layer
-    itself, what takes its place.
+    """Replaces layers of `model` by layers of the library, and returns `model`.  If `model` is itself
+    such a layer, returns its replacement.
 
     model = mxoracle.torch.convert(MixtralForCausalLM(config).bfloat16(), "mxfp8_rceil", linears=True)
 
@@ -231,7 +231,7 @@ def convert(
         weight gradients are added otherwise.
     experts, linears: True, False, patterns of paths, or a function of a module and its path.
     filter, exclude: of both, a function of a module and its path that must be true, and what stays.
-    names: parameters of one's own, such as {"gate_up": "w13", "down": "w2", "down_bias": "b2"}, or
+    names: parameters under other names, such as {"gate_up": "w13", "down": "w2", "down_bias": "b2"}, or
         {"gate": "w1", "up": "w3", "down": "w2"}.
     gate: what is between the products, a function of [S, 2F] that gives [S, F].  None: the
         module's `_apply_gate`, or act_fn(gate) up.

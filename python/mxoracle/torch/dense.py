@@ -63,7 +63,7 @@ def _on_shards(x: Tensor, w: Tensor, bias: Tensor | None, settings: tuple[str, s
 
 class Linear(nn.Linear):
     """y = x w^T + bias in a recipe.  `convert` makes an nn.Linear one where it stands: parameters,
-    hooks and whoever else holds the module stay."""
+    hooks and references to the module stay valid."""
 
     recipe: str
     format: str

@@ -115,7 +115,7 @@ def a2a_dispatch_mxfp8_fwd_hp_bwd(
     input: Tensor, output_splits: list[int], input_splits: list[int], group_name: str | None = None,
     scaling_mode: Any = "rceil", block_size: int = 32,
 ) -> Tensor:  # fmt: skip
-    """Rows in MXFP8 to the ranks of their experts; their gradients come back as they are."""
+    """Sends rows in MXFP8 to the ranks of their experts; gradients return in high precision."""
     splits = output_splits, input_splits, _group(group_name)
     return _Dispatch.apply(input, splits, _scale_mode(scaling_mode), block_size)
 
@@ -125,8 +125,8 @@ def permute_mxfp8_fwd_hp_bwd(
     mx_tensor: Tensor, num_tokens_per_expert: Tensor, ep_degree: int, num_local_experts: int,
     group_size_multiple_of: int = 32, use_mxfp8: bool = True, use_triton_for_bwd: bool = True,
 ) -> tuple[torch.Size, Tensor, Tensor, Tensor, Tensor]:  # fmt: skip
-    """Rows that came rank by rank, expert by expert in padded groups: the shape before with a row more,
-    the rows, whence each came (-1: padding), and the sizes and ends of the groups."""
+    """Received rows, sorted by expert in padded groups.  Returns the shape before, with one row more;
+    the rows; the source of each (-1: padding); and the sizes and ends of the groups."""
     rows, columns = mx_tensor.shape
     most = _up(rows + num_local_experts * group_size_multiple_of, group_size_multiple_of)
     indices, sizes, ends = permute_indices(num_tokens_per_expert, num_local_experts, ep_degree,
@@ -138,7 +138,7 @@ def permute_mxfp8_fwd_hp_bwd(
 def unpermute_hp_fwd_mxfp8_bwd(
     input: Tensor, permuted_indices: Tensor, padded_shape: torch.Size
 ) -> Tensor:
-    """The way back, without the padding; a gradient in MXFP8 stays in it."""
+    """Restores the received order, without the padding; a gradient in MXFP8 stays in MXFP8."""
     return _Unpermute.apply(input, permuted_indices, padded_shape[0] - 1)
 
 
@@ -147,7 +147,7 @@ def a2a_combine_hp_fwd_mxfp8_bwd(
     input: Tensor, output_splits: list[int], input_splits: list[int], group_name: str | None = None,
     scaling_mode: Any = "rceil", block_size: int = 32, mxfp8_bwd: bool = True,
 ) -> Tensor:  # fmt: skip
-    """Rows back to the ranks they came from; their gradients travel in MXFP8."""
+    """Returns rows to the ranks that sent them; gradients are sent in MXFP8."""
     splits = output_splits, input_splits, _group(group_name)
     return _Combine.apply(input, splits, _scale_mode(scaling_mode), block_size, mxfp8_bwd)
 
@@ -165,8 +165,9 @@ class Plan(NamedTuple):
 
 
 def plan(experts: Tensor, count: int, group: str | None = None, alignment: int = 32) -> Plan:
-    """The plan of tokens whose experts are experts [T, k] of `count`, expert e on rank
-    e / (count / ranks); 128 is the alignment of pipelines flow and fp8_blockwise."""
+    """The plan of tokens with the chosen experts [T, k] out of `count`; expert e is on rank
+    e / (count / ranks).  Pipelines flow and fp8_blockwise need
+    alignment 128."""
     group = _group(group)
     ranks = dist.get_world_size(dist.distributed_c10d._resolve_process_group(group))
     if count % ranks:
@@ -194,13 +195,13 @@ def _back(rows: Tensor, plan: Plan) -> Tensor:
 
 
 def dispatch(x: Tensor, plan: Plan) -> Tensor:
-    """Rows [T, D] of tokens to their experts, in bf16: by expert, in padded groups."""
+    """Sends rows [T, D] of tokens to their experts, in bf16: sorted by expert, in padded groups."""
     rows = exchange.rows_by_expert(x, plan.experts, plan.count, sum(plan.sent))
     return _there(rows, plan)
 
 
 def combine(rows: Tensor, weights: Tensor, plan: Plan) -> Tensor:
-    """For every token the weighted sum of what its experts made of it; weights [T, k] f32."""
+    """For every token, the weighted sum of its experts' outputs; weights [T, k] f32."""
     return exchange.combine(_back(rows, plan), plan.experts, weights, plan.count)
 
 
@@ -217,7 +218,7 @@ def _sent(x: Tensor, plan: Plan, recipe: str, format: str) -> tuple[Tensor, ...]
 
 
 class _FirstOfCodes(torch.autograd.Function):
-    """h = x w1^T, x quantised before it travels; its gradient comes back in bf16."""
+    """h = x w1^T, x quantised before it is sent; its gradient returns in bf16."""
 
     @staticmethod
     def forward(ctx, x, w1, plan, recipe, format):

@@ -29,12 +29,12 @@ class Row:
     """One judged call."""
 
     operator: str
-    module: str  # the innermost module that called it, "backward" behind it in a backward pass
+    module: str  # the innermost module that called it; in a backward pass "backward" is appended
     call: int  # of this operator in this module, from 0
     verdict: str  # "bits", "bound", "FAIL" or "unjudged"
-    elements: int  # of the output that were held against the library
-    differing: int  # of those, not the bits of the sum
-    cause: str  # of a failure, or why it is unjudged, or as whose sum it has its bits
+    elements: int  # of the output that were compared
+    differing: int  # of those, with other bits than the sum
+    cause: str  # of a failure; or why it is unjudged; or the machine whose sum has its bits
 
     def __str__(self) -> str:
         figures = f"{self.differing} of {self.elements} differ"
@@ -46,7 +46,7 @@ _active: list[Judge] = []
 
 
 class Judge(Watcher):
-    """Holds every product that runs inside of it, forward and backward, against the library.
+    """Compares every product that runs inside it, forward and backward, with the library's.
 
     with mxoracle.torch.Judge() as judge:
         model(batch).sum().backward()
@@ -274,7 +274,7 @@ def _sums(op: str) -> bool:
 
 
 def judged(op: str, **parameters: Any) -> Callable:
-    """A kernel of one's own as operator `op` of the catalogue, judged inside a `Judge`.
+    """A kernel of your own as operator `op` of the catalogue, judged inside a `Judge`.
 
     @judged("quantize", scale_mode="rceil")
     def my_quantizer(x): ...                 # returns codes, scales

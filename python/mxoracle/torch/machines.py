@@ -25,7 +25,7 @@ _MOST_PARTS = 16
 
 
 def sums_of(device: torch.device) -> tuple[str, ...]:
-    """The sums that are known of a device; none of a CPU, whose order is nobody's promise."""
+    """The known sums of a device; none of a CPU, whose order is not documented."""
     if device.type != "cuda":
         return ()
     if torch.version.hip is not None:

@@ -10,7 +10,7 @@ import torch
 from torch import nn
 from torch.nn.modules import module as hooks
 
-_KEPT = 1 << 20  # module calls whose gradients are still told apart
+_KEPT = 1 << 20  # module calls whose gradients can still be distinguished
 _UNNUMBERED = 1 << 63  # the number of a node that accumulates a gradient, or a larger one
 
 

@@ -29,7 +29,7 @@ class Product:
     biased: bool = False  # the last k is a bias, 1 times itself
     device: torch.device = torch.device("cpu")  # that computed it
 
-    bits = True  # its real sum, rounded once, is what is owed
+    bits = True  # its real sum, rounded once, is what is expected
 
     @property
     def elements(self) -> int:

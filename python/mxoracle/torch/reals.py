@@ -1,4 +1,4 @@
-"""What a product owes where the catalogue has no operator for it: real sums in doubles.
+"""What is expected of a product where the catalogue has no operator for it: real sums in doubles.
 
 The catalogue sums codes and bf16.  Products of f16 and f32 operands, FP8 products whose scales are
 f32, and attention are held here against sums of doubles whose own error is bounded; where that
@@ -56,7 +56,7 @@ class RealProduct:
         return total, sizes
 
     def owned(self) -> int:
-        """Rows that a group has; none after them are owed."""
+        """Rows that a group has; rows after them are not compared."""
         return max([0, *self.ends.tolist()])
 
     def terms(self, row: int, column: int) -> list[float]:
@@ -133,7 +133,7 @@ def against(actual: Tensor, total: Tensor, stray: Tensor) -> tuple[Tensor, Tenso
     room = stray + torch.where(value < size, size - low, high - size)
     distance = torch.where(actual.isinf(), torch.where(beyond, math.inf, 0.0),
                            (value - size).abs() / room)
-    # Beyond f32's range nothing is owed.
+    # Beyond f32's range nothing is expected.
     unowed = total.abs() + stray > torch.finfo(torch.float32).max
     special = ~total.isfinite()
     same = (total.isnan() & actual.isnan()) | (total == actual.double())

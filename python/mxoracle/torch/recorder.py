@@ -38,7 +38,7 @@ class _Kept(NamedTuple):
 
 
 class Recorder(Watcher):
-    """Writes what every product inside of it read and gave, forward and backward, to `folder`.
+    """Writes the operands and results of every product inside it, forward and backward, to `folder`.
 
     with mxoracle.torch.Recorder("trace", rows=64, every=100) as recorder:
         for batch in batches:
@@ -48,8 +48,8 @@ class Recorder(Watcher):
     trace.jsonl has a line a product: step, operator, module, SHA-256 of every operand and of the
     output.  Of one in `every` calls of an operator in a module, `rows` rows and columns of the
     output are kept with the operands they need.  `mxo judge trace` judges those on any machine,
-    without torch; `mxo judge --diff a b` says at which product two runs part, and where both told
-    their `log_probabilities`, how much of the difference is that product's.
+    without torch; `mxo judge --diff a b` says the first product at which two runs differ, and, if both
+    recorded `log_probabilities`, how much of the difference it causes.
     """
 
     def __init__(self, folder: str | Path, *, rows: int = 64, every: int = 1) -> None:
@@ -78,7 +78,7 @@ class Recorder(Watcher):
         self._file.close()
 
     def step(self) -> None:
-        """The next step begins: calls are counted anew."""
+        """Begins the next step: calls are counted from 0 again."""
         self._step += 1
         self._calls.clear()
         self._of_step.clear()

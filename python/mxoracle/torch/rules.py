@@ -223,7 +223,7 @@ def _into(rule: Callable) -> Callable:
 
 
 def _typed(rule: Callable) -> Callable:
-    """The rule of an operator that is told the type of its result, which is that of `actual`."""
+    """The rule of an operator that has an argument for the type of its result, which is that of `actual`."""
     return lambda actual, *args, **options: rule(actual, *args[:-1], **options)
 
 

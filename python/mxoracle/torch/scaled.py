@@ -110,7 +110,7 @@ def _of_recipe(scales: list, recipe: list, swizzle: list, rows: int, k: int) -> 
 
 def of_v2(a: Tensor, b: Tensor, scale_a: list, recipe_a: list, swizzle_a: list, scale_b: list,
           recipe_b: list, swizzle_b: list) -> Scales | None:  # fmt: skip
-    """`_scaled_mm_v2`, which is told its recipes."""
+    """`_scaled_mm_v2`, which has arguments for its recipes."""
     x = _of_recipe(scale_a, recipe_a, swizzle_a, a.shape[0], a.shape[1])
     w = _of_recipe(scale_b, recipe_b, swizzle_b, b.shape[1], b.shape[0])
     if x is None or w is None or x[0] != w[0]:
@@ -159,7 +159,7 @@ def of_contracted_groups(
 ) -> Scales | None:
     """`_scaled_grouped_mm` of a [N, R] and b [R, K], contracted over the rows R of each group: a
     scale a row of a and a column of b in each group, as [E, N] and [E, K]; or one of 32 rows, which
-    start anew in each group and are tiled on their own, as [blocks, N] and [blocks, K]."""
+    restart in each group and are tiled separately, as [blocks, N] and [blocks, K]."""
     groups = ends.shape[0]
     if {scale_a.dtype, scale_b.dtype} == {torch.float8_e8m0fnu}:
         sides = [_of_blocks_of_rows(scales, columns, ends)

@@ -24,7 +24,7 @@ _BACKWARD = {torch.ops.mxoracle.grouped_linear_backward.default,
 
 
 class Departed(Error):
-    """A loss that left its twin."""
+    """The loss is too far from that of its twin."""
 
 
 class _Watch(TorchDispatchMode):
@@ -46,8 +46,8 @@ class _Watch(TorchDispatchMode):
 
 
 class Telemetry:
-    """Measures every layer that `convert` made, every `every` steps, and holds the loss of a run
-    against that of its twin in bf16.
+    """Measures every layer that `convert` made, every `every` steps, and compares the loss of a run
+    with that of its twin in bf16.
 
     with mxoracle.torch.Telemetry(folder="run", every=10, twin=losses, within="0.19%") as telemetry:
         for batch in batches:

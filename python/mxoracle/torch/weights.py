@@ -75,7 +75,7 @@ class ScaledWeight(Tensor):
     @classmethod
     def __torch_dispatch__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         if func in _REFUSED:
-            raise Unsupported(f"ScaledWeight: found {func}, which passes the recipe by; needs "
+            raise Unsupported(f"ScaledWeight: found {func}, which the recipe does not cover; needs "
                               "linear(x, w), x @ w.t() or torch._grouped_mm")  # fmt: skip
         found = [each for each in pytree.tree_leaves((args, kwargs)) if isinstance(each, cls)]
         plain = pytree.tree_map_only(cls, lambda each: each.plain, (args, kwargs or {}))
@@ -115,7 +115,7 @@ def _grouped(x: Tensor, w: Tensor, offs: Tensor | None = None, bias: Tensor | No
 
 
 def wrap(model: nn.Module, weights: list[nn.Parameter], settings: tuple[str, str, str]) -> None:
-    """Makes parameters of `model` ScaledWeights, whoever holds them; those of an earlier call get the
+    """Makes parameters of `model` ScaledWeights, in whatever module; those of an earlier call get the
     settings."""
     ours = {}
     for weight in weights:

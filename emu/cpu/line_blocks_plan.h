@@ -1,4 +1,4 @@
-// How one quantize or dequantize is cut into tiles that the kernels can take.
+// How blocks within one row or one column are cut into tiles that the kernels can take.
 #pragma once
 
 #include <cstddef>
@@ -10,7 +10,7 @@
 namespace mxo::cpu {
 
 /// Along which axis neighbours share a scale.
-enum class MxAxis : std::uint8_t {
+enum class BlockAxis : std::uint8_t {
   columns,  ///< neighbours in a row
   rows,     ///< neighbours in a column
 };
@@ -47,18 +47,18 @@ Plane plane_of(const AnyView<Void>& view) {
 
 /// The wide operand x, its codes and its scales, transposed if that makes x's columns adjacent, and
 /// flattened to one row where rows are contiguous.
-struct MxPlan {
+struct LineBlocksPlan {
   Plane x;
   Plane codes;
   Plane scales;
-  MxAxis axis;
+  BlockAxis axis;
   Index block;
   Index tile_rows = 0;        ///< whole blocks
   Index tile_columns = 0;     ///< whole blocks
   bool copies_x = false;      ///< columns of x are not adjacent
   bool copies_codes = false;  ///< nor those of codes
 
-  MxPlan(Plane x, Plane codes, Plane scales, MxAxis axis, Index block);
+  LineBlocksPlan(Plane x, Plane codes, Plane scales, BlockAxis axis, Index block);
   Index tiles() const { return x.extent[0] * row_tiles() * column_tiles(); }
   Index row_tiles() const { return ceil_div(x.extent[1], tile_rows); }
   Index column_tiles() const { return ceil_div(x.extent[2], tile_columns); }
@@ -71,9 +71,9 @@ struct MxPlan {
 };
 
 /// One tile of a plan.
-struct MxTile {
+struct LineBlocksTile {
   Index expert, row, column, rows, columns;
-  MxTile(const MxPlan& plan, Index number);
+  LineBlocksTile(const LineBlocksPlan& plan, Index number);
 };
 
 }  // namespace mxo::cpu

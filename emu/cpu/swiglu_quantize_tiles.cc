@@ -1,5 +1,5 @@
 // Which rows and columns share scales, for each quantiser.
-#include "emu/cpu/quantized_tiles.h"
+#include "emu/cpu/swiglu_quantize_tiles.h"
 
 #include <algorithm>
 

@@ -1,5 +1,5 @@
-// Orientation, flattening and tile sizes of quantize and dequantize.
-#include "emu/cpu/mx_plan.h"
+// Orientation, flattening and tile sizes of blocks within a row or a column.
+#include "emu/cpu/line_blocks_plan.h"
 
 #include <algorithm>
 #include <utility>
@@ -25,15 +25,15 @@ constexpr Index kCopiedRows = 64;      // whole cache lines of a transposed resu
 
 }  // namespace
 
-MxPlan::MxPlan(Plane wide, Plane small, Plane shared, MxAxis along, Index size)
+LineBlocksPlan::LineBlocksPlan(Plane wide, Plane small, Plane shared, BlockAxis along, Index size)
     : x(wide), codes(small), scales(shared), axis(along), block(size) {
   if (x.stride[2] != 1 && x.stride[1] == 1) {
     transpose(x);
     transpose(codes);
     transpose(scales);
-    axis = axis == MxAxis::rows ? MxAxis::columns : MxAxis::rows;
+    axis = axis == BlockAxis::rows ? BlockAxis::columns : BlockAxis::rows;
   }
-  const bool columns = axis == MxAxis::columns;
+  const bool columns = axis == BlockAxis::columns;
   if (columns && x.dense() && codes.dense() && scales.dense()) {
     flatten(x);
     flatten(codes);
@@ -53,25 +53,25 @@ MxPlan::MxPlan(Plane wide, Plane small, Plane shared, MxAxis along, Index size)
   tile_columns = std::max<Index>(std::min(tile_columns, x.extent[2]), 1);
 }
 
-std::size_t MxPlan::workspace() const {
+std::size_t LineBlocksPlan::workspace() const {
   const Index elements = tile_rows * tile_columns;
   const Index x_bytes = copies_x ? elements * x.element_bytes : 0;
   const Index codes_bytes = copies_codes ? elements : 0;
   return static_cast<std::size_t>(round_up(x_bytes + codes_bytes + elements / block, 64));
 }
 
-Tile<std::byte> MxPlan::codes_copy(std::byte* workspace) const {
+Tile<std::byte> LineBlocksPlan::codes_copy(std::byte* workspace) const {
   const Index x_bytes = copies_x ? tile_rows * tile_columns * x.element_bytes : 0;
   return {workspace + x_bytes, tile_columns, 1};
 }
 
-Tile<std::byte> MxPlan::scales_copy(std::byte* workspace) const {
+Tile<std::byte> LineBlocksPlan::scales_copy(std::byte* workspace) const {
   const Tile<std::byte> after = codes_copy(workspace);
   return {after.data + (copies_codes ? tile_rows * tile_columns : 0),
-          axis == MxAxis::columns ? tile_columns / block : tile_columns, 1};
+          axis == BlockAxis::columns ? tile_columns / block : tile_columns, 1};
 }
 
-MxTile::MxTile(const MxPlan& plan, Index number) {
+LineBlocksTile::LineBlocksTile(const LineBlocksPlan& plan, Index number) {
   expert = number / (plan.row_tiles() * plan.column_tiles());
   number %= plan.row_tiles() * plan.column_tiles();
   // Copied codes are mostly transposed: going down the rows, their cache lines stay close together.

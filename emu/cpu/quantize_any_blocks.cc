@@ -1,13 +1,13 @@
 // Quantisers of blocks of any extents: bands of rows over threads, kernels over their rows.
-#include "emu/cpu/quantize_bands.h"
+#include "emu/cpu/quantize_any_blocks.h"
 
 #include <omp.h>
 
 #include <algorithm>
 #include <vector>
 
-#include "emu/cpu/band_quantizer.h"
 #include "emu/cpu/ieee_thread.h"
+#include "emu/cpu/quantize_any_blocks_band.h"
 
 namespace mxo::cpu {
 namespace {
@@ -107,7 +107,7 @@ bool quantize_whole_columns(const BandQuantizer& quantize, BandPlan plan, int th
 
 }  // namespace
 
-void quantize_bands(const Quantize& op, const EncodeKernels& codec, int threads) {
+void quantize_any_blocks(const Quantize& op, const EncodeKernels& codec, int threads) {
   const BandQuantizer quantize(op, codec);
   BandPlan plan(plane_of(op.x), plane_of(op.to.codes), plane_of(op.to.scales),
                 op.given.given() ? plane_of(op.given) : Plane{}, op.group_ends, op.to.block);

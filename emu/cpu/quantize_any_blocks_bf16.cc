@@ -2,7 +2,7 @@
 // lanes.
 #include <cstring>
 
-#include "emu/cpu/band_quantizer.h"
+#include "emu/cpu/quantize_any_blocks_band.h"
 
 namespace mxo::cpu {
 namespace {

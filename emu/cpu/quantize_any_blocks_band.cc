@@ -1,5 +1,5 @@
 // The quantiser of one band in any type of x: which kernels a rule takes, and its short blocks.
-#include "emu/cpu/band_quantizer.h"
+#include "emu/cpu/quantize_any_blocks_band.h"
 
 #include "emu/reference/elements.h"
 

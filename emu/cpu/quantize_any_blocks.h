@@ -7,8 +7,8 @@
 namespace mxo::cpu {
 
 /// Any Quantize with row-major scales.
-void quantize_bands(const Quantize& op, const EncodeKernels& codec, int threads);
+void quantize_any_blocks(const Quantize& op, const EncodeKernels& codec, int threads);
 /// Any Dequantize.
-void dequantize_bands(const Dequantize& op, const DecodeKernels& codec, int threads);
+void dequantize_any_blocks(const Dequantize& op, const DecodeKernels& codec, int threads);
 
 }  // namespace mxo::cpu

@@ -4,7 +4,7 @@
 #include "emu/cpu/bands.h"
 #include "emu/cpu/codec_kernels.h"
 #include "emu/cpu/ieee_thread.h"
-#include "emu/cpu/quantize_bands.h"
+#include "emu/cpu/quantize_any_blocks.h"
 #include "emu/reference/elements.h"
 
 namespace mxo::cpu {
@@ -26,7 +26,7 @@ void decode_rounding_once(const std::uint8_t* codes, Index n, const float* scale
 
 }  // namespace
 
-void dequantize_bands(const Dequantize& op, const DecodeKernels& codec, int threads) {
+void dequantize_any_blocks(const Dequantize& op, const DecodeKernels& codec, int threads) {
   constexpr Index kSliceRows = 64;
   BandPlan plan(plane_of(op.x), plane_of(op.from.codes), plane_of(op.from.scales), Plane{},
                 op.group_ends, op.from.block);

@@ -1,0 +1,170 @@
+// Blocks within one row or one column, with e8m0 scales: tiles over threads, kernels over tiles.
+#include "emu/cpu/quantize_line_blocks.h"
+
+#include <omp.h>
+
+#include <algorithm>
+#include <vector>
+
+#include "emu/cpu/ieee_thread.h"
+#include "emu/cpu/isa.h"
+#include "emu/cpu/layout_kernels.h"
+#include "emu/cpu/line_blocks_plan.h"
+#include "formats/tensor.h"
+
+namespace mxo::cpu {
+namespace {
+
+constexpr Index kStreamedBytes = Index{4} << 20;  // results larger than this leave the caches
+
+Tile<const std::byte> to_read(Tile<std::byte> tile) {
+  return {tile.data, tile.stride_r, tile.stride_k};
+}
+
+std::uint8_t* bytes(std::byte* data) { return reinterpret_cast<std::uint8_t*>(data); }
+
+/// Calls work(number, workspace) for every tile of the plan, each thread with its own workspace.
+template <typename Work>
+void for_each_tile(const LineBlocksPlan& plan, int threads, Work work) {
+  const Index tiles = plan.tiles();
+  const auto team = static_cast<int>(std::clamp<Index>(tiles, 1, threads));
+  const std::size_t each = plan.workspace();
+  std::vector<std::byte> workspace(each * static_cast<std::size_t>(team));
+#pragma omp parallel for num_threads(team) schedule(static) firstprivate(ieee_thread)
+  for (Index i = 0; i < tiles; ++i) {
+    work(i, workspace.data() + each * static_cast<std::size_t>(omp_get_thread_num()));
+  }
+}
+
+/// Scale rows and columns that belong to a tile.
+struct ScaleExtent {
+  Index row, column, rows, columns;
+  ScaleExtent(const LineBlocksPlan& plan, const LineBlocksTile& t)
+      : row(t.row), column(t.column), rows(t.rows), columns(t.columns) {
+    Index& first = plan.axis == BlockAxis::columns ? column : row;
+    Index& count = plan.axis == BlockAxis::columns ? columns : rows;
+    first /= plan.block;
+    count /= plan.block;
+  }
+};
+
+void quantize_tile(const LineBlocksPlan& plan, const LayoutKernels& layouts,
+                   const QuantizeKernels& kernels, const MxRule& rule, Index number,
+                   std::byte* workspace) {
+  const LineBlocksTile t(plan, number);
+  const ScaleExtent s(plan, t);
+  const Index size = plan.x.element_bytes;
+  const Tile<std::byte> final_codes = plan.codes.at(t.expert, t.row, t.column);
+  const Tile<std::byte> final_scales = plan.scales.at(t.expert, s.row, s.column);
+  const bool copies_scales = final_scales.stride_k != 1;
+  Tile<std::byte> x = plan.x.at(t.expert, t.row, t.column);
+  if (plan.copies_x) {
+    const Tile<std::byte> copy = plan.x_copy(workspace);
+    copy_tile(layouts, to_read(x), copy, t.rows, t.columns, static_cast<std::size_t>(size));
+    x = copy;
+  }
+  const Tile<std::byte> codes = plan.copies_codes ? plan.codes_copy(workspace) : final_codes;
+  const Tile<std::byte> scales = copies_scales ? plan.scales_copy(workspace) : final_scales;
+  const bool lines = reinterpret_cast<std::uintptr_t>(codes.data) % 64 == 0 &&
+                     (t.rows == 1 || codes.stride_r % 64 == 0);
+  const Index elements = plan.x.extent[0] * plan.x.extent[1] * plan.x.extent[2];
+  const Stores large = elements >= kStreamedBytes ? Stores::streamed : Stores::cached;
+  const Stores stores = lines && !plan.copies_codes ? large : Stores::cached;
+
+  if (plan.axis == BlockAxis::columns) {
+    for (Index r = 0; r < t.rows; ++r) {
+      kernels.mx_run(x.data + r * x.stride_r * size, s.columns, plan.block, rule,
+                     bytes(codes.data + r * codes.stride_r),
+                     bytes(scales.data + r * scales.stride_r), stores);
+    }
+  } else {
+    const LineBlocksTile after(plan, number + 1);  // past the last tile: some address, never read
+    for (Index b = 0; b < s.rows; ++b) {
+      const Index r = b * plan.block;
+      const std::byte* next = b + 1 < s.rows ? x.data + (r + plan.block) * x.stride_r * size
+                              : plan.copies_x
+                                  ? x.data
+                                  : plan.x.at(after.expert, after.row, after.column).data;
+      kernels.mx_panel(x.data + r * x.stride_r * size, x.stride_r, plan.block, t.columns, rule,
+                       bytes(codes.data + r * codes.stride_r), codes.stride_r,
+                       bytes(scales.data + b * scales.stride_r), stores, next);
+    }
+  }
+  if (plan.copies_codes)
+    copy_tile(layouts, to_read(codes), final_codes, t.rows, t.columns, 1, large);
+  if (copies_scales) copy_tile(layouts, to_read(scales), final_scales, s.rows, s.columns, 1);
+}
+
+void dequantize_tile(const LineBlocksPlan& plan, const LayoutKernels& layouts,
+                     const DecodeKernel& kernels, Index number, std::byte* workspace) {
+  const LineBlocksTile t(plan, number);
+  const ScaleExtent s(plan, t);
+  const Index size = plan.x.element_bytes;
+  const Tile<std::byte> final_x = plan.x.at(t.expert, t.row, t.column);
+  Tile<std::byte> codes = plan.codes.at(t.expert, t.row, t.column);
+  const Tile<std::byte> scales = plan.scales.at(t.expert, s.row, s.column);
+  if (plan.copies_codes) {
+    const Tile<std::byte> copy = plan.codes_copy(workspace);
+    copy_tile(layouts, to_read(codes), copy, t.rows, t.columns, 1);
+    codes = copy;
+  }
+  const Tile<std::byte> x = plan.copies_x ? plan.x_copy(workspace) : final_x;
+  const auto scale = [&](Index r, Index k) {
+    const std::byte* at = scales.data + r * scales.stride_r + k * scales.stride_k;
+    return decode(E8M0{static_cast<std::uint8_t>(*at)});
+  };
+
+  if (plan.axis == BlockAxis::columns) {
+    for (Index r = 0; r < t.rows; ++r) {
+      for (Index b = 0; b < s.columns; ++b) {
+        const Index k = b * plan.block;
+        kernels.run(bytes(codes.data + r * codes.stride_r + k), plan.block, scale(r, b),
+                    x.data + (r * x.stride_r + k) * size);
+      }
+    }
+  } else {
+    float multipliers[kPanelColumns];
+    for (Index r = 0; r < t.rows; ++r) {
+      if (r % plan.block == 0) {
+        for (Index k = 0; k < t.columns; ++k) multipliers[k] = scale(r / plan.block, k);
+      }
+      kernels.columns(bytes(codes.data + r * codes.stride_r), t.columns, multipliers,
+                      x.data + r * x.stride_r * size);
+    }
+  }
+  if (plan.copies_x) {
+    copy_tile(layouts, to_read(x), final_x, t.rows, t.columns, static_cast<std::size_t>(size));
+  }
+}
+
+LineBlocksPlan plan_of(const Plane& x, const Plane& codes, const Plane& scales,
+                       const BlockExtents& block) {
+  const bool columns = block.rows == 1;
+  return {x, codes, scales, columns ? BlockAxis::columns : BlockAxis::rows,
+          columns ? block.columns : block.rows};
+}
+
+}  // namespace
+
+void quantize_line_blocks(const Quantize& op, Isa isa, int threads) {
+  const LineBlocksPlan plan =
+      plan_of(plane_of(op.x), plane_of(op.to.codes), plane_of(op.to.scales), op.to.block);
+  const QuantizeKernels& kernels =
+      encode_kernels(isa).quantize[format_index(op.to.codes.dtype)][input_index(op.x.dtype)];
+  const MxRule rule{op.rule.mode, op.rule.e8m0};
+  for_each_tile(plan, threads, [&](Index tile, std::byte* workspace) {
+    quantize_tile(plan, layout_kernels(isa), kernels, rule, tile, workspace);
+  });
+}
+
+void dequantize_line_blocks(const Dequantize& op, Isa isa, int threads) {
+  const LineBlocksPlan plan =
+      plan_of(plane_of(op.x), plane_of(op.from.codes), plane_of(op.from.scales), op.from.block);
+  const DecodeKernel& kernels =
+      decode_kernels(isa).to[format_index(op.from.codes.dtype)][input_index(op.x.dtype)];
+  for_each_tile(plan, threads, [&](Index tile, std::byte* workspace) {
+    dequantize_tile(plan, layout_kernels(isa), kernels, tile, workspace);
+  });
+}
+
+}  // namespace mxo::cpu
