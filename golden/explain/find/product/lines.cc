@@ -20,8 +20,8 @@ constexpr std::size_t kTold = 6;
 
 // ---- Lines.
 
-enum class Part : std::uint8_t { scales, codes, both };
-constexpr Part kParts[] = {Part::scales, Part::codes, Part::both};
+enum class LinePart : std::uint8_t { scales, codes, both };
+constexpr LinePart kParts[] = {LinePart::scales, LinePart::codes, LinePart::both};
 
 /// Neighbouring lines of one side, those they were multiplied with, and what came of it.
 class LineRun {
@@ -36,7 +36,7 @@ class LineRun {
   bool fails(Index line) const { return nth(fails_, line - first_); }
 
   /// Whether what came of `line` is what `part` of line `source` gives.
-  bool fits(Part part, Index line, Index source) {
+  bool fits(LinePart part, Index line, Index source) {
     const auto [at, fresh] = known_.try_emplace({part, line, source}, false);
     if (fresh) at->second = computed(part, line, source);
     return at->second;
@@ -91,15 +91,15 @@ class LineRun {
     return at->second;
   }
 
-  bool computed(Part part, Index line, Index source) {
+  bool computed(LinePart part, Index line, Index source) {
     const Index g = group_of(line);
-    auto sum = sums(g, part == Part::scales ? line : source).begin();
+    auto sum = sums(g, part == LinePart::scales ? line : source).begin();
     const ElementReader read(y_.expected->dtype());
     Misfit misfit;
     for (const Index partner : partners(g)) {
       double model = 0.0;
       for (Index d = 0; d < s_.p.depth(g); d += s_.p.block)
-        model += *sum++ * s_.scale_of(g, part == Part::codes ? line : source, d);
+        model += *sum++ * s_.scale_of(g, part == LinePart::codes ? line : source, d);
       if (s_.mark(y_, g, line, partner) == Mark::settled) continue;
       misfit.add(read(y_.came(s_.element(y_, g, line, partner))).value, model);
     }
@@ -114,12 +114,12 @@ class LineRun {
   Index failing_ = 0;
   std::vector<bool> fails_;
   std::map<std::pair<Index, Index>, Sides::Line> sums_;
-  std::map<std::tuple<Part, Index, Index>, bool> known_;
+  std::map<std::tuple<LinePart, Index, Index>, bool> known_;
 };
 
 /// Proposes that lines of a factor come from source(line); each from its own place where there is
 /// no such line.
-void propose(const Sides& s, Part part, const std::function<Index(Index)>& source,
+void propose(const Sides& s, LinePart part, const std::function<Index(Index)>& source,
              const std::string& words, std::vector<Hypothesis>& list) {
   const ProductSide& f = s.factor();
   std::vector<Reading> readings;
@@ -129,25 +129,25 @@ void propose(const Sides& s, Part part, const std::function<Index(Index)>& sourc
       return from >= 0 && from < n ? from : i;
     }));
   };
-  if (part != Part::scales) read(f.codes_name, *f.codes);
-  if (part != Part::codes) read(f.scales_name, *f.scales);
+  if (part != LinePart::scales) read(f.codes_name, *f.codes);
+  if (part != LinePart::codes) read(f.scales_name, *f.scales);
   std::string lines = "the " + std::string(s.by_groups() ? "rows"
                                            : s.p.wgrad   ? "columns"
                                                          : "lines");
   lines += " of " + f.name;
-  if (part == Part::scales) lines = "the scales of " + lines;
-  if (part == Part::codes && f.scales != nullptr)
+  if (part == LinePart::scales) lines = "the scales of " + lines;
+  if (part == LinePart::codes && f.scales != nullptr)
     lines = "the codes of " + lines + ", without their scales,";
-  const std::string& name = part == Part::scales  ? f.scales_name
-                            : part == Part::codes ? f.codes_name
-                                                  : f.name;
+  const std::string& name = part == LinePart::scales  ? f.scales_name
+                            : part == LinePart::codes ? f.codes_name
+                                                      : f.name;
   add_read(list, name + "=lines", lines + " are " + words, std::move(readings));
 }
 
 /// Nearly all lines of the run: one or two may have cancelled.
 bool enough(Index good, Index all) { return all > 0 && good * 20 >= all * 19; }
 
-bool add_shift(const Sides& s, LineRun& run, Part part, std::vector<Hypothesis>& list) {
+bool add_shift(const Sides& s, LineRun& run, LinePart part, std::vector<Hypothesis>& list) {
   const Index lines = s.lines();
   for (const Index by : both_ways(kMostShift)) {
     Index all = 0;
@@ -169,7 +169,7 @@ bool add_shift(const Sides& s, LineRun& run, Part part, std::vector<Hypothesis>&
   return false;
 }
 
-void add_permutation(const Sides& s, LineRun& run, Part part, std::vector<Hypothesis>& list) {
+void add_permutation(const Sides& s, LineRun& run, LinePart part, std::vector<Hypothesis>& list) {
   for (const bool of_groups : {false, true}) {
     if (of_groups && !s.by_groups()) continue;
     /// Where the runs begin that a line belongs to: at 0, or where its group does.
@@ -316,8 +316,8 @@ void add_measured_lines(const Product& p, const Output& output, std::vector<Hypo
     // Scales that several lines share are no lines of their own.
     const bool scaled = f.scales != nullptr && f.scales->rank() > s.axis() &&
                         f.scales->extent(s.axis()) == s.lines();
-    for (const Part part : kParts) {
-      if (part != Part::codes && !scaled) continue;
+    for (const LinePart part : kParts) {
+      if (part != LinePart::codes && !scaled) continue;
       // Lines that moved whole show in the output.
       if (!add_shift(s, run, part, list)) add_permutation(s, run, part, list);
     }
