@@ -96,10 +96,10 @@ ScaleForm form_of(const ContractionView& v) {
   return tiles && folds ? ScaleForm::blockwise : ScaleForm::other;
 }
 
-void settle(std::string_view op, ContractionView& v) {
+void resolve(std::string_view op, ContractionView& v) {
   const bool numbers = (v.a.scaled() && v.a.scales.dtype == Dtype::f32) ||
                        (v.b.scaled() && v.b.scales.dtype == Dtype::f32);
-  v.sum = settled_sum(op, v.sum, v.a.scaled() || v.b.scaled(), numbers, shared_block(v.a, v.b));
+  v.sum = resolved_sum(op, v.sum, v.a.scaled() || v.b.scaled(), numbers, shared_block(v.a, v.b));
   v.form = form_of(v);
 }
 
@@ -179,7 +179,7 @@ ContractionView contraction_of(const GroupedMatmul& op) {
   v.out = op.y;
   v.out_row_step = op.y.stride[0];
   v.out_column_step = op.y.stride[1];
-  settle("grouped_matmul", v);
+  resolve("grouped_matmul", v);
   return v;
 }
 
@@ -194,7 +194,7 @@ ContractionView contraction_of(const GroupedMatmulWgrad& op) {
   v.out_group_step = op.dw.stride[0];
   v.out_row_step = op.dw.stride[1];
   v.out_column_step = op.dw.stride[2];
-  settle("grouped_matmul_wgrad", v);
+  resolve("grouped_matmul_wgrad", v);
   return v;
 }
 
@@ -213,7 +213,7 @@ ContractionView contraction_of(const FusedDot& op) {
   v.out_group_step = op.d.stride[0];
   v.out_row_step = op.d.stride[1];
   v.out_column_step = op.d.stride[2];
-  settle("fused_dot", v);
+  resolve("fused_dot", v);
   return v;
 }
 

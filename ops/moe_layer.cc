@@ -112,9 +112,9 @@ void see_rows(Backend& backend, const MoeLayer& op, const ExpertPlan& plan, cons
                                                    {".scales", u.scales}};
   for (const auto& [ending, rows] : parts) {
     if (!rows.given()) continue;
-    BackendTensor came(backend, rows.dtype, {plan.received, rows.extent[1]});
-    permute(backend, {rows, plan.place.operand(), came.result()});
-    see(op, "dispatched" + ending, came.operand());
+    BackendTensor received(backend, rows.dtype, {plan.received, rows.extent[1]});
+    permute(backend, {rows, plan.place.operand(), received.result()});
+    see(op, "dispatched" + ending, received.operand());
     see(op, "permuted" + ending, rows);
   }
 }

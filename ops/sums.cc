@@ -245,8 +245,8 @@ std::string_view name_of(Fold fold) {
   return kNames[static_cast<int>(fold)];
 }
 
-Accumulation settled_sum(std::string_view op, Accumulation sum, bool scaled, bool numbers,
-                         Index shared) {
+Accumulation resolved_sum(std::string_view op, Accumulation sum, bool scaled, bool numbers,
+                          Index shared) {
   const auto fail = [&](Fault fault, const std::string& what) {
     throw Error(fault, std::string(op) + ": " + what);
   };

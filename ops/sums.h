@@ -105,8 +105,8 @@ constexpr bool is_machine(const Accumulation& sum) {
 /// indices that share a scale on both sides, 0 if no scale changes along K; without scales
 /// `scaled` is false.  Throws Error(argument) where they contradict each other and
 /// Error(unsupported) where the sum has no such fold.
-Accumulation settled_sum(std::string_view op, Accumulation sum, bool scaled, bool numbers,
-                         Index shared);
+Accumulation resolved_sum(std::string_view op, Accumulation sum, bool scaled, bool numbers,
+                          Index shared);
 
 /// The names of `sum.fold`.
 std::string_view name_of(Fold fold);

@@ -50,7 +50,7 @@ class NcclEnds {
       check_nccl(ncclCommInitRankConfig(&end.comm, ranks, id, rank, &config),
                  "ncclCommInitRankConfig");
     }
-    settle(rank, "ncclCommInitRankConfig");
+    resolve(rank, "ncclCommInitRankConfig");
   }
 
   /// fn(comm) between ncclGroupStart and ncclGroupEnd; returns when all of it is in its stream.
@@ -71,7 +71,7 @@ class NcclEnds {
       if (error) std::rethrow_exception(error);
       check_nccl(ended, "ncclGroupEnd");
     }
-    settle(rank, "ncclGroupEnd");
+    resolve(rank, "ncclGroupEnd");
   }
 
   /// Of a rank that failed.  The first failure is the one that counts.
@@ -104,7 +104,7 @@ class NcclEnds {
     if (failed_) throw Error(Fault::unsupported, what_);
   }
   /// Waits for the host's part of a non-blocking call, unless a rank fails.
-  void settle(int rank, const char* call) {
+  void resolve(int rank, const char* call) {
     End& end = at(rank);
     for (;;) {
       ncclResult_t state = ncclSuccess;

@@ -20,7 +20,7 @@ struct Claim {
   FindingKind kind = FindingKind::cause;
   /// One altered call that gives every bit says more, and is looked for.
   bool yields = false;
-  /// Was made from what came: it tells no place that it was not told.
+  /// Was made from the actual output: it tells no place that it was not told.
   bool measured = false;
   double judged() const { return confirmed < 0 ? elements : confirmed; }
 };

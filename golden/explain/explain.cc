@@ -54,7 +54,7 @@ class Measuring {
     if (only_moves(c_.call)) {
       std::vector<Claim> one = by_runs(Extent::all);
       if (gives_all(one)) return one;
-      forget_settled(c_.outputs);
+      forget_explained(c_.outputs);
     }
     std::vector<Claim> claims;
     for (const Turn turn : {Turn::rule, Turn::seen}) append(claims, found(c_, turn));
@@ -83,7 +83,7 @@ class Measuring {
   template <typename Find>
   void try_instead(std::vector<Claim>& claims, Find find) {
     const Snapshot before(c_.outputs);
-    forget_settled(c_.outputs);
+    forget_explained(c_.outputs);
     std::vector<Claim> others = find();
     if (left_of(c_.outputs) == 0) {
       claims = std::move(others);
@@ -98,10 +98,10 @@ class Measuring {
       if (!finder.of_all) continue;
       std::vector<Claim> one = finder.find(c_);
       if (gives_all(one) && one.front().kind == FindingKind::cause) return one;
-      forget_settled(c_.outputs);
+      forget_explained(c_.outputs);
     }
     std::vector<Claim> one = by_runs(Extent::all);
-    if (!gives_all(one)) forget_settled(c_.outputs);
+    if (!gives_all(one)) forget_explained(c_.outputs);
     return one;
   }
 
@@ -155,7 +155,7 @@ Explanation explain(Backend& backend, const Call& call, const NamedTensors& expe
   Outputs outputs = outputs_of(call, expected, actual);
   Explanation e;
   for (const Output& o : outputs.list) {
-    e.elements += o.owed * o.columns;
+    e.elements += o.compared_rows * o.columns;
     e.differing += o.differing;
   }
   e.sqnr_db = sqnr_of(outputs.list);
@@ -164,9 +164,9 @@ Explanation explain(Backend& backend, const Call& call, const NamedTensors& expe
   };
   for (const std::string& name : outputs.missing) note(name + " is missing and was not compared");
   for (const Output& o : outputs.list) {
-    if (o.owed == o.rows) continue;
-    note("rows " + std::to_string(o.owed) + " to " + std::to_string(o.rows - 1) + " of " + o.name +
-         " belong to no group and were not compared");
+    if (o.compared_rows == o.rows) continue;
+    note("rows " + std::to_string(o.compared_rows) + " to " + std::to_string(o.rows - 1) + " of " +
+         o.name + " belong to no group and were not compared");
   }
   if (e.differing == 0) return e;
   keep_first_step(call, outputs);

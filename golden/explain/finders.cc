@@ -129,7 +129,7 @@ std::vector<Index> codes_of_other_scales(const Case& c, const Output& codes) {
   for (const Output& scales : c.outputs) {
     if (codes.name != "codes" || scales.name != "scales" || scales.differing == 0) continue;
     const std::optional<Blocks> blocks = blocks_of(c.call, codes, *scales.expected);
-    for (Index i = 0; blocks && i < codes.owed * codes.columns; ++i) {
+    for (Index i = 0; blocks && i < codes.compared_rows * codes.columns; ++i) {
       const Index s = blocks->scale_of(i);
       if (codes.differs(i) && s >= 0 && scales.marks[static_cast<std::size_t>(s)] != Mark::same)
         found.push_back(i);
@@ -144,7 +144,7 @@ Claims looks(const Case& c) {
   Claims claims;
   for (Output& o : c.outputs) {
     const std::vector<Index> aside = codes_of_other_scales(c, o);
-    for (const Index i : aside) o.settle(i);
+    for (const Index i : aside) o.mark_explained(i);
     append(claims, named_by(c.outputs, [&] { return kFind(o); }));
     for (const Index i : aside) o.marks[static_cast<std::size_t>(i)] = Mark::differs;
     o.left += static_cast<Index>(aside.size());

@@ -11,7 +11,8 @@
 
 namespace mxo {
 
-/// What is to be explained.  Finders settle what they explain in the marks of the outputs.
+/// What is to be explained.  Finders mark as explained what they explain in the marks of the
+/// outputs.
 struct Case {
   Backend& backend;
   const Call& call;
@@ -23,7 +24,7 @@ struct Case {
 enum class Turn : std::uint8_t {
   rule,      ///< one rule of a quantiser that gives all scales and all codes
   seen,      ///< what outputs say by themselves
-  measured,  ///< altered calls that are made from what came
+  measured,  ///< altered calls that are made from the actual output
   listed,    ///< altered calls that are known
   costly,    ///< altered calls that are tried where those do not give all
   order,     ///< the right values in another order

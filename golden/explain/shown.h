@@ -11,7 +11,7 @@
 
 namespace mxo {
 
-/// What was found out, and the outputs with what it explains settled.
+/// What was found out, and the outputs with what it explains explained.
 struct Shown {
   std::vector<Claim> claims;
   std::vector<Output> outputs;

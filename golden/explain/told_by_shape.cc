@@ -18,9 +18,9 @@ bool same_size(const Tensor& a, const Tensor& b) {
 
 /// Elements of outputs that came otherwise than `made`; none where a shape is not that of `made`.
 std::optional<Index> differing(const Call& call, const NamedTensors& made,
-                               const NamedTensors& came) {
+                               const NamedTensors& got) {
   Index n = 0;
-  for (const auto& [name, tensor] : came) {
+  for (const auto& [name, tensor] : got) {
     const auto at = made.find(name);
     if (at == made.end()) continue;
     const bool alike = at->second.rank() != tensor.rank() || at->second.shape() == tensor.shape();
@@ -37,17 +37,17 @@ std::optional<Explanation> told_by_shape(Backend& backend, const Call& call,
   Explanation e;
   std::string found;
   std::string tensor;
-  for (const auto& [name, owed] : expected) {
+  for (const auto& [name, expected_output] : expected) {
     const auto at = actual.find(name);
     if (at == actual.end()) continue;
-    e.elements += owed.elements();
-    if (same_size(owed, at->second)) {
-      e.differing += make_output(call, name, owed, at->second).differing;
+    e.elements += expected_output.elements();
+    if (same_size(expected_output, at->second)) {
+      e.differing += make_output(call, name, expected_output, at->second).differing;
       continue;
     }
-    e.differing += owed.elements();
+    e.differing += expected_output.elements();
     found += (found.empty() ? "" : "; ") + name + " came as " + describe(at->second.operand()) +
-             " rather than " + describe(owed.operand());
+             " rather than " + describe(expected_output.operand());
     tensor += (tensor.empty() ? "" : ", ") + name;
   }
   if (found.empty()) return std::nullopt;

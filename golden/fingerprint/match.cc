@@ -21,14 +21,14 @@ bool differ(std::uint64_t a, std::uint64_t b, const ElementReader& read) {
   return a != b && !(read(a).nan && read(b).nan);
 }
 
-Index owed_elements(const Tensor& t, std::string_view name, Index owed) {
-  if (owed < 0 || name != "y" || t.rank() != 2) return t.elements();
-  return owed * t.extent(1);
+Index compared_elements(const Tensor& t, std::string_view name, Index expected_output) {
+  if (expected_output < 0 || name != "y" || t.rank() != 2) return t.elements();
+  return expected_output * t.extent(1);
 }
 
 }  // namespace
 
-Match match(const NamedTensors& model, const NamedTensors& actual, Index owed) {
+Match match(const NamedTensors& model, const NamedTensors& actual, Index expected_output) {
   Match result;
   double signal = 0.0;
   double noise = 0.0;
@@ -38,7 +38,7 @@ Match match(const NamedTensors& model, const NamedTensors& actual, Index owed) {
     if (at == actual.end()) continue;
     require_same_shape(name, want, at->second);
     const ElementReader read(want.dtype());
-    const Index n = owed_elements(want, name, owed);
+    const Index n = compared_elements(want, name, expected_output);
     result.compared += n;
     for (Index i = 0; i < n; ++i) {
       const std::uint64_t a = bits_at(want, i);

@@ -16,6 +16,6 @@ struct Match {
 
 /// `actual` against `model`, outputs that actual lacks left out; NaN is one value.
 /// The last argument limits the rows of y (-1: all).
-Match match(const NamedTensors& model, const NamedTensors& actual, Index owed = -1);
+Match match(const NamedTensors& model, const NamedTensors& actual, Index expected_output = -1);
 
 }  // namespace mxo

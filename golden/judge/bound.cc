@@ -41,7 +41,7 @@ std::optional<Accumulation> claimed(std::string_view op, std::string_view name,
   const OperandKind kind = operand_kind(a.type, b.type, a.blocks_of_32 || b.blocks_of_32);
   const Accumulation sum = sum_from(chosen, kind);
   if (is_machine(sum)) require_machine_takes(op, sum, kind);
-  return settled_sum(op, sum, scaled, numbers, shared);
+  return resolved_sum(op, sum, scaled, numbers, shared);
 }
 
 /// Exact: of values, products and pairs of scales none has more than 53 bits.

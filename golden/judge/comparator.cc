@@ -36,19 +36,19 @@ std::string shape_text(const Tensor& tensor) {
 /// The tensor as rows x columns, cut at blocks and at group ends.
 class Walk {
  public:
-  Walk(const Owed& owed, const Tensor& actual, const CompareOptions& options,
+  Walk(const ExpectedOutput& expected_output, const Tensor& actual, const CompareOptions& options,
        TensorVerdict& verdict)
-      : judge_(owed, actual, options),
-        expected_(*owed.expected),
+      : judge_(expected_output, actual, options),
+        expected_(*expected_output.expected),
         actual_(actual),
         options_(options),
         verdict_(verdict),
-        to_right_(options.gate.kind == Gate::Kind::right && owed.bound != nullptr),
-        by_columns_(owed.bound != nullptr) {
+        to_right_(options.gate.kind == Gate::Kind::right && expected_output.bound != nullptr),
+        by_columns_(expected_output.bound != nullptr) {
     columns_ = expected_.rank() == 0 ? 1 : expected_.extent(expected_.rank() - 1);
     rows_ = columns_ == 0 ? 0 : expected_.elements() / columns_;
     if (rows_ == 0) columns_ = 0;  // a tensor without elements may name any extent
-    ends_ = owed.groups.ends;
+    ends_ = expected_output.groups.ends;
     if (ends_.empty() && expected_.rank() >= 3 && rows_ > 0) {
       const Index each = rows_ / expected_.extent(0);
       for (Index e = 1; e <= expected_.extent(0); ++e) ends_.push_back(e * each);
@@ -151,7 +151,7 @@ class Walk {
 
   void position(Index r, Index c, bool passes, MeasureSums& block, StripSums& sums) const {
     const Index i = r * columns_ + c;
-    if (!judge_.is_owed(r, i)) return block.skip();
+    if (!judge_.is_compared(r, i)) return block.skip();
     const Judge::Finding found = judge_.at(i, passes);
     block.add(found);
     if (!found.expected.nan && !found.actual.nan) count_distance(found.distance, 1, sums.histogram);
@@ -271,7 +271,8 @@ std::string below_right(const TensorVerdict& verdict) {
   return whole ? "found " + said(verdict.all) : "";
 }
 
-void decide(TensorVerdict& verdict, const Owed& owed, const CompareOptions& options) {
+void decide(TensorVerdict& verdict, const ExpectedOutput& expected_output,
+            const CompareOptions& options) {
   const Gate& gate = options.gate;
   const Measures& all = verdict.all;
   if (all.elements == 0 && all.not_compared > 0) {
@@ -282,15 +283,15 @@ void decide(TensorVerdict& verdict, const Owed& owed, const CompareOptions& opti
   std::string reason;
   if (all.violating > 0) {
     reason = std::to_string(all.violating) + " of " + std::to_string(all.elements) + " refused";
-    if (gate.kind == Gate::Kind::bound && owed.bound == nullptr) {
+    if (gate.kind == Gate::Kind::bound && expected_output.bound == nullptr) {
       reason += " (held to bits: no sum)";
     }
-    if (gate.kind == Gate::Kind::right && owed.bound == nullptr) {
+    if (gate.kind == Gate::Kind::right && expected_output.bound == nullptr) {
       reason += " (held to bits: what a right kernel has is not derived)";
     }
-  } else if (gate.kind == Gate::Kind::sqnr && owed.by_values == nullptr) {
+  } else if (gate.kind == Gate::Kind::sqnr && expected_output.by_values == nullptr) {
     reason = below_sqnr(verdict, gate.sqnr);
-  } else if (gate.kind == Gate::Kind::right && owed.bound != nullptr) {
+  } else if (gate.kind == Gate::Kind::right && expected_output.bound != nullptr) {
     reason = below_right(verdict);
   }
   if (reason.empty()) return;
@@ -301,28 +302,29 @@ void decide(TensorVerdict& verdict, const Owed& owed, const CompareOptions& opti
 
 }  // namespace
 
-TensorVerdict compare_tensor(std::string_view name, const Owed& owed, const Tensor& actual,
-                             const CompareOptions& options) {
+TensorVerdict compare_tensor(std::string_view name, const ExpectedOutput& expected_output,
+                             const Tensor& actual, const CompareOptions& options) {
   TensorVerdict verdict;
   verdict.name = name;
-  verdict.format = owed.format;
-  verdict.shape = owed.expected->shape();
-  if (actual.shape() != owed.expected->shape()) {
-    verdict.reason = "found " + shape_text(actual) + ", needs " + shape_text(*owed.expected);
+  verdict.format = expected_output.format;
+  verdict.shape = expected_output.expected->shape();
+  if (actual.shape() != expected_output.expected->shape()) {
+    verdict.reason =
+        "found " + shape_text(actual) + ", needs " + shape_text(*expected_output.expected);
   } else {
-    verdict.reason = other_type(owed, actual);
+    verdict.reason = other_type(expected_output, actual);
   }
   if (!verdict.reason.empty()) {
     verdict.outcome = Outcome::fail;
     return verdict;
   }
-  verdict.note = unowned_rows(owed.groups, actual, owed.format);
-  Walk(owed, actual, options, verdict).run();
+  verdict.note = unowned_rows(expected_output.groups, actual, expected_output.format);
+  Walk(expected_output, actual, options, verdict).run();
   const Slice* worst = worst_slice(verdict.groups);
   if (worst != nullptr) verdict.worst_group = worst->index;
-  decide(verdict, owed, options);
+  decide(verdict, expected_output, options);
   if (options.sentinel && verdict.all.differing > 0) {
-    const std::string unwritten = unwritten_elements(owed, actual, *options.sentinel);
+    const std::string unwritten = unwritten_elements(expected_output, actual, *options.sentinel);
     if (!unwritten.empty()) verdict.note += (verdict.note.empty() ? "" : "; ") + unwritten;
   }
   return verdict;

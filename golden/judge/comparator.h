@@ -36,14 +36,14 @@ struct CompareOptions {
 
 /// The groups of a tensor seen as rows x last extent.
 struct Groups {
-  std::vector<Index> ends;  ///< inclusive cumulative; empty: none
-  Index owed_rows = -1;     ///< rows from here on are not compared; -1: all are
-  Index owed_columns = -1;  ///< columns, where rows of the call are columns of the tensor
+  std::vector<Index> ends;      ///< inclusive cumulative; empty: none
+  Index compared_rows = -1;     ///< rows from here on are not compared; -1: all are
+  Index compared_columns = -1;  ///< columns, where rows of the call are columns of the tensor
 };
 
 /// What is expected of one tensor.  Pointers may be null; their tensors have the shape of
 /// `expected`.
-struct Owed {
+struct ExpectedOutput {
   const Tensor* expected = nullptr;
   Dtype format = Dtype::u8;  ///< what its bytes mean
   Expectation expectation;
@@ -57,7 +57,7 @@ struct Owed {
 };
 
 /// A wrong shape or type is FAIL with a reason, never an exception.
-TensorVerdict compare_tensor(std::string_view name, const Owed& owed, const Tensor& actual,
-                             const CompareOptions& options = {});
+TensorVerdict compare_tensor(std::string_view name, const ExpectedOutput& expected_output,
+                             const Tensor& actual, const CompareOptions& options = {});
 
 }  // namespace mxo

@@ -18,33 +18,34 @@ std::string_view stored_name(Dtype type) {
 
 /// True if `same` holds at every position that is compared.
 template <typename Same>
-bool everywhere(const Owed& owed, const Tensor& actual, Same same) {
-  const Judge judge(owed, actual, {});
+bool everywhere(const ExpectedOutput& expected_output, const Tensor& actual, Same same) {
+  const Judge judge(expected_output, actual, {});
   const Index columns = actual.rank() == 0 ? 1 : actual.shape().back();
   for (Index i = 0; i < actual.elements(); ++i) {
-    if (judge.is_owed(i / columns, i) && !same(i)) return false;
+    if (judge.is_compared(i / columns, i) && !same(i)) return false;
   }
   return actual.elements() > 0;
 }
 
 }  // namespace
 
-std::string other_type(const Owed& owed, const Tensor& actual) {
-  const Tensor& expected = *owed.expected;
-  const Dtype want = is_float8(owed.format) ? owed.format : expected.dtype();
+std::string other_type(const ExpectedOutput& expected_output, const Tensor& actual) {
+  const Tensor& expected = *expected_output.expected;
+  const Dtype want = is_float8(expected_output.format) ? expected_output.format : expected.dtype();
   const Dtype have = actual.dtype();
   if (have == want || (is_float8(want) && have == Dtype::u8)) return {};
   if (want == Dtype::u8 && is_float8(have)) return {};
   const ElementReader read_want(want);
   const ElementReader read_have(have);
-  const bool values = everywhere(owed, actual, [&](Index i) {
+  const bool values = everywhere(expected_output, actual, [&](Index i) {
     const Element a = read_want(bits_at(expected, i));
     const Element b = read_have(bits_at(actual, i));
     return (a.nan && b.nan) || a.value == b.value;
   });
-  const bool bytes = size_of(have) == size_of(want) && everywhere(owed, actual, [&](Index i) {
-                       return bits_at(expected, i) == bits_at(actual, i);
-                     });
+  const bool bytes =
+      size_of(have) == size_of(want) && everywhere(expected_output, actual, [&](Index i) {
+        return bits_at(expected, i) == bits_at(actual, i);
+      });
   const std::string what = values ? "the values are right, " : bytes ? "the bytes are right, " : "";
   return what + "the type is " + std::string(stored_name(have)) + " rather than " +
          std::string(stored_name(want));

@@ -10,6 +10,6 @@ namespace mxo {
 /// "the values are right, the type is F32 rather than BF16"; empty where the type is the expected
 /// one. Bytes (U8) are taken for codes and e8m0 scales; a float of 8 bits is taken for bytes of
 /// which nothing says what they mean.  Shapes agree.
-std::string other_type(const Owed& owed, const Tensor& actual);
+std::string other_type(const ExpectedOutput& expected_output, const Tensor& actual);
 
 }  // namespace mxo

@@ -58,7 +58,7 @@ ErrorBound swiglu_bound(const NamedTensors& inputs) {
 }
 
 std::optional<ErrorBound> quantize_bound(const NamedTensors& inputs, const Parameters& set,
-                                         const Owed& codes, const Tensor& actual) {
+                                         const ExpectedOutput& codes, const Tensor& actual) {
   const auto x = inputs.find("x");
   if (x == inputs.end() || codes.pair == nullptr) return std::nullopt;
   const bool turned = set.flag("transpose", false);

@@ -21,6 +21,6 @@ ErrorBound swiglu_bound(const NamedTensors& inputs);
 /// So a tie may go either way, and nothing else may. Nothing where x is no matrix of the shape of
 /// the codes.  Computed element by element when asked: its arguments must outlive it.
 std::optional<ErrorBound> quantize_bound(const NamedTensors& inputs, const Parameters& set,
-                                         const Owed& codes, const Tensor& actual);
+                                         const ExpectedOutput& codes, const Tensor& actual);
 
 }  // namespace mxo

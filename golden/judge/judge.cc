@@ -9,21 +9,22 @@
 
 namespace mxo {
 
-bool Judge::is_owed(Index row, Index i) const {
-  const Groups& groups = owed_.groups;
-  if (groups.owed_rows >= 0 && row >= groups.owed_rows) return false;
-  if (groups.owed_columns >= 0 && i % columns_ >= groups.owed_columns) return false;
-  return owed_.mask == nullptr || bits_at(*owed_.mask, i) == 0;
+bool Judge::is_compared(Index row, Index i) const {
+  const Groups& groups = expected_output_.groups;
+  if (groups.compared_rows >= 0 && row >= groups.compared_rows) return false;
+  if (groups.compared_columns >= 0 && i % columns_ >= groups.compared_columns) return false;
+  return expected_output_.mask == nullptr || bits_at(*expected_output_.mask, i) == 0;
 }
 
 Judge::Finding Judge::at(Index i, bool passes) const {
-  const std::uint64_t want = bits_at(*owed_.expected, i);
+  const std::uint64_t want = bits_at(*expected_output_.expected, i);
   const std::uint64_t have = bits_at(actual_, i);
   Finding found{.expected = read_(want), .actual = read_(have)};
-  found.differs = owed_.expectation.kind == Expectation::Kind::interval ? !within(i, found.actual)
-                                                                        : !same(want, have, found);
-  if (owed_.pair != nullptr) {
-    const QuantizedPair::Values values = owed_.pair->at(i, found.expected, found.actual);
+  found.differs = expected_output_.expectation.kind == Expectation::Kind::interval
+                      ? !within(i, found.actual)
+                      : !same(want, have, found);
+  if (expected_output_.pair != nullptr) {
+    const QuantizedPair::Values values = expected_output_.pair->at(i, found.expected, found.actual);
     found.expected = values.expected;
     found.actual = values.actual;
     found.distance = values.distance;
@@ -32,13 +33,14 @@ Judge::Finding Judge::at(Index i, bool passes) const {
   }
   if (found.expected.nan || found.actual.nan) found.distance = 0;
   // Equal codes under other scales are other values.
-  const bool suspect =
-      (found.differs && !(passes && !found.expected.nan)) || (owed_.pair != nullptr && by_value());
+  const bool suspect = (found.differs && !(passes && !found.expected.nan)) ||
+                       (expected_output_.pair != nullptr && by_value());
   ElementBound bound{0, 0, 0};
   const bool right = options_.gate.kind == Gate::Kind::right;
-  if (owed_.bound != nullptr && (right || (options_.gate.kind == Gate::Kind::bound &&
-                                           (suspect || !owed_.bound->promises_all)))) {
-    bound = owed_.bound->at(i);
+  if (expected_output_.bound != nullptr &&
+      (right || (options_.gate.kind == Gate::Kind::bound &&
+                 (suspect || !expected_output_.bound->promises_all)))) {
+    bound = expected_output_.bound->at(i);
     found.not_bounded = !bound.promises();
     found.judged = right && !found.not_bounded && !found.expected.nan && !found.actual.nan;
     if (found.judged) found.allowed = allowed(i, found, bound);
@@ -49,59 +51,63 @@ Judge::Finding Judge::at(Index i, bool passes) const {
 
 std::vector<bool> Judge::sure(const OutputBlock& block) const {
   constexpr Index kWorthIt = 16;  // times cheaper than one by one
-  if (options_.gate.kind != Gate::Kind::bound || owed_.bound == nullptr || !owed_.bound->sure ||
-      owed_.expectation.kind == Expectation::Kind::interval) {
+  if (options_.gate.kind != Gate::Kind::bound || expected_output_.bound == nullptr ||
+      !expected_output_.bound->sure ||
+      expected_output_.expectation.kind == Expectation::Kind::interval) {
     return {};
   }
   Index differing = 0;
   for (Index row = block.row_begin; row < block.row_end; ++row) {
     for (Index i = row * columns_ + block.column_begin; i < row * columns_ + block.column_end;
          ++i) {
-      differing += bits_at(*owed_.expected, i) != bits_at(actual_, i);
+      differing += bits_at(*expected_output_.expected, i) != bits_at(actual_, i);
     }
   }
   const Index elements =
       (block.row_end - block.row_begin) * (block.column_end - block.column_begin);
   if (differing * kWorthIt < elements) return {};
-  return owed_.bound->sure(block, [this](Index i) { return read_(bits_at(actual_, i)).value; });
+  return expected_output_.bound->sure(block,
+                                      [this](Index i) { return read_(bits_at(actual_, i)).value; });
 }
 
 /// Of codes at their scale the code on either side, where a right kernel may give it.
 double Judge::allowed(Index i, const Finding& found, const ElementBound& bound) const {
   const double expected = found.expected.value;
-  if (owed_.pair == nullptr)
-    return allowed_distance(*owed_.bound, i, bound, owed_.format, expected);
-  const std::uint64_t code = bits_at(*owed_.expected, i);
+  if (expected_output_.pair == nullptr)
+    return allowed_distance(*expected_output_.bound, i, bound, expected_output_.format, expected);
+  const std::uint64_t code = bits_at(*expected_output_.expected, i);
   double most = 0;
   for (const std::uint64_t beside : {code - 1, code + 1}) {
     const Element other = read_(beside & 0xFF);
-    const double value = owed_.pair->at(i, other, other).expected.value;
-    if (other.nan || !owed_.bound->admits(i, bound, owed_.format, value)) continue;
+    const double value = expected_output_.pair->at(i, other, other).expected.value;
+    if (other.nan || !expected_output_.bound->admits(i, bound, expected_output_.format, value))
+      continue;
     most = std::max(most, std::fabs(value - expected));
   }
   return most;
 }
 
 std::optional<double> Judge::equal_squares(Index row, Index begin, Index end) const {
-  const Groups& groups = owed_.groups;
-  if (!glance_ || (groups.owed_rows >= 0 && row >= groups.owed_rows)) return std::nullopt;
+  const Groups& groups = expected_output_.groups;
+  if (!glance_ || (groups.compared_rows >= 0 && row >= groups.compared_rows)) return std::nullopt;
   const Index first = row * columns_;
-  if (groups.owed_columns >= 0 && end > groups.owed_columns) return std::nullopt;
+  if (groups.compared_columns >= 0 && end > groups.compared_columns) return std::nullopt;
   const std::size_t size = size_of(actual_.dtype());
-  const std::byte* want = owed_.expected->data();
+  const std::byte* want = expected_output_.expected->data();
   const std::byte* have = actual_.data();
   const auto from = static_cast<std::size_t>(first + begin) * size;
   const auto bytes = static_cast<std::size_t>(end - begin) * size;
-  if (size_of(owed_.format) != size || std::memcmp(want + from, have + from, bytes) != 0) {
+  if (size_of(expected_output_.format) != size ||
+      std::memcmp(want + from, have + from, bytes) != 0) {
     return std::nullopt;
   }
   double sum = 0;
-  if (owed_.pair == nullptr) {
+  if (expected_output_.pair == nullptr) {
     sum = squares_(want + from, end - begin);
   } else {
     for (Index at = begin; at < end;) {
-      const Index run = std::min(owed_.pair->same_scale(first + at), end - at);
-      const std::optional<double> scale = owed_.pair->equal_scale(first + at);
+      const Index run = std::min(expected_output_.pair->same_scale(first + at), end - at);
+      const std::optional<double> scale = expected_output_.pair->equal_scale(first + at);
       if (!scale) return std::nullopt;
       sum += *scale * *scale * squares_(want + static_cast<std::size_t>(first + at), run);
       at += run;
@@ -118,7 +124,7 @@ bool Judge::by_value() const {
 bool Judge::same(std::uint64_t want, std::uint64_t have, const Finding& found) const {
   if (want == have) return true;
   if (found.expected.nan && found.actual.nan && options_.nan == NanCompare::as_class) return true;
-  for (const auto& list : owed_.expectation.any_of) {
+  for (const auto& list : expected_output_.expectation.any_of) {
     if (std::find(list.begin(), list.end(), want) != list.end() &&
         std::find(list.begin(), list.end(), have) != list.end()) {
       return true;
@@ -128,18 +134,20 @@ bool Judge::same(std::uint64_t want, std::uint64_t have, const Finding& found) c
 }
 
 bool Judge::within(Index i, const Element& actual) const {
-  const Element lo = read_(bits_at(*owed_.lo, i));
-  const Element hi = read_(bits_at(*owed_.hi, i));
+  const Element lo = read_(bits_at(*expected_output_.lo, i));
+  const Element hi = read_(bits_at(*expected_output_.hi, i));
   if (actual.nan) return lo.nan && hi.nan;
   return lo.value <= actual.value && actual.value <= hi.value;
 }
 
 bool Judge::refused(Index i, const Finding& found, const ElementBound& bound) const {
-  if (owed_.expectation.kind == Expectation::Kind::interval) return true;
-  if (by_value() && owed_.by_values != nullptr && (*owed_.by_values)[static_cast<std::size_t>(i)]) {
+  if (expected_output_.expectation.kind == Expectation::Kind::interval) return true;
+  if (by_value() && expected_output_.by_values != nullptr &&
+      (*expected_output_.by_values)[static_cast<std::size_t>(i)]) {
     return false;  // seen in the values of the codes
   }
-  if (by_value() && owed_.pair != nullptr && found.expected.nan && found.actual.nan) return false;
+  if (by_value() && expected_output_.pair != nullptr && found.expected.nan && found.actual.nan)
+    return false;
   const bool nan_differs = found.expected.nan || found.actual.nan;
   switch (options_.gate.kind) {
     case Gate::Kind::bits: return true;
@@ -147,12 +155,14 @@ bool Judge::refused(Index i, const Finding& found, const ElementBound& bound) co
     case Gate::Kind::sqnr:
       return nan_differs || scale_ || infinity_differs(found.expected, found.actual);
     case Gate::Kind::bound:
-      return owed_.bound == nullptr || nan_differs || (options_.strict && !bound.promises()) ||
-             !owed_.bound->admits(i, bound, owed_.format, found.actual.value);
+      return expected_output_.bound == nullptr || nan_differs ||
+             (options_.strict && !bound.promises()) ||
+             !expected_output_.bound->admits(i, bound, expected_output_.format, found.actual.value);
     case Gate::Kind::right:  // how far off all of a group is decides
-      return owed_.bound == nullptr || nan_differs || std::isnan(bound.exact) ||
+      return expected_output_.bound == nullptr || nan_differs || std::isnan(bound.exact) ||
              (infinity_differs(found.expected, found.actual) &&
-              !owed_.bound->admits(i, bound, owed_.format, found.actual.value));
+              !expected_output_.bound->admits(i, bound, expected_output_.format,
+                                              found.actual.value));
   }
   return true;
 }

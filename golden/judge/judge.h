@@ -11,17 +11,19 @@ namespace mxo {
 /// The expectation and the gate in one place.
 class Judge {
  public:
-  Judge(const Owed& owed, const Tensor& actual, const CompareOptions& options)
-      : owed_(owed),
+  Judge(const ExpectedOutput& expected_output, const Tensor& actual, const CompareOptions& options)
+      : expected_output_(expected_output),
         actual_(actual),
         options_(options),
-        read_(owed.format),
-        scale_(owed.format == Dtype::e8m0),
-        columns_(owed.expected->rank() == 0 ? 1 : owed.expected->shape().back()),
-        glance_(owed.mask == nullptr && owed.expectation.kind != Expectation::Kind::interval &&
-                (owed.bound == nullptr || options.gate.kind == Gate::Kind::bits ||
-                 (options.gate.kind == Gate::Kind::bound && owed.bound->promises_all))),
-        squares_(owed.format) {}
+        read_(expected_output.format),
+        scale_(expected_output.format == Dtype::e8m0),
+        columns_(expected_output.expected->rank() == 0 ? 1
+                                                       : expected_output.expected->shape().back()),
+        glance_(expected_output.mask == nullptr &&
+                expected_output.expectation.kind != Expectation::Kind::interval &&
+                (expected_output.bound == nullptr || options.gate.kind == Gate::Kind::bits ||
+                 (options.gate.kind == Gate::Kind::bound && expected_output.bound->promises_all))),
+        squares_(expected_output.format) {}
 
   /// Codes of a quantised pair are found as the values they stand for.
   struct Finding {
@@ -34,7 +36,7 @@ class Judge {
     double allowed = 0;          ///< then how far from `expected` it may be
   };
 
-  bool is_owed(Index row, Index i) const;
+  bool is_compared(Index row, Index i) const;
   /// Element `i`, row-major; `passes`: sure() has it.
   Finding at(Index i, bool passes = false) const;
   /// Elements of a block that the bound surely lets pass, row after row; none where few differ, or
@@ -51,7 +53,7 @@ class Judge {
   double allowed(Index i, const Finding& found, const ElementBound& bound) const;
   bool by_value() const;
 
-  const Owed& owed_;
+  const ExpectedOutput& expected_output_;
   const Tensor& actual_;
   const CompareOptions options_;
   ElementReader read_;

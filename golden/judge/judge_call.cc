@@ -20,12 +20,13 @@ const Tensor& expected_of(std::string_view op, const NamedTensors& expected,
 
 }  // namespace
 
-Owed owed_of(const JudgedCall& call, std::string_view name, const Tensor& expected) {
-  Owed owed;
-  owed.expected = &expected;
-  owed.format = expected.dtype();
-  owed.groups = groups_of(call.op, name, call.inputs, call.parameters, expected);
-  return owed;
+ExpectedOutput expected_output_of(const JudgedCall& call, std::string_view name,
+                                  const Tensor& expected) {
+  ExpectedOutput expected_output;
+  expected_output.expected = &expected;
+  expected_output.format = expected.dtype();
+  expected_output.groups = groups_of(call.op, name, call.inputs, call.parameters, expected);
+  return expected_output;
 }
 
 CaseVerdict judge_call(const JudgedCall& call, const NamedTensors& expected,
@@ -36,7 +37,7 @@ CaseVerdict judge_call(const JudgedCall& call, const NamedTensors& expected,
     const Tensor& want = expected_of(call.op, expected, name);
     const auto at = actual.find(name);
     outputs.push_back(
-        {name, owed_of(call, name, want), at == actual.end() ? nullptr : &at->second});
+        {name, expected_output_of(call, name, want), at == actual.end() ? nullptr : &at->second});
   }
   const std::string op(call.op);
   CaseVerdict verdict{op.empty() ? "compare" : op, op, Outcome::not_compared, {}, {}};

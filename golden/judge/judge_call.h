@@ -22,7 +22,8 @@ enum class WhichOutputs {
 };
 
 /// What is expected of output `name`: its bits, and the groups that the operator gives it.
-Owed owed_of(const JudgedCall& call, std::string_view name, const Tensor& expected);
+ExpectedOutput expected_output_of(const JudgedCall& call, std::string_view name,
+                                  const Tensor& expected);
 
 /// The verdict on a call whose outputs are at hand; `id` of the case is the operator's name, or
 /// "compare" where no operator is known.

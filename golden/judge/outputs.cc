@@ -24,8 +24,9 @@ std::string joined(const std::string& a, const std::string& b) {
 }
 
 bool comparable(const JudgedOutput& output) {
-  return output.actual != nullptr && output.actual->shape() == output.owed.expected->shape() &&
-         other_type(output.owed, *output.actual).empty();
+  return output.actual != nullptr &&
+         output.actual->shape() == output.expected_output.expected->shape() &&
+         other_type(output.expected_output, *output.actual).empty();
 }
 
 TensorVerdict missing(const JudgedOutput& output) {
@@ -33,8 +34,8 @@ TensorVerdict missing(const JudgedOutput& output) {
   verdict.name = output.name;
   verdict.outcome = Outcome::fail;
   verdict.reason = "ACTUAL has no tensor of this name";
-  verdict.format = output.owed.format;
-  verdict.shape = output.owed.expected->shape();
+  verdict.format = output.expected_output.format;
+  verdict.shape = output.expected_output.expected->shape();
   return verdict;
 }
 
@@ -59,30 +60,32 @@ struct Pair {
 
 /// Marks the scales of the codes that are compared.
 void mark_used(Pair& pair) {
-  const Tensor& codes = *pair.codes.owed.expected;
-  const Judge judge(pair.codes.owed, *pair.codes.actual, {});
-  pair.used.assign(static_cast<std::size_t>(pair.scales.owed.expected->elements()), false);
+  const Tensor& codes = *pair.codes.expected_output.expected;
+  const Judge judge(pair.codes.expected_output, *pair.codes.actual, {});
+  pair.used.assign(static_cast<std::size_t>(pair.scales.expected_output.expected->elements()),
+                   false);
   const Index columns = codes.extent(codes.rank() - 1);
   for (Index i = 0; i < codes.elements();) {
     const Index scale = pair.values->scale_of(i);
     Index end = i + pair.values->same_scale(i);
-    while (i < end && !(scale >= 0 && judge.is_owed(i / columns, i))) ++i;
+    while (i < end && !(scale >= 0 && judge.is_compared(i / columns, i))) ++i;
     if (i < end) pair.used[static_cast<std::size_t>(scale)] = true;
     i = end;
   }
 }
 
 void dequantise(Pair& pair, const ScaleHints& hints) {
-  const Tensor& scales = *pair.scales.owed.expected;
-  const Dtype type = pair.scales.owed.format;
-  if (!is_minifloat8(pair.codes.owed.format)) {
+  const Tensor& scales = *pair.scales.expected_output.expected;
+  const Dtype type = pair.scales.expected_output.format;
+  if (!is_minifloat8(pair.codes.expected_output.format)) {
     pair.obstacle = "no file names the format of the codes";
   } else if (!comparable(pair.codes) || !comparable(pair.scales)) {
     pair.obstacle = "a part of it is missing or has another shape or type";
   } else if (type == Dtype::e8m0 || type == Dtype::f32) {
-    auto map = ScaleMap::of(pair.codes.owed.expected->shape(), scales.shape(), type, hints);
+    auto map =
+        ScaleMap::of(pair.codes.expected_output.expected->shape(), scales.shape(), type, hints);
     if (map) {
-      pair.values.emplace(pair.codes.owed.format, type, std::move(*map), scales,
+      pair.values.emplace(pair.codes.expected_output.format, type, std::move(*map), scales,
                           *pair.scales.actual);
       // Only scales that differ are asked whether codes use them.
       if (!pair.values->same_scales()) mark_used(pair);
@@ -108,38 +111,39 @@ std::vector<Pair> find_pairs(std::vector<JudgedOutput>& outputs) {
 /// what its own are.
 void name_codes(const JudgedCall& call, JudgedOutput& output) {
   const bool told = output.actual != nullptr && is_minifloat8(output.actual->dtype());
-  if (call.op.empty() || !told || output.owed.format != Dtype::u8) return;
+  if (call.op.empty() || !told || output.expected_output.format != Dtype::u8) return;
   for (const ParameterSpec& spec : catalogue_entry(call.op).parameters) {
     if (spec.key != "format" || scales_name(output.name).empty()) continue;
-    output.owed.format =
+    output.expected_output.format =
         call.parameters.format("format", spec.values.substr(0, spec.values.find('|')));
   }
 }
 
 /// The bound of one output, or nothing where it is held to bits.
 std::optional<ErrorBound> bound_of(const JudgedCall& call, const JudgedOutput& output,
-                                   const Owed& owed, std::string_view sum,
+                                   const ExpectedOutput& expected_output, std::string_view sum,
                                    Roundings roundings = Roundings::worst) {
   const bool codes = call.op == "quantize" && output.name == "codes";
   auto bound =
-      codes ? quantize_bound(call.inputs, call.parameters, owed, *output.actual)
+      codes ? quantize_bound(call.inputs, call.parameters, expected_output, *output.actual)
             : bound_when_asked(call.op, output.name, call.inputs, call.parameters, sum, roundings);
-  if (bound && bound->size() != owed.expected->elements()) bound.reset();
+  if (bound && bound->size() != expected_output.expected->elements()) bound.reset();
   return bound;
 }
 
 /// How far a right kernel may be off: any order of f32, or the sum that the call names, and layers.
 std::optional<ErrorBound> right_kernel(const JudgedCall& call, const JudgedOutput& output,
-                                       const Owed& owed, std::string_view sum) {
+                                       const ExpectedOutput& expected_output,
+                                       std::string_view sum) {
   if (call.op == "grouped_linear") {
-    return linear_bound(output.name, call.inputs, call.parameters, *owed.expected);
+    return linear_bound(output.name, call.inputs, call.parameters, *expected_output.expected);
   }
-  auto bound = bound_of(call, output, owed, sum, Roundings::independent);
+  auto bound = bound_of(call, output, expected_output, sum, Roundings::independent);
   const std::string_view named = call.parameters.text("sum", "exact");
   if (!bound || !bound->one || !sum.empty() || named == "exact") return bound;
   std::optional<ErrorBound> other;
   try {
-    other = bound_of(call, output, owed, named);
+    other = bound_of(call, output, expected_output, named);
   } catch (const Error&) {  // a split that only a run finds
   }
   if (!other) return std::nullopt;
@@ -152,10 +156,11 @@ std::optional<ErrorBound> right_kernel(const JudgedCall& call, const JudgedOutpu
 }
 
 /// True where every byte is the one expected.
-bool same_bytes(const Owed& owed, const Tensor& actual) {
-  return actual.bytes() == owed.expected->bytes() &&
-         std::equal(actual.data(), actual.data() + actual.bytes(), owed.expected->data()) &&
-         (owed.pair == nullptr || owed.pair->same_scales());
+bool same_bytes(const ExpectedOutput& expected_output, const Tensor& actual) {
+  return actual.bytes() == expected_output.expected->bytes() &&
+         std::equal(actual.data(), actual.data() + actual.bytes(),
+                    expected_output.expected->data()) &&
+         (expected_output.pair == nullptr || expected_output.pair->same_scales());
 }
 
 /// What the user may want to know of a failure: the least gate with a reason that lets it pass.
@@ -164,25 +169,27 @@ std::string suggestion(const JudgedCall& call, const JudgedOutput& output,
   if (options.gate.kind != Gate::Kind::bits || failed.all.violating == 0) return {};
   if (failed.all.nan_one_sided + failed.all.inf_one_sided > 0) return {};
   CompareOptions how = options;
-  const auto passes = [&](const Owed& owed) {
-    return compare_tensor(output.name, owed, *output.actual, how).outcome == Outcome::pass;
+  const auto passes = [&](const ExpectedOutput& expected_output) {
+    return compare_tensor(output.name, expected_output, *output.actual, how).outcome ==
+           Outcome::pass;
   };
-  Owed owed = output.owed;
+  ExpectedOutput expected_output = output.expected_output;
   how.gate = parse_gate("bound");
   try {
-    const auto bound = bound_of(call, output, owed, "");
+    const auto bound = bound_of(call, output, expected_output, "");
     if (bound) {
-      owed.bound = &*bound;
+      expected_output.bound = &*bound;
       const std::string why = call.op == "swiglu"     ? "an exp within two units in the last place"
                               : call.op == "quantize" ? "what an f32 quotient may move a tie"
                                                       : "any-order f32";
-      return passes(owed) ? "differences are within " + why + ": --gate bound passes" : "";
+      return passes(expected_output) ? "differences are within " + why + ": --gate bound passes"
+                                     : "";
     }
   } catch (const Error&) {
     return {};  // the operands are not at hand
   }
   how.gate = parse_gate("ulp=1");
-  return failed.all.max_ulp == 1 && passes(owed)
+  return failed.all.max_ulp == 1 && passes(expected_output)
              ? "no value is further than one step of the format: --gate ulp=1 passes"
              : "";
 }
@@ -190,23 +197,23 @@ std::string suggestion(const JudgedCall& call, const JudgedOutput& output,
 TensorVerdict judge_one(const JudgedCall& call, const JudgedOutput& output,
                         const CompareOptions& options, bool to_bits) {
   if (output.actual == nullptr) return missing(output);
-  Owed owed = output.owed;
+  ExpectedOutput expected_output = output.expected_output;
   CompareOptions how = options;
   std::optional<ErrorBound> bound;
   if (options.gate.kind == Gate::Kind::bound) {
-    bound = bound_of(call, output, owed, options.sum);
-    if (bound) owed.bound = &*bound;
+    bound = bound_of(call, output, expected_output, options.sum);
+    if (bound) expected_output.bound = &*bound;
   } else if (options.gate.kind == Gate::Kind::right && comparable(output) && !to_bits) {
     // What is right to the last bit needs no figure to be held to.
-    if (!same_bytes(owed, *output.actual)) {
-      bound = right_kernel(call, output, owed, options.sum);
-      if (bound) owed.bound = &*bound;
+    if (!same_bytes(expected_output, *output.actual)) {
+      bound = right_kernel(call, output, expected_output, options.sum);
+      if (bound) expected_output.bound = &*bound;
     }
   } else if (to_bits) {
     how.gate = Gate{};
   }
-  TensorVerdict verdict = compare_tensor(output.name, owed, *output.actual, how);
-  const bool small = owed.expected->elements() <= kSuggestionElements;
+  TensorVerdict verdict = compare_tensor(output.name, expected_output, *output.actual, how);
+  const bool small = expected_output.expected->elements() <= kSuggestionElements;
   if (verdict.outcome == Outcome::fail && !to_bits && small) {
     verdict.note = joined(verdict.note, suggestion(call, output, options, verdict));
   }
@@ -231,11 +238,11 @@ std::vector<TensorVerdict> judge_outputs(const JudgedCall& call, std::vector<Jud
   for (JudgedOutput& output : outputs) name_codes(call, output);
   std::vector<Pair> pairs = find_pairs(outputs);
   for (Pair& pair : pairs) {
-    pair.scales.owed.format = scale_format(pair.scales.owed.format);
+    pair.scales.expected_output.format = scale_format(pair.scales.expected_output.format);
     dequantise(pair, hints);
     if (!pair.values) continue;
-    pair.codes.owed.pair = &*pair.values;
-    pair.scales.owed.by_values = &pair.used;
+    pair.codes.expected_output.pair = &*pair.values;
+    pair.scales.expected_output.by_values = &pair.used;
   }
   const auto pair_of = [&](const JudgedOutput& output) {
     return std::find_if(pairs.begin(), pairs.end(), [&](const Pair& pair) {

@@ -19,7 +19,7 @@ struct JudgedCall {
 
 struct JudgedOutput {
   std::string name;
-  Owed owed;
+  ExpectedOutput expected_output;
   const Tensor* actual = nullptr;  ///< null: missing, which is FAIL
 };
 

@@ -35,13 +35,13 @@ std::string unowned_rows(const Groups& groups, const Tensor& actual, Dtype forma
   if (actual.rank() == 0 || actual.elements() == 0) return {};
   const Index rows = actual.extent(0);
   const Index columns = actual.shape().back();
-  if (groups.owed_rows >= 0 && groups.owed_rows < rows) {
-    const Index row = actual.elements() / columns / rows * groups.owed_rows;
-    return sentence("row", groups.owed_rows, rows, held(actual, format, row, 0));
+  if (groups.compared_rows >= 0 && groups.compared_rows < rows) {
+    const Index row = actual.elements() / columns / rows * groups.compared_rows;
+    return sentence("row", groups.compared_rows, rows, held(actual, format, row, 0));
   }
-  if (groups.owed_columns >= 0 && groups.owed_columns < columns) {
-    return sentence("column", groups.owed_columns, columns,
-                    held(actual, format, 0, groups.owed_columns));
+  if (groups.compared_columns >= 0 && groups.compared_columns < columns) {
+    return sentence("column", groups.compared_columns, columns,
+                    held(actual, format, 0, groups.compared_columns));
   }
   return {};
 }

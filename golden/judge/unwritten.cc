@@ -7,16 +7,17 @@
 
 namespace mxo {
 
-std::string unwritten_elements(const Owed& owed, const Tensor& actual, std::uint8_t sentinel) {
+std::string unwritten_elements(const ExpectedOutput& expected_output, const Tensor& actual,
+                               std::uint8_t sentinel) {
   const std::size_t size = size_of(actual.dtype());
   const std::uint64_t pattern = 0x0101010101010101u * sentinel >> (64 - 8 * size);
-  const Judge judge(owed, actual, {});
+  const Judge judge(expected_output, actual, {});
   const Index columns = actual.rank() == 0 ? 1 : actual.shape().back();
   Index count = 0;
   Index first = 0;
   Index last = 0;
   for (Index i = 0; i < actual.elements(); ++i) {
-    if (bits_at(actual, i) != pattern || !judge.is_owed(i / columns, i)) continue;
+    if (bits_at(actual, i) != pattern || !judge.is_compared(i / columns, i)) continue;
     if (!judge.at(i).differs) continue;
     if (count++ == 0) first = i / columns;
     last = i / columns;

@@ -9,6 +9,7 @@ namespace mxo {
 
 /// "12 elements in rows 28 to 31 still hold A5 A5: never written"; empty where there are none.
 /// Only elements that are compared and are not as expected count.
-std::string unwritten_elements(const Owed& owed, const Tensor& actual, std::uint8_t sentinel);
+std::string unwritten_elements(const ExpectedOutput& expected_output, const Tensor& actual,
+                               std::uint8_t sentinel);
 
 }  // namespace mxo

@@ -219,7 +219,7 @@ std::vector<bool> CaseAxes::kept_rows(const KeptUnits& kept) const {
   return stay;
 }
 
-void CaseAxes::settle(KeptUnits& kept) const {
+void CaseAxes::resolve(KeptUnits& kept) const {
   if (row_letter_.empty() || axes_.find(row_letter_) == axes_.end()) return;
   const auto cuttable = [&](const std::string& letter) {
     return std::find(letters_.begin(), letters_.end(), letter) != letters_.end();

@@ -46,7 +46,7 @@ class CaseAxes {
   Tensor cut(TensorRole side, const std::string& name, const Tensor& tensor,
              const KeptUnits& kept) const;
   /// Groups whose expert goes lose their rows, and groups without rows their expert.
-  void settle(KeptUnits& kept) const;
+  void resolve(KeptUnits& kept) const;
 
  private:
   struct Axis {

@@ -20,16 +20,16 @@ std::string source_of(const SuiteCase& item, const std::string& sum) {
 
 /// 1 where a row or column is not compared; nothing if all of them are.
 std::optional<Tensor> unowned_mask(const Tensor& output, const Groups& groups) {
-  if (groups.owed_rows < 0 && groups.owed_columns < 0) return std::nullopt;
+  if (groups.compared_rows < 0 && groups.compared_columns < 0) return std::nullopt;
   Tensor mask(Dtype::u8, output.shape());
-  Owed owed;
-  owed.expected = &output;
-  owed.groups = groups;
-  const Judge judge(owed, output, {});
+  ExpectedOutput expected_output;
+  expected_output.expected = &output;
+  expected_output.groups = groups;
+  const Judge judge(expected_output, output, {});
   const Index columns = output.shape().back();
   bool any = false;
   for (Index i = 0; i < output.elements(); ++i) {
-    const bool unowned = !judge.is_owed(i / columns, i);
+    const bool unowned = !judge.is_compared(i / columns, i);
     mask.as<std::uint8_t>()[i] = unowned;
     any = any || unowned;
   }
@@ -154,17 +154,19 @@ ManifestCase write_case(const std::filesystem::path& path, const SuiteCase& item
   return entry;
 }
 
-Owed StoredCase::owed(const ManifestCase& item, const ManifestOperand& operand) const {
+ExpectedOutput StoredCase::expected_output(const ManifestCase& item,
+                                           const ManifestOperand& operand) const {
   const Tensor& expected = file.tensors.at(operand.stored_name());
-  Owed owed;
-  owed.expected = &expected;
-  owed.format = operand.format;
-  owed.expectation = operand.expect;
-  owed.lo = companion(file, operand.expect.lo);
-  owed.hi = companion(file, operand.expect.hi);
-  owed.mask = companion(file, operand.expect.mask);
-  owed.groups = groups_of(item.op, operand.name, inputs, Parameters(item.parameters), expected);
-  return owed;
+  ExpectedOutput expected_output;
+  expected_output.expected = &expected;
+  expected_output.format = operand.format;
+  expected_output.expectation = operand.expect;
+  expected_output.lo = companion(file, operand.expect.lo);
+  expected_output.hi = companion(file, operand.expect.hi);
+  expected_output.mask = companion(file, operand.expect.mask);
+  expected_output.groups =
+      groups_of(item.op, operand.name, inputs, Parameters(item.parameters), expected);
+  return expected_output;
 }
 
 StoredCase read_case(const std::filesystem::path& suite, const ManifestCase& item) {

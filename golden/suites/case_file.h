@@ -21,7 +21,7 @@ struct StoredCase {
   NamedTensors inputs;  ///< under their operand names
 
   /// The expected output `operand` (role expected); points into this.
-  Owed owed(const ManifestCase& item, const ManifestOperand& operand) const;
+  ExpectedOutput expected_output(const ManifestCase& item, const ManifestOperand& operand) const;
 };
 
 /// Reads the case and holds it against checksums, names, shapes and formats, and against what its

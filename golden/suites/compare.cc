@@ -43,8 +43,8 @@ CaseVerdict compare_case(const fs::path& suite, const fs::path& actual, const Ma
         continue;
       }
       expected.insert(operand.name);
-      questions.push_back(
-          {operand.name, stored.owed(item, operand), tensor_or_null(outputs, operand.name)});
+      questions.push_back({operand.name, stored.expected_output(item, operand),
+                           tensor_or_null(outputs, operand.name)});
     }
     const Parameters parameters(item.parameters);
     auto verdicts =

@@ -115,7 +115,7 @@ Groups groups_in_file(const fs::path& path, const TensorFile& file, const CallIn
                                  ", needs i32 or i64 [E] that never decreases");
   }
   if (groups.ends.empty() || groups.ends.back() > tensor.extent(0)) return {};
-  groups.owed_rows = groups.ends.back();
+  groups.compared_rows = groups.ends.back();
   return groups;
 }
 
@@ -154,7 +154,7 @@ void check(const fs::path& path, const CallInFile& call, const CompareOptions& o
   }
   std::map<std::string, const Tensor*> expected;
   for (const JudgedOutput& question : questions) {
-    expected.emplace(question.name, question.owed.expected);
+    expected.emplace(question.name, question.expected_output.expected);
   }
   validate_call(path.string(), call.op, call.inputs, call.parameters, expected);
 }
@@ -175,12 +175,12 @@ CaseVerdict compare_files(const fs::path& expected_path, const fs::path& actual_
     const auto at = single_arrays ? actual.tensors.begin() : actual.tensors.find(name);
     const bool there = at != actual.tensors.end();
     if (!call.is_output(name) || (name == "group_ends" && !there)) continue;
-    Owed owed;
-    owed.expected = &tensor;
-    owed.format = format_of_pair(expected, name, there ? &at->second : nullptr);
-    owed.groups = groups_in_file(expected_path, expected, call, name, tensor);
+    ExpectedOutput expected_output;
+    expected_output.expected = &tensor;
+    expected_output.format = format_of_pair(expected, name, there ? &at->second : nullptr);
+    expected_output.groups = groups_in_file(expected_path, expected, call, name, tensor);
     outputs.insert(name);
-    questions.push_back({name, owed, there ? &at->second : nullptr});
+    questions.push_back({name, expected_output, there ? &at->second : nullptr});
   }
   if (questions.empty()) {
     throw Error(Fault::file, expected_path.string() + ": holds no tensor to compare");

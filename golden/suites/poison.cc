@@ -46,7 +46,7 @@ void fill_rows(NamedTensors& tensors, const std::string& name, Poison poison, In
 
 // Rows 96 to 159 belong to no group, groups 0 and 2 are empty.
 constexpr Index kRows = 160;
-constexpr Index kOwed = 96;
+constexpr Index kCompared = 96;
 const std::vector<std::int32_t> kEnds{0, 32, 32, 96};
 
 Tensor ends() { return integers({0, 32, 32, 96}); }
@@ -57,8 +57,8 @@ void spoil_groups(NamedTensors& tensors, Poison poison) {
   for (const auto& [name, tensor] : NamedTensors(tensors)) {
     if (name == "group_ends") continue;
     const Index extent = tensor.extent(0);
-    if (extent == kRows) fill_rows(tensors, name, poison, kOwed, kRows);
-    if (extent == kRows / 32) fill_rows(tensors, name, poison, kOwed / 32, extent);
+    if (extent == kRows) fill_rows(tensors, name, poison, kCompared, kRows);
+    if (extent == kRows / 32) fill_rows(tensors, name, poison, kCompared / 32, extent);
     if (extent != experts) continue;
     fill_rows(tensors, name, poison, 0, 1);
     fill_rows(tensors, name, poison, 2, 3);
@@ -110,7 +110,7 @@ Pair row_pair(std::string name, std::string op, Settings set, std::vector<std::s
             NamedTensors tensors = one("group_ends", ends());
             for (const std::string& operand : names) {
               tensors.emplace(operand, in.wide(operand, Dtype::bf16, {kRows, columns}, 3));
-              fill_rows(tensors, operand, poison, kOwed, kRows);
+              fill_rows(tensors, operand, poison, kCompared, kRows);
             }
             return tensors;
           },

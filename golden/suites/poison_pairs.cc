@@ -31,15 +31,16 @@ std::string differences(const ManifestCase& item, const StoredCase& stored, cons
     const auto one = a.tensors.find(operand.name);
     const auto other = b.tensors.find(operand.name);
     if (one == a.tensors.end() || other == b.tensors.end()) continue;
-    Owed owed = stored.owed(item, operand);
-    const bool comparable = one->second.shape() == owed.expected->shape() &&
-                            other->second.shape() == owed.expected->shape() &&
-                            size_of(one->second.dtype()) == size_of(other->second.dtype()) &&
-                            size_of(one->second.dtype()) == size_of(owed.expected->dtype());
+    ExpectedOutput expected_output = stored.expected_output(item, operand);
+    const bool comparable =
+        one->second.shape() == expected_output.expected->shape() &&
+        other->second.shape() == expected_output.expected->shape() &&
+        size_of(one->second.dtype()) == size_of(other->second.dtype()) &&
+        size_of(one->second.dtype()) == size_of(expected_output.expected->dtype());
     if (!comparable) continue;
-    owed.expected = &one->second;
-    owed.expectation = {};
-    const TensorVerdict verdict = compare_tensor(operand.name, owed, other->second);
+    expected_output.expected = &one->second;
+    expected_output.expectation = {};
+    const TensorVerdict verdict = compare_tensor(operand.name, expected_output, other->second);
     if (verdict.all.differing == 0) continue;
     text += (text.empty() ? "" : ", ") + std::to_string(verdict.all.differing) + " of " +
             std::to_string(verdict.all.elements) + " elements of " + operand.name +

@@ -27,12 +27,13 @@ struct Failure {
 Index failing_element(const JudgedOutput& output, const TensorVerdict& verdict,
                       const CompareOptions& options) {
   if (verdict.first.empty()) return -1;
-  const Judge judge(output.owed, *output.actual, options);
-  const Index columns =
-      output.owed.expected->rank() == 0 ? 1 : output.owed.expected->shape().back();
+  const Judge judge(output.expected_output, *output.actual, options);
+  const Index columns = output.expected_output.expected->rank() == 0
+                            ? 1
+                            : output.expected_output.expected->shape().back();
   Index differs = -1;
-  for (Index i = 0; i < output.owed.expected->elements(); ++i) {
-    if (!judge.is_owed(i / columns, i)) continue;
+  for (Index i = 0; i < output.expected_output.expected->elements(); ++i) {
+    if (!judge.is_compared(i / columns, i)) continue;
     const Judge::Finding found = judge.at(i);
     if (found.violates) return i;
     if (found.differs && differs < 0) differs = i;
@@ -47,9 +48,10 @@ std::optional<Failure> failure_of(const AnsweredCall& slice, const CompareOption
     if (verdict.outcome != Outcome::fail) continue;
     const auto at = slice.actual.find(verdict.name);
     if (at == slice.actual.end() || verdict.all.elements == 0) return Failure{verdict.name, -1};
-    const Owed owed = owed_of(call, verdict.name, slice.expected.at(verdict.name));
+    const ExpectedOutput expected_output =
+        expected_output_of(call, verdict.name, slice.expected.at(verdict.name));
     return Failure{verdict.name,
-                   failing_element({verdict.name, owed, &at->second}, verdict, options)};
+                   failing_element({verdict.name, expected_output, &at->second}, verdict, options)};
   }
   return std::nullopt;
 }
@@ -96,7 +98,7 @@ class Reducer {
     if (failure_.element < 0 || !axes_.cuts(failure_.output)) return {};
     KeptUnits one =
         axes_.units_of(failure_.output, whole_.expected.at(failure_.output), failure_.element);
-    axes_.settle(one);
+    axes_.resolve(one);
     return one;
   }
 
@@ -113,12 +115,15 @@ class Reducer {
   /// answer of the slice is no slice of the answer.
   bool cut_actual(AnsweredCall& small, const KeptUnits& kept) const {
     for (const auto& [name, tensor] : whole_.actual) {
-      const auto owed = small.expected.find(name);
+      const auto expected_output = small.expected.find(name);
       const auto before = whole_.expected.find(name);
-      if (owed == small.expected.end() || before->second.shape() != tensor.shape()) continue;
+      if (expected_output == small.expected.end() || before->second.shape() != tensor.shape())
+        continue;
       const Tensor answer = axes_.cut(TensorRole::output, name, before->second, kept);
-      if (answer.shape() != owed->second.shape() || answer.bytes() != owed->second.bytes() ||
-          !std::equal(answer.data(), answer.data() + answer.bytes(), owed->second.data())) {
+      if (answer.shape() != expected_output->second.shape() ||
+          answer.bytes() != expected_output->second.bytes() ||
+          !std::equal(answer.data(), answer.data() + answer.bytes(),
+                      expected_output->second.data())) {
         return false;
       }
       small.actual.emplace(name, axes_.cut(TensorRole::output, name, tensor, kept));
@@ -164,7 +169,7 @@ class Reducer {
           kept.emplace(letter, widened(letter, units.front(), width->second));
         }
       }
-      axes_.settle(kept);
+      axes_.resolve(kept);
       return !kept.empty() && attempt(kept);
     };
     std::map<std::string, Index> widths;
@@ -222,7 +227,7 @@ class Reducer {
         KeptUnits kept = kept_;
         kept.insert_or_assign(letter, std::move(half));
         if (letter != axes_.group_letter()) kept.erase(axes_.group_letter());
-        axes_.settle(kept);
+        axes_.resolve(kept);
         found = found || attempt(kept);
         if (found) break;
       }

@@ -20,7 +20,8 @@ void rederive(const ManifestCase& item, const StoredCase& stored, Backend& refer
     if (at == outputs.end()) {
       throw Error(Fault::file, operand.name + ": " + item.op + " has no such output");
     }
-    verdict.outputs.push_back(compare_tensor(operand.name, stored.owed(item, operand), at->second));
+    verdict.outputs.push_back(
+        compare_tensor(operand.name, stored.expected_output(item, operand), at->second));
     verdict.outcome = worse_of(verdict.outcome, verdict.outputs.back().outcome);
   }
   if (expected != outputs.size()) {

@@ -17,8 +17,8 @@ float element(const Tensor& tensor, Dtype type, Index i) {
   return type == Dtype::bf16 ? decode(tensor.as<BF16>()[i]) : tensor.as<float>()[i];
 }
 
-bool same(const Tensor& expected, const Tensor& actual, Index owed) {
-  for (Index i = 0; i < owed; ++i) {
+bool same(const Tensor& expected, const Tensor& actual, Index expected_output) {
+  for (Index i = 0; i < expected_output; ++i) {
     const float want = element(expected, actual.dtype(), i);
     const float have = element(actual, actual.dtype(), i);
     if (std::isnan(want) && std::isnan(have)) continue;
@@ -28,7 +28,7 @@ bool same(const Tensor& expected, const Tensor& actual, Index owed) {
 }
 
 /// Elements of `actual` that are compared: of y [R, N] those of rows within the groups.
-Index owed_elements(const Operand& ends, const Tensor& actual) {
+Index compared_elements(const Operand& ends, const Tensor& actual) {
   if (actual.rank() != 2) return actual.elements();
   if (ends.elements() == 0) return 0;
   const Index last = ends.elements() - 1;
@@ -78,7 +78,7 @@ NamedTensors fitting_splits(Backend& backend, std::string_view op, const NamedVi
     const NamedTensors outputs = call(backend, op, operands, with_parts);
     const Tensor& actual = outputs.find(output)->second;
     check_matches(op, y, actual);
-    if (same(y, actual, owed_elements(ends, actual))) fit.push_back(parts);
+    if (same(y, actual, compared_elements(ends, actual))) fit.push_back(parts);
   }
   Tensor splits(Dtype::i32, {static_cast<Index>(fit.size())});
   std::copy(fit.begin(), fit.end(), splits.as<std::int32_t>());

@@ -130,10 +130,10 @@ TEST_P(OverNccl, EveryStageOfEveryLayerHasTheBytesOfThreads) {
     const NamedTensors in = test::moe_inputs(s, 3);
     Parameters set = test::parameters(layer.set);
     set.set("keep_stages", "true");
-    const NamedTensors owed = call_operator(*cpu_, "moe_layer", in, set, threads_.get());
-    test::expect_same(owed, call_operator(*cuda, "moe_layer", in, set, nccl_.get()));
+    const NamedTensors expected_output = call_operator(*cpu_, "moe_layer", in, set, threads_.get());
+    test::expect_same(expected_output, call_operator(*cuda, "moe_layer", in, set, nccl_.get()));
     set.set("recompute", "true");
-    test::expect_same(owed, call_operator(*cuda, "moe_layer", in, set, nccl_.get()));
+    test::expect_same(expected_output, call_operator(*cuda, "moe_layer", in, set, nccl_.get()));
   }
 }
 
@@ -147,9 +147,9 @@ TEST_P(OverNccl, ALayerOfManyTilesHasTheBytesOfThreadsByEitherWay) {
     Parameters set;
     set.set("top_k", "4");
     set.set("pipeline", pipeline);
-    const NamedTensors owed = call_operator(*cpu_, "moe_layer", in, set, threads_.get());
-    test::expect_same(owed, call_operator(*cuda, "moe_layer", in, set, nccl_.get()));
-    test::expect_same(owed, call_operator(*cuda, "moe_layer", in, set, threads_.get()));
+    const NamedTensors expected_output = call_operator(*cpu_, "moe_layer", in, set, threads_.get());
+    test::expect_same(expected_output, call_operator(*cuda, "moe_layer", in, set, nccl_.get()));
+    test::expect_same(expected_output, call_operator(*cuda, "moe_layer", in, set, threads_.get()));
   }
 }
 

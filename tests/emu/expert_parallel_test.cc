@@ -11,8 +11,9 @@ namespace {
 
 INSTANTIATE_TEST_SUITE_P(Cases, ExpertParallel, testing::Range(0, 7));
 
-/// The rows that rank `to` is owed in rank-major order: (source rank, expert, token).
-std::vector<std::pair<Index, Index>> owed(const DispatchCase& c, const NamedTensors& in, Index to) {
+/// The rows that rank `to` is compared in rank-major order: (source rank, expert, token).
+std::vector<std::pair<Index, Index>> expected_output(const DispatchCase& c, const NamedTensors& in,
+                                                     Index to) {
   std::vector<std::pair<Index, Index>> rows;
   const Index local = c.experts / c.ranks;
   for (Index p = 0; p < c.ranks; ++p) {
@@ -32,7 +33,7 @@ TEST_P(ExpertParallel, RankMajorRowsAreThoseOfTheirSourcesInOrder) {
   const NamedTensors out = call("dispatch", in_, parameters(case_, "rank_major", "bf16", "fused"));
   const std::size_t bytes = static_cast<std::size_t>(case_.width) * 2;
   for (Index to = 0; to < case_.ranks; ++to) {
-    const auto rows = owed(case_, in_, to);
+    const auto rows = expected_output(case_, in_, to);
     const Tensor& x = out.at(rank(to) + "x");
     ASSERT_EQ(x.extent(0), static_cast<Index>(rows.size()));
     for (std::size_t i = 0; i < rows.size(); ++i) {
@@ -85,13 +86,13 @@ TEST_P(ExpertParallel, WorstCaseRowsDependOnShapesAloneAndEndInZeros) {
   for (const char* layout : {"rank_major", "expert_major_padded"}) {
     for (const char* placement : {"fused", "unfused"}) {
       Parameters set = parameters(case_, layout, "mxfp8", placement);
-      const NamedTensors owed = call("dispatch", in_, set);
+      const NamedTensors expected_output = call("dispatch", in_, set);
       set.set("rows", "worst_case");
       const NamedTensors out = call("dispatch", in_, set);
       const Index rows = std::strcmp(layout, "rank_major") == 0
                              ? most
                              : round_up(most + local() * case_.alignment, case_.alignment);
-      for (const auto& [name, tensor] : owed) {
+      for (const auto& [name, tensor] : expected_output) {
         const Tensor& given = out.at(name);
         const bool by_row = !name.ends_with("tokens_per_expert") && !name.ends_with("group_ends");
         ASSERT_EQ(given.extent(0), by_row ? rows : tensor.extent(0)) << name;

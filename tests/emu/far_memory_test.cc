@@ -50,9 +50,9 @@ TEST_P(FarMoeLayers, GiveTheBytesOfHostMemoryOnOneAndOnFourRanks) {
     s.biases = GetParam().biases;
     s.tokens = tokens;
     const NamedTensors in = moe_inputs(s, 3);
-    const NamedTensors owed = run_moe(*cpu, in, set);
-    expect_same(owed, run_moe(far, in, set));
-    expect_same(owed, run_moe(far, in, again));
+    const NamedTensors expected_output = run_moe(*cpu, in, set);
+    expect_same(expected_output, run_moe(far, in, set));
+    expect_same(expected_output, run_moe(far, in, again));
   }
 }
 

@@ -52,7 +52,7 @@ class GroupedLinearCaptures : public testing::TestWithParam<Capture> {
     return call_operator(backend, "grouped_linear", inputs(), set);
   }
   /// Elements of a result that the groups own.
-  Index owed(const Tensor& tensor, const std::string& name) const {
+  Index expected_output(const Tensor& tensor, const std::string& name) const {
     const Tensor& ends = test::tensor_of(file_, key_ + "offs");
     const Index rows = ends.as<std::int32_t>()[ends.elements() - 1];
     return name == "dw" ? tensor.elements() : rows * tensor.extent(1);
@@ -73,7 +73,7 @@ TEST_P(GroupedLinearCaptures, ExactResultsAreWithinTheCapturesRounding) {
   for (const std::string name : {"y", "dx", "dw"}) {
     const Tensor expected = test::retyped(file_, key_ + name, Dtype::bf16);
     ASSERT_EQ(expected.shape(), found.at(name).shape());
-    const double db = sqnr(expected, found.at(name), owed(expected, name));
+    const double db = sqnr(expected, found.at(name), expected_output(expected, name));
     EXPECT_GE(db, 45.0) << name;
     std::printf("%s%s pad=%d wgrad_with_hp=%d: SQNR %.1f dB\n", key_.c_str(), name.c_str(),
                 static_cast<int>(cfg_[0]), static_cast<int>(cfg_[1]), db);
@@ -86,10 +86,10 @@ TEST_P(GroupedLinearCaptures, TheH200SumGivesEveryBit) {
   for (const std::string name : {"y", "dx", "dw"}) {
     const Tensor expected = test::retyped(file_, key_ + name, Dtype::bf16);
     Index different = 0;
-    for (Index i = 0; i < owed(expected, name); ++i) {
+    for (Index i = 0; i < expected_output(expected, name); ++i) {
       different += expected.as<std::uint16_t>()[i] != found.at(name).as<std::uint16_t>()[i] ? 1 : 0;
     }
-    EXPECT_EQ(different, 0) << name << " of " << owed(expected, name);
+    EXPECT_EQ(different, 0) << name << " of " << expected_output(expected, name);
   }
 }
 

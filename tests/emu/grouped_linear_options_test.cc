@@ -122,7 +122,8 @@ TEST_P(GroupedLinearOptions, QuantisesF32AsF32) {
   expect_same(run(in, hp).at("dw"), run(rounded, hp).at("dw"), "dw");
 }
 
-/// sum over owed t, n of dy[t, n] * y[t, n], y exact: the function whose gradients are asked for.
+/// sum over expected t, n of dy[t, n] * y[t, n], y exact: the function whose gradients are asked
+/// for.
 double objective(const NamedTensors& in, const Tensor& y, Index rows) {
   double sum = 0;
   const Index n = y.extent(1);
@@ -156,8 +157,8 @@ TEST_P(GroupedLinearOptions, GradientsAreFiniteDifferencesOfTheBf16Layer) {
   for (const auto& [operand, gradient] : {std::pair{"x", "dx"}, {"w", "dw"}, {"bias", "dbias"}}) {
     Tensor& tensor = forward.find(operand)->second;
     const Tensor& analytic = found.at(gradient);
-    const Index owed = std::string(operand) == "x" ? 6 * 5 : tensor.elements();
-    for (Index i = 0; i < owed; ++i) {
+    const Index expected_output = std::string(operand) == "x" ? 6 * 5 : tensor.elements();
+    for (Index i = 0; i < expected_output; ++i) {
       const float at = get(tensor, i);
       put(tensor, i, at + 0.125f);
       const double above = objective(in, run(forward, set).at("y"), 6);

@@ -211,17 +211,17 @@ TEST(GroupedMatmulCases, TheDefinitionLeavesGuardsAndRowsNotOwedAlone) {
     GemmCase gemm(answer.spec);
     std::vector<std::byte> bytes = answer.bytes;
     const std::size_t size = size_of(answer.spec.out);
-    Index owed = 0;
+    Index expected_output = 0;
     const auto groups = static_cast<Index>(answer.spec.groups.size());
     for (Index g = 0; g < groups; ++g) {
       for (Index i = 0; i < gemm.lines_a(g); ++i) {
-        for (Index j = 0; j < gemm.lines_b(); ++j, ++owed) {
+        for (Index j = 0; j < gemm.lines_b(); ++j, ++expected_output) {
           const auto at = static_cast<std::size_t>(gemm.place_out(g, i, j)) * size;
           for (std::size_t byte = at; byte < at + size; ++byte) bytes[byte] = std::byte{0xA5};
         }
       }
     }
-    EXPECT_EQ(owed, gemm.outputs());
+    EXPECT_EQ(expected_output, gemm.outputs());
     EXPECT_TRUE(bytes == gemm.out.memory()) << describe(answer.spec);
   }
 }

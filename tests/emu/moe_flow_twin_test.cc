@@ -167,8 +167,8 @@ TEST(MoeFlow, IsTheCompositionOfItsOperators) {
   for (const char* format : {"e4m3", "e4m3fnuz"}) {
     set.set("format", format);
     const NamedTensors layer = run_moe(*cpu, in, set);
-    const NamedTensors owed = ByOperators(*cpu, in, format).run(layer);
-    for (const auto& [name, tensor] : owed) {
+    const NamedTensors expected_output = ByOperators(*cpu, in, format).run(layer);
+    for (const auto& [name, tensor] : expected_output) {
       ASSERT_TRUE(layer.contains(name)) << name;
       ASSERT_EQ(tensor.shape(), layer.at(name).shape()) << name;
       EXPECT_EQ(std::memcmp(tensor.data(), layer.at(name).data(), tensor.bytes()), 0)

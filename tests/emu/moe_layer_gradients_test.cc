@@ -225,9 +225,9 @@ TEST_P(MoeGradients, AreTheSlopesOfTheLayerInF64) {
     double noise = 0;
     const std::size_t stride = given.size() > 600 ? 37 : 1;  // prime to the extents
     for (std::size_t i = 0; i < given.size(); i += stride) {
-      const double owed = problem.slope(operand, i);
-      signal += owed * owed;
-      noise += (given[i] - owed) * (given[i] - owed);
+      const double expected_output = problem.slope(operand, i);
+      signal += expected_output * expected_output;
+      noise += (given[i] - expected_output) * (given[i] - expected_output);
     }
     EXPECT_GT(10 * std::log10(signal / noise), 36.0) << gradient;
   }

@@ -60,14 +60,14 @@ TEST_P(MoeLayers, GivesTheSameBitsWithRecomputeUnfusedOneThreadAndByTheReference
   s.width = s.hidden = 32;
   s.tokens = {20, 17};
   const NamedTensors in = moe_inputs(s, 5);
-  const NamedTensors owed = run_moe(*cpu_, in, set());
+  const NamedTensors expected_output = run_moe(*cpu_, in, set());
   Parameters other = set();
   other.set("recompute", "true");
-  expect_equal(owed, run_moe(*cpu_, in, other));
+  expect_equal(expected_output, run_moe(*cpu_, in, other));
   other.set("placement", "unfused");
-  expect_equal(owed, run_moe(*cpu_, in, other));
-  expect_equal(owed, run_moe(*make_backend("cpu", 1), in, set()));
-  expect_equal(owed, run_moe(*make_backend("reference", 1), in, set()));
+  expect_equal(expected_output, run_moe(*cpu_, in, other));
+  expect_equal(expected_output, run_moe(*make_backend("cpu", 1), in, set()));
+  expect_equal(expected_output, run_moe(*make_backend("reference", 1), in, set()));
 }
 
 TEST_P(MoeLayers, KeepsEveryStageAndItsGradient) {

@@ -277,9 +277,9 @@ TEST_P(MoeLayerTwin, IsTheCompositionOfItsOperators) {
   set.set("recipe", GetParam().recipe);
   set.set("router_logits", GetParam().router_logits);
   const NamedTensors layer = run_moe(*cpu, in, set);
-  const NamedTensors owed = ByOperators(*cpu, in, GetParam()).run();
-  ASSERT_EQ(layer.size(), owed.size());
-  for (const auto& [name, tensor] : owed) {
+  const NamedTensors expected_output = ByOperators(*cpu, in, GetParam()).run();
+  ASSERT_EQ(layer.size(), expected_output.size());
+  for (const auto& [name, tensor] : expected_output) {
     ASSERT_EQ(tensor.shape(), layer.at(name).shape()) << name;
     Index differing = 0;
     for (Index i = 0; i < tensor.elements(); ++i)

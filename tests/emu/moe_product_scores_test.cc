@@ -106,13 +106,13 @@ TEST(SecondBias, IsAddedTimesTheWeightOfItsRow) {
     for (std::size_t r = 0; r < selected.size(); ++r) {
       for (Index d = 0; d < rows.extent(1); ++d) {
         const Index i = static_cast<Index>(r) * rows.extent(1) + d;
-        float owed = get(product.at("rank0.expert_out"), i);
+        float expected_output = get(product.at("rank0.expert_out"), i);
         if (selected[r] >= 0) {
           const float b = get(bias, experts[selected[r]] * rows.extent(1) + d);
-          unlike_plain += encode<kBF16>(owed + b).bits != rows.as<BF16>()[i].bits;
-          owed += b * weights[selected[r]];
+          unlike_plain += encode<kBF16>(expected_output + b).bits != rows.as<BF16>()[i].bits;
+          expected_output += b * weights[selected[r]];
         }
-        ASSERT_EQ(rows.as<BF16>()[i].bits, encode<kBF16>(owed).bits) << r << " " << d;
+        ASSERT_EQ(rows.as<BF16>()[i].bits, encode<kBF16>(expected_output).bits) << r << " " << d;
       }
     }
     EXPECT_GT(unlike_plain, 100);
@@ -153,16 +153,16 @@ TEST_P(ProductScores, AreAddedAsTheyAreAtTheSource) {
   const Tensor& experts = kept.at("rank0.experts");
   const auto rows = selections(experts, GetParam() == &kTriton ? 128 : 32);
   const Index top_k = experts.extent(1);
-  std::vector<float> owed(static_cast<std::size_t>(y.elements()));
+  std::vector<float> expected_output(static_cast<std::size_t>(y.elements()));
   for (Index i = 0; i < experts.elements(); ++i) {
     const Index r = std::find(rows.begin(), rows.end(), i) - rows.begin();
     for (Index d = 0; d < y.extent(1); ++d) {
-      owed[static_cast<std::size_t>(i / top_k * y.extent(1) + d)] +=
+      expected_output[static_cast<std::size_t>(i / top_k * y.extent(1) + d)] +=
           get(kept.at("rank0.expert_out"), r * y.extent(1) + d);
     }
   }
   for (Index i = 0; i < y.elements(); ++i) {
-    ASSERT_EQ(get(y, i), decode(encode<kBF16>(owed[static_cast<std::size_t>(i)]))) << i;
+    ASSERT_EQ(get(y, i), decode(encode<kBF16>(expected_output[static_cast<std::size_t>(i)]))) << i;
   }
 }
 

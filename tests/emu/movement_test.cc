@@ -103,9 +103,9 @@ TEST_P(Movement, PadsAnyElementSizeStrideAndAlignment) {
             back.fill_random(seed++);
             auto expected = back.contents();
             const auto original = x.contents();
-            const std::size_t owed =
+            const std::size_t expected_output =
                 static_cast<std::size_t>((ends.empty() ? 0 : ends.back()) * columns) * x.size();
-            std::copy_n(original.begin(), owed, expected.begin());
+            std::copy_n(original.begin(), expected_output, expected.begin());
             unpad_groups(*backend_,
                          {y.operand(), group_ends.operand(), starts.operand(), back.result()});
             EXPECT_EQ(back.contents(), expected);

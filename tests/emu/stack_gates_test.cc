@@ -13,7 +13,7 @@ namespace mxo::test {
 namespace {
 
 const TensorFile& recorded() { return capture("stack_gates"); }
-const Tensor& owed(const std::string& name) { return tensor_of(recorded(), name); }
+const Tensor& expected_output(const std::string& name) { return tensor_of(recorded(), name); }
 
 /// A gate of a stack, how it is spelt here in bf16 and in f32, and how many results torch's own
 /// functions, which are not correctly rounded, make others than the same code with right ones.
@@ -76,10 +76,12 @@ TEST_P(StackGates, AreTheStacksOwnUpToTheirExp) {
         set.push_back(std::string("bf16_steps=") + row.bf16_steps);
       }
       const NamedTensors out =
-          call_operator(*backend_, "swiglu", {{"x", owed("x." + type)}}, settings(set));
+          call_operator(*backend_, "swiglu", {{"x", expected_output("x." + type)}}, settings(set));
       const std::string key = std::string("gate.") + row.name + "." + type;
-      EXPECT_EQ(unequal(owed("exact." + key), out.at("y")), 0) << key;
-      EXPECT_EQ(unequal(owed(key), out.at("y")), narrow ? row.bf16_differ : row.f32_differ) << key;
+      EXPECT_EQ(unequal(expected_output("exact." + key), out.at("y")), 0) << key;
+      EXPECT_EQ(unequal(expected_output(key), out.at("y")),
+                narrow ? row.bf16_differ : row.f32_differ)
+          << key;
     }
   }
 }
@@ -140,8 +142,8 @@ struct Difference {
 
 Difference difference(const std::string& key, const std::string& kind, const Tensor& logits,
                       const NamedTensors& out) {
-  const Tensor& experts = owed(key + ".experts");
-  const Tensor& weights = owed(kind + key + ".weights");
+  const Tensor& experts = expected_output(key + ".experts");
+  const Tensor& weights = expected_output(kind + key + ".weights");
   const Index k = experts.extent(1);
   Difference d;
   for (Index t = 0; t < experts.extent(0); ++t) {
@@ -168,12 +170,12 @@ TEST_P(StackGates, RoutersChooseTheStacksExperts) {
   for (const RouterRow& row : router_rows()) {
     std::vector<std::string> set = row.set;
     set.push_back("top_k=4");
-    NamedTensors in{{"logits", owed(row.logits)}};
-    if (row.bias) in["bias"] = owed("bias");
+    NamedTensors in{{"logits", expected_output(row.logits)}};
+    if (row.bias) in["bias"] = expected_output("bias");
     NamedTensors out = call_operator(*backend_, "route", in, settings(set));
     sort_slots(out.at("experts"), out.at("weights"));
     const std::string key = std::string("router.") + row.name;
-    const Tensor& logits = owed(row.logits);
+    const Tensor& logits = expected_output(row.logits);
     const Difference exact = difference(key, "exact.", logits, out);
     EXPECT_EQ(exact.of_choice, 0) << key;
     // torch.topk leaves open which of equal bf16 logits it takes.
@@ -186,12 +188,13 @@ TEST_P(StackGates, RoutersChooseTheStacksExperts) {
 
 TEST_P(StackGates, RoutersOfAnotherRuleChooseOthers) {
   const auto other = [&](const char* name, bool bias, std::vector<std::string> set) {
-    NamedTensors in{{"logits", owed("logits")}};
-    if (bias) in["bias"] = owed("bias");
+    NamedTensors in{{"logits", expected_output("logits")}};
+    if (bias) in["bias"] = expected_output("bias");
     set.push_back("top_k=4");
     NamedTensors out = call_operator(*backend_, "route", in, settings(set));
     sort_slots(out.at("experts"), out.at("weights"));
-    return differing(owed(std::string("router.") + name + ".experts"), out.at("experts"));
+    return differing(expected_output(std::string("router.") + name + ".experts"),
+                     out.at("experts"));
   };
   EXPECT_GT(other("vllm.two_best", true,
                   {"score=sigmoid", "groups=8", "limited_groups=4", "group_score=best"}),

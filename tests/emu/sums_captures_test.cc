@@ -65,7 +65,7 @@ TEST_P(SumsCaptures, PredictDenseRowwiseAndBf16ProductsOfTheLibrary) {
     const Tensor qx = retyped(file, rowwise + ".qx", Dtype::u8);
     const Tensor qw = retyped(file, rowwise + ".qw", Dtype::u8);
     const Tensor ends = tensor_of(file, rowwise + ".offs");
-    const Index owed = ends.as<std::int32_t>()[ends.elements() - 1] * qw.extent(1);
+    const Index expected_output = ends.as<std::int32_t>()[ends.elements() - 1] * qw.extent(1);
     for (const std::string fast : {"0", "1"}) {
       const std::string sum = fast == "1" ? "sum=h200_wgmma_fast" : "sum=h200_wgmma_promote4";
       const NamedTensors scaled{{"x.codes", qx},
@@ -74,7 +74,9 @@ TEST_P(SumsCaptures, PredictDenseRowwiseAndBf16ProductsOfTheLibrary) {
                                 {"w.scales", retyped(file, rowwise + ".sw", Dtype::f32)},
                                 {"group_ends", ends}};
       const Tensor y = call("grouped_matmul", scaled, {sum}, "y");
-      EXPECT_EQ(differing(retyped(file, rowwise + ".fast" + fast + ".y", Dtype::bf16), y, owed), 0)
+      EXPECT_EQ(differing(retyped(file, rowwise + ".fast" + fast + ".y", Dtype::bf16), y,
+                          expected_output),
+                0)
           << rowwise << " fast " << fast;
 
       const Tensor w0 = reshaped(qw, {1, qw.extent(1), qw.extent(2)});

@@ -65,8 +65,8 @@ void look_at(const BytesFile& file, const TensorFile& read) {
   validate_call("case", item.op, item.inputs, item.set, expected);
   if (catalogue_entry(item.op).call_ranks != nullptr) return;
   const Call call = make_call(item.op, item.inputs, item.set);
-  const NamedTensors owed = run_call(*backend, call);
-  explain(*backend, call, owed, item.outputs);
+  const NamedTensors expected_output = run_call(*backend, call);
+  explain(*backend, call, expected_output, item.outputs);
 }
 
 }  // namespace

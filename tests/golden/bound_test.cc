@@ -64,20 +64,20 @@ TEST(Bound, HoldsForAnyOrderOfF32AdditionAndRefusesMore) {
   f32.set("out", "f32");
   const Tensor y = call_operator(*backend, "grouped_matmul", in, f32).at("y");
   const auto bound = certified_bound("grouped_matmul", "y", in, f32, "");
-  Owed owed;
-  owed.expected = &y;
-  owed.format = Dtype::f32;
-  owed.bound = &*bound;
+  ExpectedOutput expected_output;
+  expected_output.expected = &y;
+  expected_output.format = Dtype::f32;
+  expected_output.bound = &*bound;
   CompareOptions options;
   options.gate = parse_gate("bound");
   EXPECT_EQ(bound->exact[0], -2);
   Tensor near = y;
   near.as<float>()[0] += static_cast<float>(0.9 * bound->stray[0]);
   EXPECT_NE(near.as<float>()[0], y.as<float>()[0]);
-  EXPECT_EQ(compare_tensor("y", owed, near, options).outcome, Outcome::pass);
+  EXPECT_EQ(compare_tensor("y", expected_output, near, options).outcome, Outcome::pass);
   Tensor far = y;
   far.as<float>()[0] += static_cast<float>(1.1 * bound->stray[0] + 0x1p-23);
-  EXPECT_EQ(compare_tensor("y", owed, far, options).outcome, Outcome::fail);
+  EXPECT_EQ(compare_tensor("y", expected_output, far, options).outcome, Outcome::fail);
 }
 
 /// Ten million of them are in the exhaustive tier.

@@ -1,4 +1,4 @@
-// What a finder says of an output, in one line, and that it settles what it claims.
+// What a finder says of an output, in one line, and that it marks as explained what it claims.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -6,7 +6,7 @@
 #include <string>
 
 #include "golden/explain/claim.h"
-#include "tests/golden/came.h"
+#include "tests/golden/differing.h"
 
 namespace mxo {
 

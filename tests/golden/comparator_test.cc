@@ -17,11 +17,11 @@ constexpr float kInf = std::numeric_limits<float>::infinity();
 constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
-Owed owe(const Tensor& expected, Dtype format = Dtype::f32) {
-  Owed owed;
-  owed.expected = &expected;
-  owed.format = format;
-  return owed;
+ExpectedOutput owe(const Tensor& expected, Dtype format = Dtype::f32) {
+  ExpectedOutput expected_output;
+  expected_output.expected = &expected;
+  expected_output.format = format;
+  return expected_output;
 }
 
 CompareOptions gated(std::string_view gate) {
@@ -132,9 +132,9 @@ TEST(Comparator, NamesTheWorstGroupAndNeverAveragesItAway) {
   for (Index i = 0; i < x.elements(); ++i) x.as<float>()[i] = 1;
   Tensor y = x;
   for (Index c = 0; c < 64; ++c) y.as<float>()[40 * 64 + c] = 0;  // one row of group 1
-  Owed owed = owe(x);
-  owed.groups.ends = {40, 41, 96};
-  const TensorVerdict v = compare_tensor("y", owed, y, gated("sqnr=10"));
+  ExpectedOutput expected_output = owe(x);
+  expected_output.groups.ends = {40, 41, 96};
+  const TensorVerdict v = compare_tensor("y", expected_output, y, gated("sqnr=10"));
   EXPECT_GT(v.all.sqnr, 10);
   EXPECT_EQ(v.outcome, Outcome::fail);
   EXPECT_EQ(v.worst_group, 1);
@@ -147,8 +147,8 @@ TEST(Comparator, NamesTheWorstGroupAndNeverAveragesItAway) {
   EXPECT_EQ(v.column_blocks[1].measures.differing, 32);
   EXPECT_EQ(v.heat.differing, (std::vector<Index>{0, 0, 32, 32, 0, 0}));
   EXPECT_EQ(v.histogram[0], 95 * 64);
-  owed.groups.ends = {40, 40, 41, 96};  // an empty group is no failure
-  EXPECT_EQ(compare_tensor("y", owed, y, gated("sqnr=10")).worst_group, 2);
+  expected_output.groups.ends = {40, 40, 41, 96};  // an empty group is no failure
+  EXPECT_EQ(compare_tensor("y", expected_output, y, gated("sqnr=10")).worst_group, 2);
 }
 
 TEST(Comparator, MatricesOfThreeAxesAreGroups) {
@@ -170,18 +170,18 @@ TEST(Comparator, MatricesOfThreeAxesAreGroups) {
 TEST(Comparator, SkipsAndCountsWhatIsNotOwed) {
   const Tensor x = floats({3, 2}, {1, 2, 3, 4, 5, 6});
   const Tensor y = floats({3, 2}, {1, 2, 3, 4, kNaN, 0});
-  Owed owed = owe(x);
-  owed.groups.ends = {1, 2};
-  owed.groups.owed_rows = 2;
-  TensorVerdict v = compare_tensor("y", owed, y);
+  ExpectedOutput expected_output = owe(x);
+  expected_output.groups.ends = {1, 2};
+  expected_output.groups.compared_rows = 2;
+  TensorVerdict v = compare_tensor("y", expected_output, y);
   EXPECT_EQ(v.outcome, Outcome::pass);
   EXPECT_EQ(v.all.elements, 4);
   EXPECT_EQ(v.all.not_compared, 2);
   EXPECT_EQ(v.note, "row 2 belongs to no group and holds NaN: not compared");
-  owed.groups.owed_rows = 0;
-  owed.groups.ends = {0, 0};
-  EXPECT_EQ(compare_tensor("y", owed, y).outcome, Outcome::not_compared);
-  Owed masked = owe(x);
+  expected_output.groups.compared_rows = 0;
+  expected_output.groups.ends = {0, 0};
+  EXPECT_EQ(compare_tensor("y", expected_output, y).outcome, Outcome::not_compared);
+  ExpectedOutput masked = owe(x);
   const Tensor mask = tensor_from<std::uint8_t>(Dtype::u8, {3, 2}, {0, 0, 0, 0, 1, 0});
   masked.mask = &mask;
   v = compare_tensor("y", masked, y);
@@ -213,12 +213,12 @@ TEST(GroupRows, AreColumnsOfATransposedOutput) {
   const Tensor square(Dtype::u8, {4, 4});
   Parameters set;
   Groups groups = groups_of("quantize", "codes", inputs, set, square);
-  EXPECT_EQ(groups.owed_rows, 3);
+  EXPECT_EQ(groups.compared_rows, 3);
   EXPECT_EQ(groups.ends, (std::vector<Index>{1, 3}));
   set.set("transpose", "true");
   groups = groups_of("quantize", "codes", inputs, set, square);
-  EXPECT_EQ(groups.owed_rows, -1);
-  EXPECT_EQ(groups.owed_columns, 3);
+  EXPECT_EQ(groups.compared_rows, -1);
+  EXPECT_EQ(groups.compared_columns, 3);
   EXPECT_TRUE(groups.ends.empty());
 }
 
@@ -252,20 +252,22 @@ TEST(GroupRows, AreThoseOfTheOutputsThatHaveThem) {
     Parameters set;
     if (!row.set.empty()) set.set(row.set);
     const Groups groups = groups_of(row.op, row.output, inputs, set, tensor);
-    EXPECT_EQ(groups.owed_rows, row.rows) << row.op << " " << row.output << " " << row.set;
-    EXPECT_EQ(groups.owed_columns, row.columns) << row.op << " " << row.output << " " << row.set;
+    EXPECT_EQ(groups.compared_rows, row.rows) << row.op << " " << row.output << " " << row.set;
+    EXPECT_EQ(groups.compared_columns, row.columns)
+        << row.op << " " << row.output << " " << row.set;
     EXPECT_EQ(groups.ends.size(), row.rows == 2 ? 2u : 0u) << row.op;
-    EXPECT_EQ(groups_of(row.op, row.output, {}, set, tensor).owed_rows, -1);
-    EXPECT_EQ(groups_of(row.op, row.output, inputs, set, Tensor(Dtype::f32, {3})).owed_rows, -1);
+    EXPECT_EQ(groups_of(row.op, row.output, {}, set, tensor).compared_rows, -1);
+    EXPECT_EQ(groups_of(row.op, row.output, inputs, set, Tensor(Dtype::f32, {3})).compared_rows,
+              -1);
   }
   const auto rows_of = [&](Index rows) {
-    return groups_of("dequantize", "x", inputs, {}, Tensor(Dtype::f32, {rows, 4})).owed_rows;
+    return groups_of("dequantize", "x", inputs, {}, Tensor(Dtype::f32, {rows, 4})).compared_rows;
   };
   EXPECT_EQ(rows_of(2), 2);
   EXPECT_EQ(rows_of(1), -1);  // ends past the last row are none
   const auto columns_of = [&](Index columns) {
     const Tensor turned(Dtype::u8, {4, columns});
-    return groups_of("scaling_aware_transpose", "codes", inputs, {}, turned).owed_columns;
+    return groups_of("scaling_aware_transpose", "codes", inputs, {}, turned).compared_columns;
   };
   EXPECT_EQ(columns_of(2), 2);
   EXPECT_EQ(columns_of(1), -1);
@@ -273,11 +275,12 @@ TEST(GroupRows, AreThoseOfTheOutputsThatHaveThem) {
 
 TEST(Comparator, AdmitsSetsAndIntervals) {
   const Tensor x = tensor_from<std::uint8_t>(Dtype::u8, {3}, {1, 2, 3});
-  Owed owed = owe(x, Dtype::u8);
-  owed.expectation.kind = Expectation::Kind::set;
-  owed.expectation.any_of = {{1, 9}};
+  ExpectedOutput expected_output = owe(x, Dtype::u8);
+  expected_output.expectation.kind = Expectation::Kind::set;
+  expected_output.expectation.any_of = {{1, 9}};
   const auto against = [&](std::initializer_list<std::uint8_t> values) {
-    return compare_tensor("y", owed, tensor_from<std::uint8_t>(Dtype::u8, {3}, values)).outcome;
+    return compare_tensor("y", expected_output, tensor_from<std::uint8_t>(Dtype::u8, {3}, values))
+        .outcome;
   };
   EXPECT_EQ(against({9, 2, 3}), Outcome::pass);
   EXPECT_EQ(against({1, 9, 3}), Outcome::fail);
@@ -286,7 +289,7 @@ TEST(Comparator, AdmitsSetsAndIntervals) {
   const Tensor lo = floats({2}, {1, kNaN});
   const Tensor hi = floats({2}, {2, kNaN});
   const Tensor mid = floats({2}, {1.5f, kNaN});
-  Owed interval = owe(mid);
+  ExpectedOutput interval = owe(mid);
   interval.expectation.kind = Expectation::Kind::interval;
   interval.lo = &lo;
   interval.hi = &hi;
@@ -303,7 +306,7 @@ TEST(Comparator, AdmitsSetsAndIntervals) {
 TEST(Comparator, RefusesNanInAnIntervalWithANumberForAnEnd) {
   const Tensor lo = floats({2}, {kNaN, 1});
   const Tensor hi = floats({2}, {2, kNaN});
-  Owed interval = owe(hi);
+  ExpectedOutput interval = owe(hi);
   interval.expectation.kind = Expectation::Kind::interval;
   interval.lo = &lo;
   interval.hi = &hi;

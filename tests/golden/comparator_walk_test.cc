@@ -16,11 +16,11 @@
 namespace mxo {
 namespace {
 
-Owed owe(const Tensor& expected) {
-  Owed owed;
-  owed.expected = &expected;
-  owed.format = expected.dtype();
-  return owed;
+ExpectedOutput owe(const Tensor& expected) {
+  ExpectedOutput expected_output;
+  expected_output.expected = &expected;
+  expected_output.format = expected.dtype();
+  return expected_output;
 }
 
 CompareOptions blocks_of(Index rows, Index columns, std::string_view gate = "bits") {
@@ -86,9 +86,9 @@ TEST(ComparatorWalk, HasSixtyFourCellsAtMost) {
 TEST(ComparatorWalk, CutsGroupsWithinBlocks) {
   const Tensor x = with_zeros({6, 2}, {});
   const Tensor y = with_zeros({6, 2}, {0, 2, 3, 8});
-  Owed owed = owe(x);
-  owed.groups.ends = {1, 1, 5};  // the last row is of none
-  const TensorVerdict v = compare_tensor("y", owed, y, blocks_of(4, 4));
+  ExpectedOutput expected_output = owe(x);
+  expected_output.groups.ends = {1, 1, 5};  // the last row is of none
+  const TensorVerdict v = compare_tensor("y", expected_output, y, blocks_of(4, 4));
   EXPECT_EQ(cuts(v.groups), (std::vector<Cut>{{0, 0, 1, 1}, {1, 1, 1, 0}, {2, 1, 5, 3}}));
   EXPECT_EQ(v.groups[2].measures.elements, 8);
   EXPECT_EQ(v.all.elements, 12);
@@ -133,8 +133,8 @@ TEST(ComparatorWalk, SaysTheSameForAnyNumberOfThreads) {
     y.as<float>()[i] *= 1 + draw(random) * 0x1p-20f;
   }
   y.as<float>()[777] = std::numeric_limits<float>::quiet_NaN();
-  Owed owed = owe(x);
-  owed.groups.ends = {100, 100, 641, 1000};
+  ExpectedOutput expected_output = owe(x);
+  expected_output.groups.ends = {100, 100, 641, 1000};
   for (const char* gate : {"bits", "ulp=3", "sqnr=130"}) {
     CompareOptions options = blocks_of(32, 32, gate);
     std::set<std::string> said;
@@ -142,7 +142,7 @@ TEST(ComparatorWalk, SaysTheSameForAnyNumberOfThreads) {
       options.threads = threads;
       Report report;
       report.cases.push_back({"case", "", Outcome::fail, {}, {}});
-      report.cases[0].outputs.push_back(compare_tensor("y", owed, y, options));
+      report.cases[0].outputs.push_back(compare_tensor("y", expected_output, y, options));
       said.insert(json_report(report));
     }
     EXPECT_EQ(said.size(), 1u) << gate;
@@ -153,9 +153,10 @@ TEST(ComparatorWalk, RefusesTheGroupBelowTheGate) {
   const Tensor x = with_zeros({4, 4}, {});
   const auto reason = [&](std::vector<Index> ends, std::initializer_list<Index> zeros,
                           const char* gate) {
-    Owed owed = owe(x);
-    owed.groups.ends = std::move(ends);
-    return compare_tensor("y", owed, with_zeros({4, 4}, zeros), blocks_of(32, 32, gate)).reason;
+    ExpectedOutput expected_output = owe(x);
+    expected_output.groups.ends = std::move(ends);
+    return compare_tensor("y", expected_output, with_zeros({4, 4}, zeros), blocks_of(32, 32, gate))
+        .reason;
   };
   // Half of a group is 3.01 dB, a quarter 6.02 and an eighth 9.03.
   EXPECT_EQ(reason({}, {0, 1}, "sqnr=9.1"), "found 9.03 dB");
@@ -205,29 +206,31 @@ TEST(ComparatorWalk, CutsNothingOfNoElements) {
 TEST(ComparatorWalk, LeavesTheSqnrOfScalesToTheirCodes) {
   const Tensor x = with_zeros({1, 4}, {});
   const std::vector<bool> used{true, true, true, true};
-  Owed owed = owe(x);
+  ExpectedOutput expected_output = owe(x);
   const Tensor y = with_zeros({1, 4}, {0, 1});
-  EXPECT_EQ(compare_tensor("s", owed, y, blocks_of(1, 1, "sqnr=20")).outcome, Outcome::fail);
-  owed.by_values = &used;
-  EXPECT_EQ(compare_tensor("s", owed, y, blocks_of(1, 1, "sqnr=20")).outcome, Outcome::pass);
+  EXPECT_EQ(compare_tensor("s", expected_output, y, blocks_of(1, 1, "sqnr=20")).outcome,
+            Outcome::fail);
+  expected_output.by_values = &used;
+  EXPECT_EQ(compare_tensor("s", expected_output, y, blocks_of(1, 1, "sqnr=20")).outcome,
+            Outcome::pass);
 }
 
 TEST(ComparatorWalk, SaysWhatNobodyOwes) {
   const Tensor x = with_zeros({3, 2}, {});
-  Owed owed = owe(x);
+  ExpectedOutput expected_output = owe(x);
   const Tensor all = [] {
     Tensor mask(Dtype::u8, {3, 2});
     std::fill_n(mask.as<std::uint8_t>(), 6, std::uint8_t{1});
     return mask;
   }();
-  owed.mask = &all;
-  const TensorVerdict v = compare_tensor("y", owed, with_zeros({3, 2}, {0}));
+  expected_output.mask = &all;
+  const TensorVerdict v = compare_tensor("y", expected_output, with_zeros({3, 2}, {0}));
   EXPECT_EQ(v.outcome, Outcome::not_compared);
   EXPECT_EQ(v.reason, "no position is compared");
   EXPECT_EQ(v.all.not_compared, 6);
   const Tensor one = floats({1}, {1});
   const Tensor hidden = tensor_from<std::uint8_t>(Dtype::u8, {1}, {1});
-  Owed masked = owe(one);
+  ExpectedOutput masked = owe(one);
   masked.mask = &hidden;
   EXPECT_EQ(compare_tensor("y", masked, floats({1}, {2})).outcome, Outcome::not_compared);
 }
@@ -252,16 +255,16 @@ TEST(ComparatorWalk, SaysWhatIsUnwrittenBesideWhatNobodyOwns) {
   const Tensor x = with_zeros({3, 2}, {});
   Tensor y = x;
   y.as<std::uint32_t>()[1] = 0xA5A5A5A5u;
-  Owed owed = owe(x);
+  ExpectedOutput expected_output = owe(x);
   CompareOptions options;
   options.sentinel = std::uint8_t{0xA5};
   const std::string unwritten = "1 element in row 0 still holds A5 A5 A5 A5: never written";
-  EXPECT_EQ(compare_tensor("y", owed, y, options).note, unwritten);
-  owed.groups.owed_rows = 2;
-  EXPECT_EQ(compare_tensor("y", owed, y, options).note,
+  EXPECT_EQ(compare_tensor("y", expected_output, y, options).note, unwritten);
+  expected_output.groups.compared_rows = 2;
+  EXPECT_EQ(compare_tensor("y", expected_output, y, options).note,
             "row 2 belongs to no group and holds numbers: not compared; " + unwritten);
   options.sentinel = std::uint8_t{0};
-  EXPECT_EQ(compare_tensor("y", owed, y, options).note,
+  EXPECT_EQ(compare_tensor("y", expected_output, y, options).note,
             "row 2 belongs to no group and holds numbers: not compared");
 }
 

@@ -13,16 +13,16 @@ namespace mxo {
 namespace {
 
 struct Row {
-  Dtype owed;
+  Dtype expected_output;
   Dtype found;
   std::string said;  ///< empty: passes
 };
 
 TensorVerdict judged(const Tensor& expected, const Tensor& actual) {
-  Owed owed;
-  owed.expected = &expected;
-  owed.format = expected.dtype();
-  return compare_tensor("y", owed, actual);
+  ExpectedOutput expected_output;
+  expected_output.expected = &expected;
+  expected_output.format = expected.dtype();
+  return compare_tensor("y", expected_output, actual);
 }
 
 /// Of equal bytes, no value is that of the other type.
@@ -44,7 +44,7 @@ TEST(DeclaredType, EqualBytesOfAnotherTypeFail) {
       {Dtype::bf16, Dtype::bf16, ""},
   };
   for (const Row& row : rows) {
-    Tensor expected(row.owed, {2, 3});
+    Tensor expected(row.expected_output, {2, 3});
     for (std::size_t i = 0; i < expected.bytes(); ++i) {
       expected.data()[i] = std::byte{static_cast<unsigned char>(0xB1 + 3 * i)};
     }
@@ -52,7 +52,7 @@ TEST(DeclaredType, EqualBytesOfAnotherTypeFail) {
     actual.reinterpret_as(row.found);
     const TensorVerdict verdict = judged(expected, actual);
     EXPECT_EQ(verdict.outcome, row.said.empty() ? Outcome::pass : Outcome::fail)
-        << name_of(row.owed) << " " << name_of(row.found);
+        << name_of(row.expected_output) << " " << name_of(row.found);
     EXPECT_EQ(verdict.reason, row.said);
   }
 }
@@ -60,18 +60,20 @@ TEST(DeclaredType, EqualBytesOfAnotherTypeFail) {
 /// Scales that codes are judged with are no exception.
 TEST(DeclaredType, OfScalesBesideCodesIsJudged) {
   const Tensor codes(Dtype::e4m3, {2, 32});
-  for (const Dtype owed : {Dtype::e8m0, Dtype::u8, Dtype::e4m3, Dtype::i8, Dtype::boolean}) {
-    const Tensor expected(owed, {2, 1});
+  for (const Dtype expected_output :
+       {Dtype::e8m0, Dtype::u8, Dtype::e4m3, Dtype::i8, Dtype::boolean}) {
+    const Tensor expected(expected_output, {2, 1});
     const Tensor actual(Dtype::e8m0, {2, 1});
     JudgedOutput of_codes{"codes", {}, &codes};
-    of_codes.owed.expected = &codes;
-    of_codes.owed.format = Dtype::e4m3;
+    of_codes.expected_output.expected = &codes;
+    of_codes.expected_output.format = Dtype::e4m3;
     JudgedOutput of_scales{"scales", {}, &actual};
-    of_scales.owed.expected = &expected;
-    of_scales.owed.format = owed;
+    of_scales.expected_output.expected = &expected;
+    of_scales.expected_output.format = expected_output;
     const auto verdicts = judge_outputs({"", {}, {}}, {of_codes, of_scales}, {});
-    const bool right = owed == Dtype::e8m0 || owed == Dtype::u8;
-    EXPECT_EQ(verdicts[1].outcome, right ? Outcome::pass : Outcome::fail) << name_of(owed);
+    const bool right = expected_output == Dtype::e8m0 || expected_output == Dtype::u8;
+    EXPECT_EQ(verdicts[1].outcome, right ? Outcome::pass : Outcome::fail)
+        << name_of(expected_output);
   }
 }
 
@@ -98,13 +100,14 @@ TEST(DeclaredType, ValuesAreThoseThatAreOwed) {
   Tensor actual(Dtype::i32, {2, 1});
   actual.as<std::int32_t>()[0] = 1;
   actual.as<std::int32_t>()[1] = 7;
-  Owed owed;
-  owed.expected = &expected;
-  owed.format = Dtype::f32;
-  owed.groups.owed_rows = 1;
-  EXPECT_EQ(other_type(owed, actual), "the values are right, the type is I32 rather than F32");
-  owed.groups.owed_rows = 2;
-  EXPECT_EQ(other_type(owed, actual), "the type is I32 rather than F32");
+  ExpectedOutput expected_output;
+  expected_output.expected = &expected;
+  expected_output.format = Dtype::f32;
+  expected_output.groups.compared_rows = 1;
+  EXPECT_EQ(other_type(expected_output, actual),
+            "the values are right, the type is I32 rather than F32");
+  expected_output.groups.compared_rows = 2;
+  EXPECT_EQ(other_type(expected_output, actual), "the type is I32 rather than F32");
 }
 
 TEST(DeclaredType, FilesSayWhatTheirBytesMean) {
@@ -148,10 +151,10 @@ TEST(DeclaredType, ACallNamesItsCodes) {
     Tensor actual(found, {1, 32});
     std::vector<JudgedOutput> outputs(2);
     outputs[0].name = "codes";
-    outputs[0].owed.expected = &bytes;
+    outputs[0].expected_output.expected = &bytes;
     outputs[0].actual = &actual;
     outputs[1].name = "scales";
-    outputs[1].owed.expected = &scales;
+    outputs[1].expected_output.expected = &scales;
     outputs[1].actual = &scales;
     EXPECT_EQ(judge_outputs({"quantize", inputs, set}, outputs, {})[0].outcome, outcome);
   }

@@ -24,8 +24,8 @@ Outcome judged(std::string_view op, const NamedTensors& inputs, const Parameters
   std::vector<JudgedOutput> outputs;
   for (const auto& [name, tensor] : expected) {
     JudgedOutput output{name, {}, &actual.at(name)};
-    output.owed.expected = &tensor;
-    output.owed.format = tensor.dtype();
+    output.expected_output.expected = &tensor;
+    output.expected_output.format = tensor.dtype();
     outputs.push_back(std::move(output));
   }
   CompareOptions options;
@@ -185,7 +185,7 @@ struct Cast {
   NamedTensors inputs, outputs;
   Parameters set;
   std::optional<QuantizedPair> pair;
-  Owed owed;
+  ExpectedOutput expected_output;
 
   Cast(Tensor x, bool turned) {
     inputs.emplace("x", std::move(x));
@@ -194,19 +194,19 @@ struct Cast {
       set.set("block", "32x1");
     }
     outputs = call_operator(*make_reference_backend(), "quantize", inputs, set);
-    owed.expected = &outputs.at("codes");
-    owed.format = Dtype::e4m3;
+    expected_output.expected = &outputs.at("codes");
+    expected_output.format = Dtype::e4m3;
     const Tensor& scales = outputs.at("scales");
-    pair.emplace(owed.format, Dtype::e8m0,
-                 *ScaleMap::of(owed.expected->shape(), scales.shape(), Dtype::e8m0,
+    pair.emplace(expected_output.format, Dtype::e8m0,
+                 *ScaleMap::of(expected_output.expected->shape(), scales.shape(), Dtype::e8m0,
                                scale_hints("quantize", inputs, set)),
                  scales, scales);
-    owed.pair = &*pair;
+    expected_output.pair = &*pair;
   }
   Cast(const Cast&) = delete;
   Cast& operator=(const Cast&) = delete;
   std::optional<ErrorBound> bound() const {
-    auto bound = quantize_bound(inputs, set, owed, outputs.at("codes"));
+    auto bound = quantize_bound(inputs, set, expected_output, outputs.at("codes"));
     return bound ? std::optional(computed(std::move(*bound))) : std::nullopt;
   }
 };
@@ -246,7 +246,7 @@ TEST(ElementBounds, AreNoneOfCodesWithoutTheirElements) {
   cast.inputs.erase("x");
   EXPECT_FALSE(cast.bound());
   Cast alone(random_floats({32, 64}, 3), false);
-  alone.owed.pair = nullptr;
+  alone.expected_output.pair = nullptr;
   EXPECT_FALSE(alone.bound());
 }
 

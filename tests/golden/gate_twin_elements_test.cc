@@ -148,18 +148,18 @@ void hold_codes(const char* format, const char* scale, const Tensor& x, Index& p
   const NamedTensors outputs = call_operator(*make_reference_backend(), "quantize", in, set);
   const Tensor& codes = outputs.at("codes");
   const Tensor& scales = outputs.at("scales");
-  Owed owed;
-  owed.expected = &codes;
-  owed.format = dtype_named(format);
+  ExpectedOutput expected_output;
+  expected_output.expected = &codes;
+  expected_output.format = dtype_named(format);
   const Dtype scale_type = powers ? Dtype::e8m0 : Dtype::f32;
   const QuantizedPair pair(
-      owed.format, scale_type,
+      expected_output.format, scale_type,
       *ScaleMap::of(codes.shape(), scales.shape(), scale_type, scale_hints("quantize", in, set)),
       scales, scales);
-  owed.pair = &pair;
-  const auto bound = quantize_bound(in, set, owed, codes);
+  expected_output.pair = &pair;
+  const auto bound = quantize_bound(in, set, expected_output, codes);
   ASSERT_TRUE(bound);
-  const ElementReader read(owed.format);
+  const ElementReader read(expected_output.format);
   const ElementReader read_scale(scale_type);
   for (Index i = 0; i < codes.elements(); ++i) {
     const double s = read_scale(bits_at(scales, pair.scale_of(i))).value;
@@ -175,7 +175,7 @@ void hold_codes(const char* format, const char* scale, const Tensor& x, Index& p
     const Rational room = nearest + twin::power(-22) * value.magnitude();
     for (std::uint64_t code = 0; code < 256; ++code) {
       if (!std::isfinite(read(code).value)) continue;
-      const bool passes = bound->admits(i, owed.format, read(code).value * s);
+      const bool passes = bound->admits(i, expected_output.format, read(code).value * s);
       ASSERT_TRUE(passes || !(distance(code) <= room)) << format << " " << i << " " << code;
       ASSERT_TRUE(!passes || distance(code) <= room * (Rational(1) + twin::power(-50)))
           << format << " " << i << " " << code;

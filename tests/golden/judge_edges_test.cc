@@ -19,11 +19,11 @@ namespace {
 constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();
 constexpr float kInf = std::numeric_limits<float>::infinity();
 
-Owed owe(const Tensor& expected) {
-  Owed owed;
-  owed.expected = &expected;
-  owed.format = expected.dtype();
-  return owed;
+ExpectedOutput owe(const Tensor& expected) {
+  ExpectedOutput expected_output;
+  expected_output.expected = &expected;
+  expected_output.format = expected.dtype();
+  return expected_output;
 }
 
 CompareOptions gated(std::string_view gate) {
@@ -60,35 +60,35 @@ TEST(JudgeEdges, PresetsOfSqnrHaveASourceAndANearestName) {
 TEST(JudgeEdges, NoColumnsOwedIsNothingOwed) {
   const Tensor x = floats({2, 2}, {1, 2, 3, 4});
   const Tensor y = floats({2, 2}, {5, 6, 7, 8});
-  Owed owed = owe(x);
-  owed.groups.owed_columns = 0;
-  EXPECT_EQ(compare_tensor("y", owed, y).outcome, Outcome::not_compared);
-  owed.groups.owed_columns = 1;
-  EXPECT_EQ(compare_tensor("y", owed, y).all.elements, 2);
+  ExpectedOutput expected_output = owe(x);
+  expected_output.groups.compared_columns = 0;
+  EXPECT_EQ(compare_tensor("y", expected_output, y).outcome, Outcome::not_compared);
+  expected_output.groups.compared_columns = 1;
+  EXPECT_EQ(compare_tensor("y", expected_output, y).all.elements, 2);
 }
 
 TEST(JudgeEdges, ColumnsOfNoGroupAreNamed) {
   const Tensor x = floats({2, 3}, {1, 2, 3, 4, 5, 6});
-  Owed owed = owe(x);
+  ExpectedOutput expected_output = owe(x);
   const auto note = [&](Index columns) {
-    owed.groups.owed_columns = columns;
-    return compare_tensor("y", owed, x).note;
+    expected_output.groups.compared_columns = columns;
+    return compare_tensor("y", expected_output, x).note;
   };
   EXPECT_EQ(note(3), "");
   EXPECT_EQ(note(2), "column 2 belongs to no group and holds numbers: not compared");
   EXPECT_EQ(note(0), "columns 0 to 2 belong to no group and hold numbers: not compared");
-  owed.groups.owed_columns = 2;
-  EXPECT_EQ(compare_tensor("y", owed, floats({2, 3}, {1, 2, 0, 4, 5, 0})).note,
+  expected_output.groups.compared_columns = 2;
+  EXPECT_EQ(compare_tensor("y", expected_output, floats({2, 3}, {1, 2, 0, 4, 5, 0})).note,
             "column 2 belongs to no group and holds zeros: not compared");
-  EXPECT_EQ(compare_tensor("y", owed, floats({2, 3}, {1, 2, 5, 4, 5, 0})).note,
+  EXPECT_EQ(compare_tensor("y", expected_output, floats({2, 3}, {1, 2, 5, 4, 5, 0})).note,
             "column 2 belongs to no group and holds numbers: not compared");
 }
 
 TEST(JudgeEdges, RowsOfNoGroupAreNamedByWhatTheyHold) {
   const auto note = [](const Tensor& x) {
-    Owed owed = owe(x);
-    owed.groups.owed_rows = 1;
-    return compare_tensor("y", owed, x).note;
+    ExpectedOutput expected_output = owe(x);
+    expected_output.groups.compared_rows = 1;
+    return compare_tensor("y", expected_output, x).note;
   };
   EXPECT_EQ(note(floats({2, 1}, {1, 0})),
             "row 1 belongs to no group and holds zeros: not compared");
@@ -96,8 +96,8 @@ TEST(JudgeEdges, RowsOfNoGroupAreNamedByWhatTheyHold) {
             "row 1 belongs to no group and holds numbers: not compared");
   EXPECT_EQ(note(floats({1}, {1})), "");
   const Tensor y = floats({2, 1}, {1, 2});
-  Owed none = owe(y);
-  none.groups.owed_rows = 0;
+  ExpectedOutput none = owe(y);
+  none.groups.compared_rows = 0;
   EXPECT_EQ(compare_tensor("y", none, y).note,
             "rows 0 to 1 belong to no group and hold numbers: not compared");
   EXPECT_EQ(note(Tensor(Dtype::f32, {3, 0})), "");
@@ -117,8 +117,8 @@ TEST(JudgeEdges, NanHasNoDistance) {
   const Tensor x = floats({2}, {1, kNaN});
   const Tensor y = floats({2}, {kNaN, 1});
   EXPECT_EQ(compare_tensor("y", owe(x), y).all.max_ulp, 0u);
-  const Owed owed = owe(x);
-  const Judge judge(owed, y, {});
+  const ExpectedOutput expected_output = owe(x);
+  const Judge judge(expected_output, y, {});
   EXPECT_EQ(judge.at(0).distance, 0u);
   EXPECT_EQ(judge.at(1).distance, 0u);
 }
@@ -132,11 +132,11 @@ TEST(JudgeEdges, AVerdictHasTheNameAndSaysWhatHeldItToBits) {
   EXPECT_EQ(compare_tensor("dw", owe(x), y, gated("bound")).reason,
             "1 of 2 refused (held to bits: no sum)");
   const ErrorBound bound{{1, 2}, {0, 0.5}, {0, 0}};
-  Owed owed = owe(x);
-  owed.bound = &bound;
-  EXPECT_EQ(compare_tensor("dw", owed, y, gated("bound")).reason, "1 of 2 refused");
+  ExpectedOutput expected_output = owe(x);
+  expected_output.bound = &bound;
+  EXPECT_EQ(compare_tensor("dw", expected_output, y, gated("bound")).reason, "1 of 2 refused");
   const Tensor edge = floats({2}, {1, 2.5});
-  EXPECT_EQ(compare_tensor("dw", owed, edge, gated("bound")).outcome, Outcome::pass);
+  EXPECT_EQ(compare_tensor("dw", expected_output, edge, gated("bound")).outcome, Outcome::pass);
 }
 
 TEST(JudgeEdges, InfinityOnOneSideIsAnInfiniteError) {

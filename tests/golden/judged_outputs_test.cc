@@ -20,8 +20,8 @@ CompareOptions gated(std::string_view gate) {
 
 JudgedOutput question(std::string name, const Tensor& expected, const Tensor* actual) {
   JudgedOutput q{std::move(name), {}, actual};
-  q.owed.expected = &expected;
-  q.owed.format = expected.dtype();
+  q.expected_output.expected = &expected;
+  q.expected_output.format = expected.dtype();
   return q;
 }
 
@@ -210,8 +210,8 @@ TEST(JudgedOutputs, SayOneStepWhereThatIsAll) {
   const auto note = [](const Tensor& expected, const Tensor& actual, const Tensor* ends = nullptr) {
     JudgedOutput q = question("y", expected, &actual);
     if (ends != nullptr) {
-      q.owed.expectation.kind = Expectation::Kind::interval;
-      q.owed.lo = q.owed.hi = ends;
+      q.expected_output.expectation.kind = Expectation::Kind::interval;
+      q.expected_output.lo = q.expected_output.hi = ends;
     }
     return judge_outputs({"", {}, {}}, {q}, {}).front().note;
   };

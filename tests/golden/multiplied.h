@@ -9,7 +9,7 @@
 
 #include "formats/minifloat.h"
 #include "golden/explain/case/product.h"
-#include "tests/golden/came.h"
+#include "tests/golden/differing.h"
 #include "tests/golden/tensors.h"
 
 namespace mxo {
@@ -84,7 +84,7 @@ Call edited(const Call& call, const std::string& name, const std::function<void(
 }
 
 /// The output of `given` where `taken` came of it.
-inline Came came_of(const Call& given, const Call& taken, Dtype dtype = Dtype::f32) {
+inline Differing got_of(const Call& given, const Call& taken, Dtype dtype = Dtype::f32) {
   return {multiplied(given, dtype), multiplied(taken, dtype), given};
 }
 

@@ -56,10 +56,10 @@ class MutatedCases {
   std::filesystem::path changed() const { return scratch_ / "changed"; }
 
   /// Elements that the operator writes: the same on memory of two fillings.
-  static std::map<std::string, slow::Owed> written(const std::string& op,
-                                                   const NamedTensors& inputs,
-                                                   const Parameters& set) {
-    std::map<std::string, slow::Owed> owed;
+  static std::map<std::string, slow::ExpectedOutput> written(const std::string& op,
+                                                             const NamedTensors& inputs,
+                                                             const Parameters& set) {
+    std::map<std::string, slow::ExpectedOutput> expected_output;
     const auto backend = make_cpu_backend({.threads = 1});
     const NamedTensors outputs = check_call(op, inputs, set);
     NamedTensors filled[2] = {outputs, outputs};
@@ -72,38 +72,39 @@ class MutatedCases {
       call_operator(*backend, op, views, set);
     }
     for (const auto& [name, tensor] : filled[0]) {
-      slow::Owed& marks = owed[name];
+      slow::ExpectedOutput& marks = expected_output[name];
       for (Index i = 0; i < tensor.elements(); ++i) {
         marks.push_back(slow::bits(tensor, i) == slow::bits(filled[1].at(name), i));
       }
     }
-    return owed;
+    return expected_output;
   }
 
-  /// The outputs that `item` owes, and of each its elements that are.
-  static std::map<std::string, slow::Owed> owed_of(const ManifestCase& item,
-                                                   const TensorFile& file) {
+  /// The outputs that `item` expects, and of each its elements that are.
+  static std::map<std::string, slow::ExpectedOutput> expected_output_of(const ManifestCase& item,
+                                                                        const TensorFile& file) {
     NamedTensors inputs;
     for (const ManifestOperand& operand : item.operands) {
       if (operand.role == Role::input) {
         inputs.emplace(operand.name, file.tensors.at(operand.stored_name()));
       }
     }
-    std::map<std::string, slow::Owed> owed;
+    std::map<std::string, slow::ExpectedOutput> expected_output;
     if (catalogue_entry(item.op).call_ranks == nullptr) {
-      owed = written(item.op, inputs, Parameters(item.parameters));
+      expected_output = written(item.op, inputs, Parameters(item.parameters));
     }
     for (const ManifestOperand& operand : item.operands) {
       if (operand.role != Role::expected) continue;
       const Tensor& tensor = file.tensors.at(operand.stored_name());
-      owed[operand.name].resize(static_cast<std::size_t>(tensor.elements()), true);
+      expected_output[operand.name].resize(static_cast<std::size_t>(tensor.elements()), true);
       if (operand.expect.mask.empty()) continue;
       const Tensor& mask = file.tensors.at(operand.expect.mask);
       for (Index i = 0; i < tensor.elements(); ++i) {
-        if (slow::bits(mask, i) != 0) owed[operand.name][static_cast<std::size_t>(i)] = false;
+        if (slow::bits(mask, i) != 0)
+          expected_output[operand.name][static_cast<std::size_t>(i)] = false;
       }
     }
-    return owed;
+    return expected_output;
   }
 
   static bool exact(const ManifestCase& item) {
@@ -134,12 +135,12 @@ class MutatedCases {
     context += mutate(actual, names, draw).what;
     write_safetensors(changed(), actual, Spelling::native);
     bool equal = true;
-    const auto owed = owed_of(item, whole);
+    const auto expected_output = expected_output_of(item, whole);
     for (const std::string& name : names) {
       const auto at = actual.tensors.find(name);
       equal = equal && at != actual.tensors.end() &&
               slow::same(whole.tensors.at(name), format_of(whole, name), at->second,
-                         format_of(actual, name), owed.at(name));
+                         format_of(actual, name), expected_output.at(name));
     }
     for (const char* gate : {"bits", "ulp=1", "sqnr=40", "bound"}) {
       const Outcome outcome = compared(case_file(suite(), item.id), changed(), gate);
@@ -147,24 +148,26 @@ class MutatedCases {
       EXPECT_TRUE(!equal || holds(outcome)) << name_of(outcome);
       if (equal || !holds(outcome)) continue;
       EXPECT_STRNE(gate, "bits") << "a wrong output passed";
-      for (const std::string& name : names) check_near(whole, actual, name, owed.at(name), gate);
+      for (const std::string& name : names)
+        check_near(whole, actual, name, expected_output.at(name), gate);
     }
   }
 
   /// What passed a gate of distance is near.  Of plain floats: scales have no distance.
   static void check_near(const TensorFile& whole, const TensorFile& actual, const std::string& name,
-                         const slow::Owed& owed, const std::string& gate) {
+                         const slow::ExpectedOutput& expected_output, const std::string& gate) {
     const auto at = actual.tensors.find(name);
     ASSERT_TRUE(at != actual.tensors.end()) << name << " is missing";
     const Tensor& expected = whole.tensors.at(name);
     ASSERT_EQ(expected.shape(), at->second.shape());
     if (!is_wide_float(expected.dtype()) || name.find("scales") != name.npos) return;
     if (gate == "ulp=1") {
-      EXPECT_TRUE(slow::within(expected, expected.dtype(), at->second, owed, 1)) << name;
+      EXPECT_TRUE(slow::within(expected, expected.dtype(), at->second, expected_output, 1)) << name;
     } else if (gate == "sqnr=40") {
-      EXPECT_GE(slow::sqnr(expected, expected.dtype(), at->second, owed), 39.9999) << name;
+      EXPECT_GE(slow::sqnr(expected, expected.dtype(), at->second, expected_output), 39.9999)
+          << name;
     } else {
-      EXPECT_GE(slow::sqnr(expected, expected.dtype(), at->second, owed), 20) << name;
+      EXPECT_GE(slow::sqnr(expected, expected.dtype(), at->second, expected_output), 20) << name;
     }
   }
 
@@ -228,16 +231,16 @@ class MutatedCases {
     if (draw.below(4) == 0) explained(changed_item, inputs, whole);
   }
 
-  /// What `compare` let pass of a case that can be run has every owed element.
+  /// What `compare` let pass of a case that can be run has every expected element.
   static void check_same(const ManifestCase& item, const TensorFile& expected,
                          const TensorFile& actual) {
-    const auto owed = owed_of(item, expected);
+    const auto expected_output = expected_output_of(item, expected);
     for (const ManifestOperand& operand : item.operands) {
       if (operand.role != Role::expected) continue;
       const std::string& name = operand.stored_name();
       EXPECT_TRUE(slow::same(expected.tensors.at(name), format_of(expected, name),
                              actual.tensors.at(name), format_of(actual, name),
-                             owed.at(operand.name)))
+                             expected_output.at(operand.name)))
           << name << " passed";
     }
   }
@@ -260,7 +263,7 @@ class MutatedCases {
     try {
       const NamedTensors outputs =
           call_operator(*reference, item.op, inputs, Parameters(item.parameters), &ranks());
-      const auto owed = owed_of(item, file);
+      const auto expected_output = expected_output_of(item, file);
       std::size_t expected = 0;
       for (const ManifestOperand& operand : item.operands) {
         if (operand.role != Role::expected) continue;
@@ -270,7 +273,7 @@ class MutatedCases {
         const Dtype stored = format_of(file, operand.stored_name());
         if (!slow::may_stand_for(stored, at->second.dtype()) ||
             !slow::same(at->second, stored, file.tensors.at(operand.stored_name()), stored,
-                        owed.at(operand.name))) {
+                        expected_output.at(operand.name))) {
           return false;
         }
       }
@@ -317,11 +320,11 @@ class MutatedCases {
       const NamedTensors expected = run_call(*backend, call);
       const Explanation why = explain(*backend, call, expected, outputs);
       if (why.verdict != ExplainVerdict::same) return;
-      const auto owed = written(item.op, inputs, Parameters(item.parameters));
+      const auto expected_output = written(item.op, inputs, Parameters(item.parameters));
       for (const auto& [name, tensor] : outputs) {
         if (!expected.contains(name) || tensor.elements() == 0) continue;
         const Dtype type = expected.at(name).dtype();
-        EXPECT_TRUE(slow::same(expected.at(name), type, tensor, type, owed.at(name)))
+        EXPECT_TRUE(slow::same(expected.at(name), type, tensor, type, expected_output.at(name)))
             << name << " was explained as the same";
       }
     } catch (const Error&) {

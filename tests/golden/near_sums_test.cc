@@ -112,15 +112,15 @@ TEST(NearSums, ChangeNoVerdictAndNoFigure) {
     }
     actual.as<float>()[3] = std::nanf("");
     actual.as<float>()[4] = INFINITY;
-    Owed owed;
-    owed.expected = &expected;
-    owed.format = Dtype::f32;
-    owed.bound = &*bound;
+    ExpectedOutput expected_output;
+    expected_output.expected = &expected;
+    expected_output.format = Dtype::f32;
+    expected_output.bound = &*bound;
     CompareOptions options;
     options.gate = parse_gate("bound");
-    const TensorVerdict quick = compare_tensor("y", owed, actual, options);
+    const TensorVerdict quick = compare_tensor("y", expected_output, actual, options);
     bound->sure = {};
-    const TensorVerdict slow = compare_tensor("y", owed, actual, options);
+    const TensorVerdict slow = compare_tensor("y", expected_output, actual, options);
     EXPECT_GT(slow.all.violating, 0);
     EXPECT_LT(slow.all.violating, slow.all.elements / 8);
     EXPECT_EQ(quick.reason, slow.reason);

@@ -57,11 +57,11 @@ inline Hypothesis that_gives(std::string name, Value value) {
   return h;
 }
 
-/// A numbered product that owes zeros, of which value(row, column) came.
+/// A numbered product that expects zeros, of which value(row, column) came.
 inline SmallBench of_zeros(Index rows, Index n, const Value& value, Index k = 2) {
-  Tensor came(Dtype::f32, {rows, n});
-  for (Index i = 0; i < came.elements(); ++i) came.as<float>()[i] = value(i / n, i % n);
-  return {numbered_product(rows, n, k), Tensor(Dtype::f32, {rows, n}), std::move(came)};
+  Tensor got(Dtype::f32, {rows, n});
+  for (Index i = 0; i < got.elements(); ++i) got.as<float>()[i] = value(i / n, i % n);
+  return {numbered_product(rows, n, k), Tensor(Dtype::f32, {rows, n}), std::move(got)};
 }
 
 }  // namespace mxo

@@ -20,8 +20,8 @@ struct Places {
   std::string said;
 };
 
-inline Came came_from(const std::vector<Index>& shape, const From& from,
-                      const Call& call = {"any", {}, {}}, const std::string& name = "y") {
+inline Differing got_from(const std::vector<Index>& shape, const From& from,
+                          const Call& call = {"any", {}, {}}, const std::string& name = "y") {
   return {counted(shape),
           filled<std::int32_t>(Dtype::i32, shape,
                                [&](Index i) {
@@ -34,8 +34,8 @@ inline Came came_from(const std::vector<Index>& shape, const From& from,
 inline void expect_said(const std::vector<Places>& table) {
   for (std::size_t n = 0; n < table.size(); ++n) {
     const Places& row = table[n];
-    Came came = came_from(row.shape, row.from);
-    EXPECT_EQ(said(came.output, row.find), row.said) << "row " << n;
+    Differing got = got_from(row.shape, row.from);
+    EXPECT_EQ(said(got.output, row.find), row.said) << "row " << n;
   }
 }
 

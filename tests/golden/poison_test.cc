@@ -1,4 +1,4 @@
-// Padding and unused bytes: operators neither read them nor leave owed ones unwritten.
+// Padding and unused bytes: operators neither read them nor leave expected ones unwritten.
 #include <cstring>
 #include <map>
 
@@ -13,25 +13,25 @@
 namespace mxo {
 namespace {
 
-/// True where an output of `item` owes element i.
-bool is_owed(const SuiteCase& item, const NamedTensors& inputs, const std::string& name,
-             const Tensor& output, Index i) {
-  Owed owed;
-  owed.expected = &output;
-  owed.groups = groups_of(item.op, name, inputs, Parameters(item.parameters), output);
-  return Judge(owed, output, {}).is_owed(i / output.shape().back(), i);
+/// True where an output of `item` expects element i.
+bool is_compared(const SuiteCase& item, const NamedTensors& inputs, const std::string& name,
+                 const Tensor& output, Index i) {
+  ExpectedOutput expected_output;
+  expected_output.expected = &output;
+  expected_output.groups = groups_of(item.op, name, inputs, Parameters(item.parameters), output);
+  return Judge(expected_output, output, {}).is_compared(i / output.shape().back(), i);
 }
 
 /// Owed elements in which two sets of outputs differ.
-Index owed_differences(const SuiteCase& item, const NamedTensors& inputs, const NamedTensors& a,
-                       const NamedTensors& b) {
+Index expected_differences(const SuiteCase& item, const NamedTensors& inputs, const NamedTensors& a,
+                           const NamedTensors& b) {
   Index count = 0;
   for (const auto& [name, tensor] : a) {
     const Tensor& other = b.at(name);
     EXPECT_EQ(tensor.shape(), other.shape());
     for (Index i = 0; i < tensor.elements(); ++i) {
       if (bits_at(tensor, i) == bits_at(other, i)) continue;
-      count += is_owed(item, inputs, name, tensor, i);
+      count += is_compared(item, inputs, name, tensor, i);
     }
   }
   return count;
@@ -48,7 +48,7 @@ TEST(Poison, ChangesNoOwedElementOfAnyOperator) {
       if (item.id.ends_with(".nan")) {
         nan.emplace(stem, std::move(outputs));
       } else {
-        EXPECT_EQ(owed_differences(item, inputs, nan.at(stem), outputs), 0) << item.id;
+        EXPECT_EQ(expected_differences(item, inputs, nan.at(stem), outputs), 0) << item.id;
         nan.erase(stem);
       }
     }
@@ -89,7 +89,7 @@ TEST(Suites, LeaveNoOwedByteOfAnOutputUnwritten) {
         views.write_to(name, tensor);
       }
       call_operator(*backend, item.op, views, set);
-      EXPECT_EQ(owed_differences(item, inputs, usual, filled), 0) << item.id;
+      EXPECT_EQ(expected_differences(item, inputs, usual, filled), 0) << item.id;
     }
   }
 }

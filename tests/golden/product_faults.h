@@ -95,16 +95,16 @@ inline Call with_codes(const Call& call, const std::string& name,
 }
 
 /// The sum over the depth of term(group, row, column, depth, a, b) of every element.
-using Term =
-    std::function<double(Index g, Index i, Index d, const Sides::Line& a, const Sides::Line& b)>;
+using Term = std::function<double(Index g, Index i, Index d, const ProductSides::Line& a,
+                                  const ProductSides::Line& b)>;
 inline Tensor sums(const Call& call, const Term& term) {
   const Product p = *product_of(call);
   Tensor y = multiplied(call);
   for (Index g = 0; g < p.groups(); ++g) {
     for (Index i = p.first_line(g); i < p.last_line(g); ++i) {
       for (Index j = 0; j < p.n; ++j) {
-        const Sides::Line a = p.line_a(g, i);
-        const Sides::Line b = p.line_b(g, j);
+        const ProductSides::Line a = p.line_a(g, i);
+        const ProductSides::Line b = p.line_b(g, j);
         double sum = 0.0;
         for (Index d = 0; d < p.depth(g); ++d) sum += term(g, i, d, a, b);
         y.as<float>()[p.output_row(g, i) * p.n + j] = static_cast<float>(sum);
@@ -116,10 +116,10 @@ inline Tensor sums(const Call& call, const Term& term) {
 
 /// Names and phrases of what is said where `came` came of `call`, each once, of what gives it; how
 /// many others there are, where nothing does.
-inline std::string said(Finder find, const Call& call, const Tensor& came) {
+inline std::string said(Finder find, const Call& call, const Tensor& got) {
   const Tensor expected = multiplied(call);
   std::vector<Hypothesis> list;
-  find(call, make_output(call, product_of(call)->output, expected, came), list);
+  find(call, make_output(call, product_of(call)->output, expected, got), list);
   std::string text;
   int others = 0;
   for (const Hypothesis& h : list) {
@@ -127,9 +127,9 @@ inline std::string said(Finder find, const Call& call, const Tensor& came) {
     Call altered = call;
     if (!h.alter(altered)) continue;
     const Tensor made = multiplied(altered);
-    bool gives = made.shape() == came.shape();
+    bool gives = made.shape() == got.shape();
     for (Index i = 0; gives && i < made.elements(); ++i) {
-      const float v = came.as<float>()[i];
+      const float v = got.as<float>()[i];
       gives =
           !std::isfinite(v) || std::abs(made.as<float>()[i] - v) <= 1e-5f * (1.0f + std::abs(v));
     }
@@ -143,17 +143,17 @@ inline std::string said(Finder find, const Call& call, const Tensor& came) {
 
 struct Row {
   Call call;
-  Tensor came;
+  Tensor got;
   std::string words;
   Row(Call c, const Call& wrong, std::string said)
       : Row(std::move(c), multiplied(wrong), std::move(said)) {}
   Row(Call c, Tensor actual, std::string said)
-      : call(std::move(c)), came(std::move(actual)), words(std::move(said)) {}
+      : call(std::move(c)), got(std::move(actual)), words(std::move(said)) {}
 };
 
 inline void expect_said(Finder find, const std::vector<Row>& rows) {
   for (std::size_t n = 0; n < rows.size(); ++n)
-    EXPECT_EQ(said(find, rows[n].call, rows[n].came), rows[n].words) << "row " << n;
+    EXPECT_EQ(said(find, rows[n].call, rows[n].got), rows[n].words) << "row " << n;
 }
 
 }  // namespace mxo::product_faults

@@ -27,8 +27,8 @@ struct Quantised {
   Index columns;
   Index block;
   Tensor codes, scales;
-  Tensor came_codes, came_scales;
-  std::vector<Index> settled;  ///< codes that are explained already
+  Tensor got_codes, got_scales;
+  std::vector<Index> explained;  ///< codes that are explained already
 
   Quantised(const Tensor& x, Index of_block, Dtype of_scales = Dtype::e8m0)
       : columns(x.extent(1)),
@@ -41,11 +41,11 @@ struct Quantised {
       float& most = most_[static_cast<std::size_t>(scale_of(i))];
       most = std::max(most, std::fabs(this->x(i)));
     }
-    came_scales = scales;
+    got_scales = scales;
     scales_come(
         [&](Index s) { return of_scales == Dtype::e8m0 ? ceil_power(amax(s)) : amax(s) / 448.0f; });
-    scales = came_scales;
-    codes = came_codes;
+    scales = got_scales;
+    codes = got_codes;
   }
 
   Index scale_of(Index i) const {
@@ -69,25 +69,25 @@ struct Quantised {
   }
   /// The value that is rounded, as the operator has it.
   float own(Index i) const { return x(i) * (1.0f / get(scales, scale_of(i))); }
-  std::uint8_t& came(Index i) { return came_codes.as<std::uint8_t>()[i]; }
+  std::uint8_t& actual_bits(Index i) { return got_codes.as<std::uint8_t>()[i]; }
 
   /// Codes that come as code(value(i, scale)).
   template <typename Value>
   void codes_come(Value value, std::uint8_t (*code)(float) = nearest_code) {
-    came_codes = codes;
-    for (Index i = 0; i < codes.elements(); ++i) came(i) = code(value(i, scale_of(i)));
+    got_codes = codes;
+    for (Index i = 0; i < codes.elements(); ++i) actual_bits(i) = code(value(i, scale_of(i)));
   }
   /// Scales that come as scale(s), and codes that follow from them.
   template <typename Scale>
   void scales_come(Scale scale, bool follow = true) {
-    for (Index s = 0; s < scales.elements(); ++s) put(came_scales, s, scale(s));
-    if (follow) codes_come([&](Index i, Index s) { return x(i) * (1.0f / get(came_scales, s)); });
+    for (Index s = 0; s < scales.elements(); ++s) put(got_scales, s, scale(s));
+    if (follow) codes_come([&](Index i, Index s) { return x(i) * (1.0f / get(got_scales, s)); });
   }
 
   std::vector<Claim> claims() const {
-    std::vector<Output> outputs{make_output(call, "codes", codes, came_codes),
-                                make_output(call, "scales", scales, came_scales)};
-    for (const Index i : settled) outputs[0].settle(i);
+    std::vector<Output> outputs{make_output(call, "codes", codes, got_codes),
+                                make_output(call, "scales", scales, got_scales)};
+    for (const Index i : explained) outputs[0].mark_explained(i);
     return recover_quantiser(call, outputs);
   }
   std::string words() const {

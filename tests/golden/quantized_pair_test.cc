@@ -44,12 +44,12 @@ struct Quantised {
   std::vector<TensorVerdict> against(const NamedTensors& actual, std::string_view gate) const {
     std::vector<JudgedOutput> questions;
     for (const auto& [name, tensor] : outputs) {
-      Owed owed;
-      owed.expected = &tensor;
-      owed.format = tensor.dtype();
-      if (name == "codes") owed.groups = groups;
+      ExpectedOutput expected_output;
+      expected_output.expected = &tensor;
+      expected_output.format = tensor.dtype();
+      if (name == "codes") expected_output.groups = groups;
       const auto at = actual.find(name);
-      questions.push_back({name, owed, at == actual.end() ? nullptr : &at->second});
+      questions.push_back({name, expected_output, at == actual.end() ? nullptr : &at->second});
     }
     CompareOptions options;
     options.gate = parse_gate(gate);
@@ -75,7 +75,7 @@ NamedTensors grouped_x(std::vector<Index> shape, std::initializer_list<std::int3
 }
 
 /// Every code times the scale that the map names is x to half a step of e4m3.
-void expect_values(const Quantised& q, Index owed_rows = -1) {
+void expect_values(const Quantised& q, Index compared_rows = -1) {
   const auto map = ScaleMap::of(q.codes().shape(), q.scales().shape(), q.scales().dtype(),
                                 scale_hints(q.op, q.inputs, q.set));
   ASSERT_TRUE(map);
@@ -88,7 +88,7 @@ void expect_values(const Quantised& q, Index owed_rows = -1) {
   for (Index i = 0; i < x.elements(); ++i) {
     const Index r = i / columns % rows;
     const Index c = i % columns;
-    if (owed_rows >= 0 && r >= owed_rows) {
+    if (compared_rows >= 0 && r >= compared_rows) {
       ASSERT_EQ((*map)(i), -1);
       continue;
     }
@@ -291,11 +291,11 @@ TEST(QuantizedPair, F32ScalesAndBytesAreJudgedByValueToo) {
 
 TEST(QuantizedPair, ScalesOfCodesNotOwedAreHeldToBits) {
   Quantised q("quantize", only_x({4, 64}), {{"scale_mode", "floor"}});
-  q.groups.owed_rows = 2;
-  NamedTensors owed = q.outputs;
-  ++owed.at("scales").as<std::uint8_t>()[3];
-  for (Index i = 96; i < 128; ++i) owed.at("codes").as<std::uint8_t>()[i] -= 8;
-  EXPECT_EQ(q.outcome(owed, "ulp=0"), Outcome::pass);
+  q.groups.compared_rows = 2;
+  NamedTensors expected_output = q.outputs;
+  ++expected_output.at("scales").as<std::uint8_t>()[3];
+  for (Index i = 96; i < 128; ++i) expected_output.at("codes").as<std::uint8_t>()[i] -= 8;
+  EXPECT_EQ(q.outcome(expected_output, "ulp=0"), Outcome::pass);
   NamedTensors beyond = q.outputs;
   ++beyond.at("scales").as<std::uint8_t>()[6];
   EXPECT_EQ(q.outcome(beyond, "ulp=0"), Outcome::fail);

@@ -135,7 +135,7 @@ TEST(Reduce, WritesASuiteOfOneCaseThatFails) {
     try {
       small = reduce_case(*backend, whole, {}, {});
     } catch (const Error& error) {
-      EXPECT_EQ(error.fault(), Fault::file) << item.id << error.what();  // not owed
+      EXPECT_EQ(error.fault(), Fault::file) << item.id << error.what();  // not compared
       continue;
     }
     ++reduced;

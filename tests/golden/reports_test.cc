@@ -32,12 +32,12 @@ Report failing_report() {
   Report report{.title = "compare <a> & \"b\"", .gate = "bits", .cases = {}};
   const Tensor x = floats({2, 2}, {1, 2, 3, 4});
   const Tensor y = floats({2, 2}, {1, 2, 3, 5});
-  Owed owed;
-  owed.expected = &x;
-  owed.format = Dtype::f32;
-  owed.groups.ends = {1, 2};
+  ExpectedOutput expected_output;
+  expected_output.expected = &x;
+  expected_output.format = Dtype::f32;
+  expected_output.groups.ends = {1, 2};
   CaseVerdict verdict{"case.1", "op", Outcome::fail, "", {}};
-  verdict.outputs.push_back(compare_tensor("y", owed, y));
+  verdict.outputs.push_back(compare_tensor("y", expected_output, y));
   report.cases.push_back(verdict);
   report.cases.push_back({"case.2", "op", Outcome::not_run, "no such file", {}});
   report.cases.push_back({"case.3", "op", Outcome::invalid, "sha256 differs", {}});

@@ -146,9 +146,9 @@ struct Layer {
     CompareOptions options;
     options.gate = parse_gate("sqnr=auto");
     JudgedOutput question{"y", {}, &actual};
-    question.owed.expected = &y;
-    question.owed.format = out;
-    question.owed.groups = {{5, 5, 11}, 11, -1};
+    question.expected_output.expected = &y;
+    question.expected_output.format = out;
+    question.expected_output.groups = {{5, 5, 11}, 11, -1};
     return judge_outputs({"grouped_linear", in, set}, {question}, options).front();
   }
 
@@ -363,8 +363,8 @@ TEST(RightKernel, OfProductsIsHeldToTheBoundOfEachElement) {
       CompareOptions options;
       options.gate = parse_gate("sqnr=auto");
       JudgedOutput question{"y", {}, &actual};
-      question.owed.expected = &y;
-      question.owed.format = y.dtype();
+      question.expected_output.expected = &y;
+      question.expected_output.format = y.dtype();
       return judge_outputs({call.op, in, call.set}, {question}, options).front();
     };
     const TensorVerdict passed = judged(right);
@@ -387,8 +387,8 @@ TEST(RightKernel, OfWhatHasNoFigureIsHeldToBits) {
   CompareOptions options;
   options.gate = parse_gate("sqnr=auto");
   JudgedOutput question{"x", {}, &y};
-  question.owed.expected = &x;
-  question.owed.format = Dtype::f32;
+  question.expected_output.expected = &x;
+  question.expected_output.format = Dtype::f32;
   const TensorVerdict verdict = judge_outputs({"permute", {}, {}}, {question}, options).front();
   EXPECT_EQ(verdict.reason, "1 of 4 refused (held to bits: what a right kernel has is not derived)")
       << verdict.reason;

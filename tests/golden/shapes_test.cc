@@ -300,7 +300,7 @@ TEST(Shapes, AreThereForEveryOperator) {
     Parameters set;
     if (entry.name == "fused_dot") set.set("sum", "h200_wgmma_fast");
     Dimensions taken;
-    for (std::string wanted; taken.empty() || !wanted.empty();) {
+    for (std::string want; taken.empty() || !want.empty();) {
       // What is needed is asked for by name.
       try {
         ShapedCall call = shaped_call(entry.name, set, taken, {});
@@ -312,8 +312,8 @@ TEST(Shapes, AreThereForEveryOperator) {
         const std::string text = error.what();
         const std::size_t at = text.find("found no ");
         ASSERT_NE(at, text.npos) << text;
-        wanted = text.substr(at + 9, text.find(',', at) - at - 9);
-        const char letter = parse_dimensions(wanted + "=1").begin()->first;
+        want = text.substr(at + 9, text.find(',', at) - at - 9);
+        const char letter = parse_dimensions(want + "=1").begin()->first;
         ASSERT_TRUE(taken.emplace(letter, all.at(letter)).second) << text;
       }
     }

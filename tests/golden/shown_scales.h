@@ -1,4 +1,4 @@
-// What the scales that came of a product lead to.
+// What the actual scales of a product lead to.
 #pragma once
 
 #include <algorithm>
@@ -11,9 +11,9 @@
 
 namespace mxo {
 
-inline std::vector<Hypothesis> shown(const Call& call, const Came& came) {
+inline std::vector<Hypothesis> shown(const Call& call, const Differing& got) {
   std::vector<Hypothesis> list;
-  add_measured_scales(call, came.output, list);
+  add_measured_scales(call, got.output, list);
   return list;
 }
 
@@ -30,7 +30,7 @@ inline std::vector<std::string> names(const std::vector<Hypothesis>& list) {
 }
 
 inline std::vector<std::string> names(const Call& given, const Call& taken) {
-  return names(shown(given, came_of(given, taken)));
+  return names(shown(given, got_of(given, taken)));
 }
 
 /// x [10, 128] by w [40, 128]; scales are bytes that no two blocks of a line have alike.

@@ -52,8 +52,8 @@ struct SlotsWeighed {
       for (Index i = 0; i < y.elements(); ++i) y.as<BF16>()[i] = encode<kBF16>(next());
       call.replace(rank(p) + (gradient ? "dy" : "y"), std::move(y));
     }
-    owed = run_call(*backend, call);
-    came = owed;
+    expected_output = run_call(*backend, call);
+    got = expected_output;
   }
   static std::string rank(Index p) { return "rank" + std::to_string(p) + "."; }
   const Tensor& weights(Index p) const { return call.input(rank(p) + "weights"); }
@@ -67,15 +67,15 @@ struct SlotsWeighed {
       for (Index i = 0; i < w.elements(); ++i) w.as<float>()[i] = edit(p, i / slots, i % slots);
       other.replace(rank(p) + "weights", std::move(w));
     }
-    came = combined(*backend, std::move(other));
+    got = combined(*backend, std::move(other));
   }
   float given(Index p, Index token, Index slot) const {
     return weights(p).as<float>()[token * weights(p).extent(1) + slot];
   }
   std::vector<Hypothesis> shown() {
     outputs.clear();
-    for (const auto& [name, tensor] : owed) {
-      outputs.push_back(make_output(call, name, tensor, came.at(name)));
+    for (const auto& [name, tensor] : expected_output) {
+      outputs.push_back(make_output(call, name, tensor, got.at(name)));
     }
     std::vector<Hypothesis> list;
     add_measured_slots(*backend, call, outputs, list);
@@ -90,8 +90,8 @@ struct SlotsWeighed {
 
   std::unique_ptr<Backend> backend = make_reference_backend();
   Call call;
-  NamedTensors owed;
-  NamedTensors came;
+  NamedTensors expected_output;
+  NamedTensors got;
   std::vector<Output> outputs;
 };
 

@@ -67,20 +67,20 @@ inline double value(Dtype d, std::uint64_t word) {
   return (word >> (layout.exponent + layout.fraction) & 1) != 0 ? -size : size;
 }
 
-/// Which elements of one output are owed.
-using Owed = std::vector<bool>;
+/// Which elements of one output are compared.
+using ExpectedOutput = std::vector<bool>;
 
 /// Floats of 8 bits may be stored as bytes, of which nobody else need say what they mean.
-inline bool may_stand_for(Dtype found, Dtype owed) {
+inline bool may_stand_for(Dtype found, Dtype expected_output) {
   const auto is_float8 = [](Dtype d) { return is_minifloat8(d) || d == Dtype::e8m0; };
-  return found == owed || (found == Dtype::u8 && is_float8(owed)) ||
-         (owed == Dtype::u8 && is_float8(found));
+  return found == expected_output || (found == Dtype::u8 && is_float8(expected_output)) ||
+         (expected_output == Dtype::u8 && is_float8(found));
 }
 
-/// Whether `actual`, which holds `found`, has every owed element of `expected`, NaN being one
+/// Whether `actual`, which holds `found`, has every expected element of `expected`, NaN being one
 /// value.
 inline bool same(const Tensor& expected, Dtype format, const Tensor& actual, Dtype found,
-                 const Owed& owed) {
+                 const ExpectedOutput& expected_output) {
   if (expected.shape() != actual.shape() || size_of(expected.dtype()) != size_of(actual.dtype()) ||
       !may_stand_for(found, format)) {
     return false;
@@ -88,33 +88,34 @@ inline bool same(const Tensor& expected, Dtype format, const Tensor& actual, Dty
   for (Index i = 0; i < expected.elements(); ++i) {
     const std::uint64_t a = bits(expected, i);
     const std::uint64_t b = bits(actual, i);
-    if (a == b || !owed[static_cast<std::size_t>(i)]) continue;
+    if (a == b || !expected_output[static_cast<std::size_t>(i)]) continue;
     if (!is_nan(format, a) || !is_nan(format, b)) return false;
   }
   return true;
 }
 
-/// Whether every owed element lies within `steps` of the format.
-inline bool within(const Tensor& expected, Dtype format, const Tensor& actual, const Owed& owed,
-                   std::int64_t steps) {
+/// Whether every expected element lies within `steps` of the format.
+inline bool within(const Tensor& expected, Dtype format, const Tensor& actual,
+                   const ExpectedOutput& expected_output, std::int64_t steps) {
   for (Index i = 0; i < expected.elements(); ++i) {
     const std::uint64_t a = bits(expected, i);
     const std::uint64_t b = bits(actual, i);
-    if (a == b || !owed[static_cast<std::size_t>(i)]) continue;
+    if (a == b || !expected_output[static_cast<std::size_t>(i)]) continue;
     if (is_nan(format, a) != is_nan(format, b)) return false;
     if (!is_nan(format, a) && std::abs(place(format, a) - place(format, b)) > steps) return false;
   }
   return true;
 }
 
-/// Signal to noise in dB over the owed elements; NaN or infinity on one side alone: -infinity.
-inline double sqnr(const Tensor& expected, Dtype format, const Tensor& actual, const Owed& owed) {
+/// Signal to noise in dB over the expected elements; NaN or infinity on one side alone: -infinity.
+inline double sqnr(const Tensor& expected, Dtype format, const Tensor& actual,
+                   const ExpectedOutput& expected_output) {
   double signal = 0;
   double noise = 0;
   for (Index i = 0; i < expected.elements(); ++i) {
     const std::uint64_t a = bits(expected, i);
     const std::uint64_t b = bits(actual, i);
-    if (!owed[static_cast<std::size_t>(i)]) continue;
+    if (!expected_output[static_cast<std::size_t>(i)]) continue;
     if (is_nan(format, a) && is_nan(format, b)) continue;
     if (is_nan(format, a) || is_nan(format, b)) return -INFINITY;
     const double x = value(format, a);

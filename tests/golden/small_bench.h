@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "emu/backends.h"
-#include "golden/explain/confirm/bench.h"
+#include "golden/explain/confirm/altered_call_runner.h"
 #include "tests/golden/tensors.h"
 
 namespace mxo {
@@ -15,7 +15,7 @@ struct SmallBench {
   SmallBench(Call c, Tensor e, Tensor a, const char* name = "y")
       : call(std::move(c)), expected(std::move(e)), actual(std::move(a)) {
     outputs.push_back(make_output(call, name, expected, actual));
-    bench = std::make_unique<Bench>(*backend, call, outputs);
+    runner = std::make_unique<AlteredCallRunner>(*backend, call, outputs);
   }
   SmallBench(const SmallBench&) = delete;  // the bench refers to the rest
   SmallBench& operator=(const SmallBench&) = delete;
@@ -25,7 +25,7 @@ struct SmallBench {
   Tensor expected;
   Tensor actual;
   std::vector<Output> outputs;
-  std::unique_ptr<Bench> bench;
+  std::unique_ptr<AlteredCallRunner> runner;
 };
 
 /// f32 numbers that count in steps, from one step on.

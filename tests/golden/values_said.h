@@ -11,7 +11,7 @@
 namespace mxo::values_said {
 
 using Find = std::vector<Claim> (*)(Output&);
-using Value = std::function<double(Index row, Index column, double wanted)>;
+using Value = std::function<double(Index row, Index column, double want)>;
 
 /// From 1 to 2, of either sign, and no two neighbours alike.
 inline double number(Index i) {
@@ -40,14 +40,14 @@ struct ValueRow {
   std::vector<Index> shape;
   Value value;
   std::string said;
-  Value wanted = as_it_is;
+  Value want = as_it_is;
 };
 
 inline void expect_said(const std::vector<ValueRow>& table) {
   for (std::size_t n = 0; n < table.size(); ++n) {
     const ValueRow& v = table[n];
-    Came came(numbers(v.dtype, v.shape, v.wanted), numbers(v.dtype, v.shape, v.value));
-    EXPECT_EQ(said(came.output, v.find), v.said) << "row " << n;
+    Differing got(numbers(v.dtype, v.shape, v.want), numbers(v.dtype, v.shape, v.value));
+    EXPECT_EQ(said(got.output, v.find), v.said) << "row " << n;
   }
 }
 

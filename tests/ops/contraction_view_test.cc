@@ -73,23 +73,24 @@ Index start_of(Index g) { return g == 0 ? 0 : kEnds[g - 1]; }
 
 Operand ends() { return view_of(static_cast<const void*>(kEnds), Dtype::i32, {3}); }
 
-struct Sides {
+struct SlicedSides {
   ScaledTensor a;
   ScaledTensor b;
 };
 
-std::vector<Sides> sides_of_matmul() {
+std::vector<SlicedSides> sides_of_matmul() {
   const std::vector<Index> x = {300, 256}, w = {3, 140, 256};
   const auto of = [&](Dtype scales, const BlockExtents& a, const BlockExtents& b) {
-    return Sides{scaled(Dtype::e4m3, scales, x, a), scaled(Dtype::e4m3, scales, w, b)};
+    return SlicedSides{scaled(Dtype::e4m3, scales, x, a), scaled(Dtype::e4m3, scales, w, b)};
   };
-  std::vector<Sides> all = {of(Dtype::e8m0, kMxColumns, kMxColumns),
-                            of(Dtype::f32, kRowBlock, kSquareBlock),
-                            of(Dtype::f32, kSquareBlock, kRowBlock),
-                            of(Dtype::f32, kWholeRow, kWholeRow),
-                            of(Dtype::f32, kWholeTensor, kWholeTensor),
-                            of(Dtype::f32, kWholeColumn, kColumnBlock),
-                            {unscaled(apart(Dtype::bf16, x)), unscaled(apart(Dtype::bf16, w))}};
+  std::vector<SlicedSides> all = {
+      of(Dtype::e8m0, kMxColumns, kMxColumns),
+      of(Dtype::f32, kRowBlock, kSquareBlock),
+      of(Dtype::f32, kSquareBlock, kRowBlock),
+      of(Dtype::f32, kWholeRow, kWholeRow),
+      of(Dtype::f32, kWholeTensor, kWholeTensor),
+      of(Dtype::f32, kWholeColumn, kColumnBlock),
+      {unscaled(apart(Dtype::bf16, x)), unscaled(apart(Dtype::bf16, w))}};
   // One scale for every group; the trailing axes of one are left out.
   all.push_back(all[3]);
   all.back().b.scales = apart(Dtype::f32, {1, 140}, 7);
@@ -187,16 +188,17 @@ TEST(Contractions, FindTheElementsOfColumns) {
   const std::vector<Index> dy = {300, 140}, x = {300, 256};
   const auto of = [&](Dtype scales, const BlockExtents& a, Index blocks_a, const BlockExtents& b,
                       Index blocks_b) {
-    return Sides{scaled(Dtype::e4m3, scales, dy, a, blocks_a),
-                 scaled(Dtype::e4m3, scales, x, b, blocks_b)};
+    return SlicedSides{scaled(Dtype::e4m3, scales, dy, a, blocks_a),
+                       scaled(Dtype::e4m3, scales, x, b, blocks_b)};
   };
-  const Sides all_sides[] = {of(Dtype::e8m0, kMxRows, 9, kMxRows, 9),
-                             of(Dtype::f32, kColumnBlock, 3, kSquareBlock, 3),
-                             of(Dtype::f32, kMxRows, 9, kColumnBlock, 3),
-                             of(Dtype::f32, kColumnBlock, 3, kMxRows, 9),
-                             of(Dtype::f32, kWholeColumn, 3, kWholeColumn, 3),
-                             of(Dtype::f32, kWholeTensor, 3, kColumnBlock, 3),
-                             {unscaled(apart(Dtype::bf16, dy)), unscaled(apart(Dtype::bf16, x))}};
+  const SlicedSides all_sides[] = {
+      of(Dtype::e8m0, kMxRows, 9, kMxRows, 9),
+      of(Dtype::f32, kColumnBlock, 3, kSquareBlock, 3),
+      of(Dtype::f32, kMxRows, 9, kColumnBlock, 3),
+      of(Dtype::f32, kColumnBlock, 3, kMxRows, 9),
+      of(Dtype::f32, kWholeColumn, 3, kWholeColumn, 3),
+      of(Dtype::f32, kWholeTensor, 3, kColumnBlock, 3),
+      {unscaled(apart(Dtype::bf16, dy)), unscaled(apart(Dtype::bf16, x))}};
   for (const auto& [a, b] : all_sides) {
     SCOPED_TRACE(name_of(a.block) + " by " + name_of(b.block));
     const GroupedMatmulWgrad op{a, b, ends(), kExact, apart<Result>(Dtype::f32, {3, 140, 256}, 5)};

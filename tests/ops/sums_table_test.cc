@@ -89,7 +89,7 @@ std::string settled(Accumulation sum, Fold fold, int block, bool scaled, bool nu
   sum.fold = fold;
   sum.block = block;
   try {
-    sum = settled_sum("op", sum, scaled, numbers, shared);
+    sum = resolved_sum("op", sum, scaled, numbers, shared);
     return std::string(name_of(sum.fold)) + " " + std::to_string(sum.block);
   } catch (const Error& error) {
     return error.what();

@@ -240,14 +240,14 @@ std::vector<GemmSpec> hostile_specs(int turns) {
   for (const Scales scales : kUsualScales) {
     for (const Pass pass : {Pass::forward, Pass::wgrad}) {
       for (int turn = 0; turn < turns; ++turn) {
-        add(scales, pass, {1}, 0, 1, 32);                        // one row, one column, one block
-        add(scales, pass, {0, 0, 37, 0, 1, 0}, 5, 17, 96);       // empties around; rows not owed
-        add(scales, pass, {0, 40, 0}, 0, 33, 130);               // all rows in one group
+        add(scales, pass, {1}, 0, 1, 32);                   // one row, one column, one block
+        add(scales, pass, {0, 0, 37, 0, 1, 0}, 5, 17, 96);  // empties around; rows not compared
+        add(scales, pass, {0, 40, 0}, 0, 33, 130);          // all rows in one group
         add(scales, pass, {3, 1, 2, 5, 1, 1, 7, 4}, 2, 40, 64);  // many small groups
         add(scales, pass, {65, 31, 129}, 33, 15, 33);            // ragged against every tile
         add(scales, pass, {4, 9}, 0, 130, 160);                  // past one 128 tile of N and K
         add(scales, pass, {2, 3}, 1, 5, 416);                    // long K
-        add(scales, pass, {0, 0}, 4, 9, 32);                     // nothing is owed
+        add(scales, pass, {0, 0}, 4, 9, 32);                     // nothing is compared
         add(scales, pass, {4, 5}, 0, 6, 0);                      // K = 0
         add(scales, pass, {4, 5}, 0, 0, 32);                     // N = 0
         add(scales, pass, {}, 3, 4, 32);                         // no groups

@@ -93,7 +93,7 @@ class GemmCase {
   explicit GemmCase(const GemmSpec& spec);
 
   const GemmSpec& spec() const { return spec_; }
-  /// Runs it and returns every byte of the result's memory: what is not owed keeps the pattern.
+  /// Runs it and returns every byte of the result's memory: what is not compared keeps the pattern.
   std::vector<std::byte> run(Backend& backend, const Accumulation& sum = kExact);
 
   // Output (g, i, j) contracts line i of a with line j of b, `length(g)` elements each.

@@ -6,7 +6,7 @@
 
 namespace mxo::test {
 
-/// The bits of every owed output of `gemm` that differ from the twin's, as text; "" if none.
+/// The bits of every expected output of `gemm` that differ from the twin's, as text; "" if none.
 
 std::string differences_from_exact(GemmCase& gemm, BigSum& sum);
 std::string differences_from_fma_chain(GemmCase& gemm);

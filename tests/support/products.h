@@ -39,10 +39,10 @@ inline Tensor ones(std::vector<Index> shape) {
   return tensor;
 }
 
-/// Elements whose bits differ, among the first `owed` (all if negative).
-inline Index differing(const Tensor& expected, const Tensor& actual, Index owed = -1) {
+/// Elements whose bits differ, among the first `expected` (all if negative).
+inline Index differing(const Tensor& expected, const Tensor& actual, Index expected_output = -1) {
   if (expected.elements() != actual.elements()) return -1;
-  const Index n = owed < 0 ? expected.elements() : owed;
+  const Index n = expected_output < 0 ? expected.elements() : expected_output;
   const auto size = static_cast<Index>(size_of(expected.dtype()));
   Index count = 0;
   for (Index i = 0; i < n; ++i) {

@@ -78,10 +78,10 @@ inline std::map<std::string, Index> differing_stages(const std::string& backend,
   const NamedTensors out = run_moe(*make_backend(backend, 2), operands(), set);
   std::map<std::string, Index> differ;
   Index stages = 0;
-  for (const auto& [name, owed] : capture("vllm_layer").tensors) {
+  for (const auto& [name, expected_output] : capture("vllm_layer").tensors) {
     if (!name.starts_with(recipe + ".")) continue;
     const std::string stage = name.substr(recipe.size() + 1);
-    const Index bytes = differing(owed, out.at("rank0." + stage));
+    const Index bytes = differing(expected_output, out.at("rank0." + stage));
     if (bytes != 0) differ[stage] = bytes;
     ++stages;
   }

@@ -182,7 +182,7 @@ class Bench(Case):
     def test_a_report_needs_an_operator_on_ranks(self):
         x = self.path("x.safetensors", st.encode({"x": bytes_of_ones()}))
         self.refused("run", "quantize", "--input", x, "--output", self.here / "y", "--report",
-                     code=USAGE, says="--report: needs an operator on ranks")
+                     code=USAGE, says="--report: found quantize, needs an operator on ranks")
 
 
 def bytes_of_ones():

@@ -120,22 +120,23 @@ class Turn {
                           ends_.operand(),
                           back.result()});
     const Tensor x = on_host(backend_, x_.operand());
-    const Tensor owed = on_host(backend_, high_.operand());
+    const Tensor expected_output = on_host(backend_, high_.operand());
     const Tensor found = on_host(backend_, back.operand());
     Index changed = 0;
     double worst = 0.0;
-    for (Index i = 0; i < owed.elements(); ++i) {
-      const double a = owed.as<float>()[i];
+    for (Index i = 0; i < expected_output.elements(); ++i) {
+      const double a = expected_output.as<float>()[i];
       const double b = found.as<float>()[i];
       changed += a != b;
       if (a != 0.0) worst = std::max(worst, std::fabs(b - a) / std::fabs(a));
     }
-    const double before = sqnr(x, owed);
+    const double before = sqnr(x, expected_output);
     const double after = sqnr(x, found);
-    const double share = static_cast<double>(changed) / static_cast<double>(owed.elements());
+    const double share =
+        static_cast<double>(changed) / static_cast<double>(expected_output.elements());
     return {{"changed %", figure(100.0 * share, 4)},
             {"largest relative", figure(worst, 2)},
-            {"dB of the first cast's values", decibels(sqnr(owed, found))},
+            {"dB of the first cast's values", decibels(sqnr(expected_output, found))},
             {"dB of x, cast once", decibels(before)},
             {"dB of x, turned", decibels(after)},
             {"dB lost", before == after ? figure(0.0, 2) : figure(before - after, 2)}};

@@ -251,7 +251,9 @@ def splits(dg, mxo, report):
                 y = torch._scaled_mm(x, w.t(), scale_a=sx.t().contiguous().t(),
                                      scale_b=sw.t(), out_dtype=out)
             else:
-                sx, sw = (torch.rand(1, device="cuda") + 0.5 for _ in range(2))
+                # Powers of two: into f32 the library multiplies by one number, which may round.
+                sx, sw = (torch.exp2(torch.randint(-3, 4, (1,), device="cuda").float())
+                          for _ in range(2))
                 y = torch._scaled_mm(x, w.t(), scale_a=sx, scale_b=sw, out_dtype=out,
                                      use_fast_accum=kind.startswith("fast"))
             given = operands((x, sx), (w[None], sw[None] if blocks else sw), int32([m]))

@@ -81,7 +81,7 @@ __device__ double rest_of(const Residuals& a, const Residuals& b, double sum) {
 }
 
 /// The rounding of a doubt by both slices.
-__device__ RoundingTest settle(const Line& a, const Line& b, double sum, double scale) {
+__device__ RoundingTest resolve(const Line& a, const Line& b, double sum, double scale) {
   const auto high = static_cast<double>(products(a, b.high, b, a.high));
   const auto low = static_cast<double>(products(a, b.low, b, a.low));
   return test_rounding(sum + 256.0 * high + low, rest_of(*a.residuals, *b.residuals, sum), scale,
@@ -160,7 +160,7 @@ __global__ void __launch_bounds__(kThreads, 4)
     }
     const bool wide = p.out.dtype == Dtype::f32;
     RoundingTest rounded{0, false};
-    if (!wide) rounded = settle(of_a, of_b, doubt.sum, scale);
+    if (!wide) rounded = resolve(of_a, of_b, doubt.sum, scale);
     if (!rounded.passed) {
       rounded = settle_exactly(of_a, of_b, doubt.sum, scale, wide ? 23 : 7);
     }
@@ -192,7 +192,7 @@ __device__ void each_left(const Problem& p, const Doubts& doubts, Each each) {
 
 /// In binary64; what that decides is taken off the list.
 __global__ void __launch_bounds__(kThreads, 4)
-    settle_in_binary64_kernel(Problem p, Sides sides, Doubts doubts) {
+    settle_in_binary64_kernel(Problem p, SlicedSides sides, Doubts doubts) {
   each_left(p, doubts, [&](Doubt& doubt, const Place& place) {
     const Index columns[1] = {place.column};
     if (float64_outputs(p, sides, doubt.a, place.at, columns, 1) == 0) return;
@@ -217,7 +217,7 @@ void settle_doubts(DeviceBackend& backend, const Problem& p, const TwoSlices& a,
     settle_kernel<<<blocks, kThreads, 0, backend.stream()>>>(p, a, b, doubts);
     check_launch("settle_kernel");
   }
-  const Sides sides{a.slices.codes, b.slices.codes, a.slices.window, b.slices.window};
+  const SlicedSides sides{a.slices.codes, b.slices.codes, a.slices.window, b.slices.window};
   settle_in_binary64_kernel<<<blocks, kThreads, 0, backend.stream()>>>(p, sides, doubts);
   settle_in_fixed_point_kernel<<<blocks, kThreads, 0, backend.stream()>>>(p, doubts);
   check_launch("settle_in_fixed_point_kernel");

@@ -60,7 +60,7 @@ __device__ inline bool is_e4m3(Dtype dtype) {
 }
 
 /// The factors of a problem as a warp reads them.
-struct Sides {
+struct SlicedSides {
   KVectorMemory codes_a;
   KVectorMemory codes_b;
   const KVectorWindow* window_a;
@@ -77,7 +77,7 @@ struct Sides {
 /// for each of n = length / 512 + 6 operations, is itself off by less than (2 n) (2 n) 2^-106 N,
 /// and exact where nothing is lacking.
 template <int kCount>
-__device__ unsigned float64_outputs(const Problem& p, const Sides& sides, Index k_vector_a,
+__device__ unsigned float64_outputs(const Problem& p, const SlicedSides& sides, Index k_vector_a,
                                     const KVectorOfGroup& of, const Index (&j)[kCount], int count) {
   const Index g = of.group;
   const KVectorWindow a = sides.window_a[k_vector_a];
@@ -171,7 +171,7 @@ __device__ unsigned float64_outputs(const Problem& p, const Sides& sides, Index 
 
 /// Computes and writes outputs (at, j[0..count)).
 template <int kCount>
-__device__ void failed_outputs(const Problem& p, const Sides& sides, Index k_vector_a,
+__device__ void failed_outputs(const Problem& p, const SlicedSides& sides, Index k_vector_a,
                                const KVectorOfGroup& at, const Index (&j)[kCount], int count) {
   const unsigned decided = float64_outputs(p, sides, k_vector_a, at, j, count);
 #pragma unroll

@@ -16,7 +16,7 @@ constexpr int kOutputs = 4;  ///< of that K-vector at a time
 
 /// Neighbouring words go to other warps: failures come in whole K-vectors.
 __global__ void __launch_bounds__(kThreads, 2)
-    failed_outputs_kernel(Problem p, Sides sides, FailedOutputs failed,
+    failed_outputs_kernel(Problem p, SlicedSides sides, FailedOutputs failed,
                           const std::int32_t* wanted) {
   if (wanted != nullptr && *wanted == 0) return;
   const int lane = static_cast<int>(threadIdx.x) % 32;
@@ -58,7 +58,7 @@ void compute_failed_outputs(DeviceBackend& backend, const Problem& p, const Slic
   const auto blocks =
       static_cast<unsigned>(std::clamp<Index>(ceil_div(warps, kThreads / 32), 1, Index{1} << 14));
   failed_outputs_kernel<<<blocks, kThreads, 0, backend.stream()>>>(
-      p, Sides{a.codes, b.codes, a.window, b.window}, failed, wanted);
+      p, SlicedSides{a.codes, b.codes, a.window, b.window}, failed, wanted);
   check_launch("failed_outputs_kernel");
 }
 

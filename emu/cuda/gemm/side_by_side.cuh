@@ -8,7 +8,7 @@ namespace mxo::cuda {
 
 inline constexpr int kSide = 128;  ///< K-vectors of a tile
 
-/// Bytes of K-vectors in such lines; tiles start anew in each group.
+/// Bytes of K-vectors in such lines; tiles restart in each group.
 struct SideBySide {
   std::uint8_t* data;
   Index line_bytes;

@@ -23,7 +23,7 @@ std::vector<double> mean_of(const Output& y, Index first, Index end) {
   return sum;
 }
 
-/// The expert whose bias is nearest to what came; `g` itself where none is much nearer.
+/// The expert whose bias is nearest to the actual output; `g` itself where none is much nearer.
 Index source_of(const Tensor& bias, Index g, const std::vector<double>& off) {
   const auto n = static_cast<Index>(off.size());
   const auto away = [&](Index e) {
@@ -67,7 +67,7 @@ void add_measured_biases(const Call& call, const Output& o, List& list) {
   Index begin = 0;
   const std::vector<Index> ends = group_ends_of(call.input("group_ends"));
   for (std::size_t g = 0; g < ends.size(); ++g) {
-    const Index first = std::exchange(begin, std::min(ends[g], o.owed));
+    const Index first = std::exchange(begin, std::min(ends[g], o.compared_rows));
     if (begin <= first) continue;
     const auto own = static_cast<Index>(g);
     const Index from = source_of(bias, own, mean_of(o, first, begin));

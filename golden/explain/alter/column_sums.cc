@@ -223,7 +223,7 @@ void add_column_sums(const Call& call, const Output& o, List& list) {
     Tensor one(o.expected->dtype(), {1});
     for (const Index i : first) {
       store_wide(one, 0, folded(x, runs[static_cast<std::size_t>(i / columns)], i % columns, fold));
-      if (bits_at(one, 0) != o.came(i)) return;
+      if (bits_at(one, 0) != o.actual_bits(i)) return;
     }
     add_sum(list, order.id, filled(order.phrase, n), runs, fold);
   };

@@ -73,7 +73,7 @@ bool move_end(Ends ends, std::size_t g, Index by) {
   return true;
 }
 
-/// All but the last, since all rows are owed, and those that lie at the first row or the last.
+/// All but the last, since all rows are compared, and those that lie at the first row or the last.
 bool move_ends(Ends ends, Index by) {
   for (std::int32_t& end : ends.first(ends.size() - 1)) {
     if (end == (by < 0 ? 0 : ends.back())) continue;

@@ -15,7 +15,7 @@ namespace {
 double squares_of_bytes(const Output& o, const ElementReader& read) {
   std::vector<Index> count(256);
   const auto* codes = reinterpret_cast<const std::uint8_t*>(o.expected->data());
-  for (Index i = 0; i < o.owed * o.columns; ++i) ++count[codes[i]];
+  for (Index i = 0; i < o.compared_rows * o.columns; ++i) ++count[codes[i]];
   double sum = 0.0;
   for (std::uint64_t code = 0; code < 256; ++code) {
     const Element x = read(code);
@@ -81,11 +81,11 @@ double sqnr_of(const std::vector<Output>& outputs) {
     const ElementReader read(o.expected->dtype());
     const bool bytes = size_of(o.expected->dtype()) == 1;
     if (bytes) signal += squares_of_bytes(o, read);
-    for (Index i = 0; i < o.owed * o.columns; ++i) {
+    for (Index i = 0; i < o.compared_rows * o.columns; ++i) {
       if (bytes && o.marks[static_cast<std::size_t>(i)] == Mark::same) continue;
-      const Element x = read(o.wanted(i));
+      const Element x = read(o.expected_bits(i));
       const bool same = o.marks[static_cast<std::size_t>(i)] == Mark::same;
-      const Element y = same ? x : read(o.came(i));
+      const Element y = same ? x : read(o.actual_bits(i));
       if (x.nan || y.nan || x.infinite || y.infinite) {
         if (!same) return -kInfinity;
         continue;

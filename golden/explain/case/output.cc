@@ -37,10 +37,10 @@ double decibels(double signal, double noise) {
 
 /// The elements of one unit of a patch, as far as a credit is concerned.
 struct Tally {
-  std::uint32_t wrong = 0;    ///< the model is not what came
-  std::uint32_t fixed = 0;    ///< differs, not settled, and the model is what came
-  std::uint32_t left = 0;     ///< differs, not settled
-  std::uint32_t altered = 0;  ///< the model is not what is owed
+  std::uint32_t wrong = 0;    ///< the model is not the actual output
+  std::uint32_t fixed = 0;    ///< differs, not explained, and the model is the actual output
+  std::uint32_t left = 0;     ///< differs, not explained
+  std::uint32_t altered = 0;  ///< the model is not what is expected
   bool counts = false;
 };
 
@@ -65,10 +65,10 @@ Units units_of(const Output& output, const Variant& patch, Unit least) {
       live[j] |= output.mark(r, patch.columns[j]) == Mark::differs;
     }
   }
-  for (const bool wanted : {true, false}) {
+  for (const bool want : {true, false}) {
     std::size_t n = 0;
     for (std::size_t j = 0; j < live.size(); ++j) {
-      if ((live[j] != 0) != wanted) continue;
+      if ((live[j] != 0) != want) continue;
       if (n++ % kSegment == 0) ++units.count;
       units.of[j] = static_cast<std::uint32_t>(units.count - 1);
     }
@@ -114,19 +114,19 @@ void Snapshot::restore(std::vector<Output>& outputs) const {
   }
 }
 
-std::vector<Index> Snapshot::settled_since(const std::vector<Output>& outputs,
-                                           std::size_t n) const {
+std::vector<Index> Snapshot::explained_since(const std::vector<Output>& outputs,
+                                             std::size_t n) const {
   std::vector<Index> found;
   for (std::size_t i = 0; i < marks_[n].size(); ++i) {
-    if (marks_[n][i] == Mark::differs && outputs[n].marks[i] == Mark::settled)
+    if (marks_[n][i] == Mark::differs && outputs[n].marks[i] == Mark::explained)
       found.push_back(static_cast<Index>(i));
   }
   return found;
 }
 
-void forget_settled(std::vector<Output>& outputs) {
+void forget_explained(std::vector<Output>& outputs) {
   for (Output& o : outputs) {
-    std::replace(o.marks.begin(), o.marks.end(), Mark::settled, Mark::differs);
+    std::replace(o.marks.begin(), o.marks.end(), Mark::explained, Mark::differs);
     o.left = o.differing;
   }
 }
@@ -136,7 +136,7 @@ void find_live(Output& output) {
   if (output.left < kLeastLive) return;
   std::vector<std::uint8_t> rows(static_cast<std::size_t>(output.rows));
   std::vector<std::uint8_t> columns(static_cast<std::size_t>(output.columns));
-  for (Index r = 0; r < output.owed; ++r) {
+  for (Index r = 0; r < output.compared_rows; ++r) {
     if (!output.differs_in(r * output.columns, output.columns)) continue;
     rows[static_cast<std::size_t>(r)] = 1;
     for (Index c = 0; c < output.columns; ++c)
@@ -146,7 +146,7 @@ void find_live(Output& output) {
   const std::vector<Index> of_columns = marked(columns);
   const auto high = static_cast<Index>(of_rows.size());
   const auto wide = static_cast<Index>(of_columns.size());
-  if (high == output.owed && wide == output.columns) return;
+  if (high == output.compared_rows && wide == output.columns) return;
   if (output.left * kLeastLiveShare < high * wide) return;
   if (!is_pattern(of_rows) || !is_pattern(of_columns)) return;
   output.live = {std::move(rows), std::move(columns)};
@@ -165,13 +165,13 @@ Output make_output(const Call& call, const std::string& name, const Tensor& expe
   out.actual = &actual;
   out.columns = expected.rank() == 0 ? 1 : expected.shape().back();
   out.rows = out.columns == 0 ? 0 : expected.elements() / out.columns;
-  out.owed = out.rows;
+  out.compared_rows = out.rows;
   NamedTensors ends;
   if (call.has("group_ends")) ends.emplace("group_ends", call.input("group_ends"));
   const Groups groups = groups_of(call.op, name, ends, call.set, expected);
   if (!groups.ends.empty()) {
     out.ends = groups.ends;
-    out.owed = std::min(out.rows, groups.ends.back());
+    out.compared_rows = std::min(out.rows, groups.ends.back());
   } else if (expected.rank() == 3) {
     for (Index e = 1; e <= expected.extent(0); ++e) out.ends.push_back(e * expected.extent(1));
     out.group = "expert";
@@ -182,7 +182,7 @@ Output make_output(const Call& call, const std::string& name, const Tensor& expe
     using Word = decltype(tag);
     const Word* a = expected.as<Word>();
     const Word* b = actual.as<Word>();
-    for (Index i = 0; i < out.owed * out.columns; ++i) {
+    for (Index i = 0; i < out.compared_rows * out.columns; ++i) {
       if (a[i] == b[i] || (read(a[i]).nan && read(b[i]).nan)) continue;
       out.marks[static_cast<std::size_t>(i)] = Mark::differs;
       ++out.differing;
@@ -212,19 +212,19 @@ VariantMatch credit(const Output& output, const Variant& patch, Unit least) {
       const Index column = patch.columns[static_cast<std::size_t>(j)];
       const Index at = row * output.columns + column;
       const Mark mark = output.marks[static_cast<std::size_t>(at)];
-      if (mark == Mark::settled) continue;
-      const std::uint64_t came = output.came(at);
+      if (mark == Mark::explained) continue;
+      const std::uint64_t got = output.actual_bits(at);
       const std::uint64_t model = bits_at(patch.model, i * columns + j);
-      if (mark == Mark::same && model == came) continue;
-      const Element x = read(came);
+      if (mark == Mark::same && model == got) continue;
+      const Element x = read(got);
       const Element m = read(model);
-      const bool fits = model == came || (m.nan && x.nan);
+      const bool fits = model == got || (m.nan && x.nan);
       if (least == Unit::whole && !output.live.holds(row, column)) {
         credit.astray += !fits;
         continue;
       }
-      const std::uint64_t owed = output.wanted(at);
-      const Element w = read(owed);
+      const std::uint64_t expected_output = output.expected_bits(at);
+      const Element w = read(expected_output);
       if (x.nan == m.nan && x.nan == w.nan && !x.nan && !x.infinite && !m.infinite && !w.infinite) {
         signal += x.value * x.value;
         noise_before += (x.value - w.value) * (x.value - w.value);
@@ -234,7 +234,7 @@ VariantMatch credit(const Output& output, const Variant& patch, Unit least) {
       tally.wrong += !fits;
       tally.left += mark == Mark::differs;
       tally.fixed += fits && mark == Mark::differs;
-      tally.altered += model != owed && !(m.nan && w.nan);
+      tally.altered += model != expected_output && !(m.nan && w.nan);
       credit.mask[static_cast<std::size_t>(i * columns + j)] = fits && mark == Mark::differs;
     }
   }

@@ -1,4 +1,4 @@
-// One output as a matrix: what is owed, what came, and which elements part.
+// One output as a matrix: what is expected, the actual output, and which elements part.
 #pragma once
 
 #include <cstdint>
@@ -13,9 +13,9 @@ namespace mxo {
 
 /// What is known of one element of an output.
 enum class Mark : std::uint8_t {
-  same,     ///< the bits that are owed (NaN is one value), or nobody owes it
-  differs,  ///< others, and nothing explains them yet
-  settled,  ///< others, and a cause that was accepted explains them
+  same,       ///< the expected bits (NaN is one value), or not compared
+  differs,    ///< others, and nothing explains them yet
+  explained,  ///< others, and a cause that was accepted explains them
 };
 
 /// Rows and columns of an output in which something differs that nothing explains, where they are a
@@ -37,38 +37,38 @@ struct Tile {
 };
 
 /// An output of a call, rows and columns of the last axis.  A tensor that came flat, or in two
-/// dimensions, is read in the shape that is owed.  Views: both tensors outlive it.
+/// dimensions, is read in the expected shape.  Views: both tensors outlive it.
 struct Output {
   std::string name;
   const Tensor* expected = nullptr;
   const Tensor* actual = nullptr;
   Index rows = 0;
   Index columns = 0;
-  Index owed = 0;                    ///< rows from here on belong to nobody
+  Index compared_rows = 0;           ///< rows from here on belong to no group
   std::vector<Index> ends;           ///< last row of each group, exclusive; empty without groups
   std::string_view group = "group";  ///< what `ends` are ends of: "group" or "expert"
   std::vector<Mark> marks;           ///< of each element
-  Index differing = 0;               ///< not the same, settled or not
-  Index left = 0;                    ///< not the same and not settled
+  Index differing = 0;               ///< not the same, explained or not
+  Index left = 0;                    ///< not the same and not explained
   UnexplainedRegion live;            ///< as it was when find_live() was called
   Tile tile;
-  bool follows = false;  ///< codes that are right for the scales that came
+  bool follows = false;  ///< codes that are right for the actual scales
 
   Mark& mark(Index r, Index c) { return marks[static_cast<std::size_t>(r * columns + c)]; }
   Mark mark(Index r, Index c) const { return marks[static_cast<std::size_t>(r * columns + c)]; }
-  void settle(Index i) {
+  void mark_explained(Index i) {
     Mark& m = marks[static_cast<std::size_t>(i)];
     left -= m == Mark::differs;
-    if (m == Mark::differs) m = Mark::settled;
+    if (m == Mark::differs) m = Mark::explained;
   }
   /// Whether one of `n` neighbours differs and is not explained.
   bool differs_in(Index first, Index n) const;
   bool differs(Index i) const { return marks[static_cast<std::size_t>(i)] == Mark::differs; }
-  void settle_all() {
-    for (std::size_t i = 0; i < marks.size(); ++i) settle(static_cast<Index>(i));
+  void mark_all() {
+    for (std::size_t i = 0; i < marks.size(); ++i) mark_explained(static_cast<Index>(i));
   }
-  std::uint64_t wanted(Index i) const { return bits_at(*expected, i); }
-  std::uint64_t came(Index i) const { return bits_at(*actual, i); }
+  std::uint64_t expected_bits(Index i) const { return bits_at(*expected, i); }
+  std::uint64_t actual_bits(Index i) const { return bits_at(*actual, i); }
 };
 
 /// Output `name`.  Throws Error(shape) if the tensors cannot be held against each other.
@@ -85,15 +85,15 @@ class Snapshot {
   void restore(std::vector<Output>& outputs) const;
   /// Elements of output `n` that differed then.
   Index left(std::size_t n) const { return left_[n]; }
-  /// Those of them that are settled now.
-  std::vector<Index> settled_since(const std::vector<Output>& outputs, std::size_t n) const;
+  /// Those of them that are explained now.
+  std::vector<Index> explained_since(const std::vector<Output>& outputs, std::size_t n) const;
 
  private:
   std::vector<std::vector<Mark>> marks_;
   std::vector<Index> left_;
 };
 /// As if nothing had been explained yet.
-void forget_settled(std::vector<Output>& outputs);
+void forget_explained(std::vector<Output>& outputs);
 
 /// Looks where something is left.
 void find_live(Output& output);
@@ -107,7 +107,7 @@ struct Variant {
 
 /// What a model gets right of the elements that still differ.
 struct VariantMatch {
-  Index seen = 0;    ///< elements of the patch that differ from what is owed, not settled
+  Index seen = 0;    ///< elements of the patch that differ from what is expected, not explained
   Index fixed = 0;   ///< of these, those that the model gives, in units it gives altogether
   Index broken = 0;  ///< elements of the patch, outside of those units too, that it does not give
   Index hits = 0;    ///< units that the model alters and gives
@@ -121,8 +121,8 @@ struct VariantMatch {
 /// How small a unit may be in which a model has to give every element.
 enum class Unit : std::uint8_t { whole, row, segment };
 
-/// Holds `patch` against what came.  Where it fails somewhere, it is credited with the units
-/// (rows, or 32 columns of a row) in which every element fits and that it alters at all.
+/// Holds `patch` against the actual output.  Where it fails somewhere, it is credited with the
+/// units (rows, or 32 columns of a row) in which every element fits and that it alters at all.
 VariantMatch credit(const Output& output, const Variant& patch, Unit least);
 
 }  // namespace mxo

@@ -11,7 +11,7 @@
 namespace mxo {
 namespace {
 
-constexpr Index kSampled = 4096;    ///< elements, of what was settled, that are weighed
+constexpr Index kSampled = 4096;    ///< elements, of what was explained, that are weighed
 constexpr Index kValues = 1 << 15;  ///< of a tensor, whose shares are counted
 
 std::unordered_map<std::uint64_t, Index> counts_of(const Tensor& t) {
@@ -26,7 +26,7 @@ std::vector<Index> one_a_scale(const Output& output, const std::vector<Index>& e
   if (output.tile.rows * output.tile.columns == 1) return elements;
   const ElementReader read(output.expected->dtype());
   const auto apart = [&](Index i) {
-    return ulp_distance(read(output.wanted(i)).order, read(output.came(i)).order);
+    return ulp_distance(read(output.expected_bits(i)).order, read(output.actual_bits(i)).order);
   };
   std::map<std::pair<Index, Index>, Index> most;
   for (const Index i : elements) {
@@ -42,8 +42,8 @@ std::vector<Index> one_a_scale(const Output& output, const std::vector<Index>& e
 
 /// Bits by which some elements could have been otherwise: as their values are rare, but no more
 /// than there are values as near to what is expected.
-double bits_of(const Output& output, const std::vector<Index>& settled) {
-  const std::vector<Index> elements = one_a_scale(output, settled);
+double bits_of(const Output& output, const std::vector<Index>& explained) {
+  const std::vector<Index> elements = one_a_scale(output, explained);
   if (elements.empty()) return 0.0;
   const Chance chance(output);
   const ElementReader read(output.expected->dtype());
@@ -53,11 +53,11 @@ double bits_of(const Output& output, const std::vector<Index>& settled) {
   Index seen = 0;
   for (Index at = 0; at < n; at += step, ++seen) {
     const Index i = elements[static_cast<std::size_t>(at)];
-    const Element want = read(output.wanted(i));
-    const Element came = read(output.came(i));
+    const Element want = read(output.expected_bits(i));
+    const Element got = read(output.actual_bits(i));
     double bits = chance.bits(i, 1);
-    if (!want.nan && !came.nan) {
-      const auto apart = static_cast<double>(ulp_distance(want.order, came.order));
+    if (!want.nan && !got.nan) {
+      const auto apart = static_cast<double>(ulp_distance(want.order, got.order));
       bits = std::min(bits, std::log2(2.0 * apart + 1.0));
     }
     sum += std::max(1.0, bits);
@@ -119,7 +119,7 @@ bool Chance::tells(const std::vector<Index>& pieces, Index width, std::size_t fa
 
 double Weighing::gain(const std::vector<Output>& outputs) const {
   return added_up(outputs, [&](const Output& o, std::size_t n) {
-    return bits_of(o, before_.settled_since(outputs, n));
+    return bits_of(o, before_.explained_since(outputs, n));
   });
 }
 
@@ -130,7 +130,7 @@ bool Weighing::names_call(const std::vector<Output>& outputs) const {
   for (std::size_t n = 0; n < outputs.size(); ++n) {
     const Output& o = outputs[n];
     (o.follows ? following : others) +=
-        static_cast<double>(one_a_scale(o, before_.settled_since(outputs, n)).size());
+        static_cast<double>(one_a_scale(o, before_.explained_since(outputs, n)).size());
   }
   if (others > 0.0 && following >= kFollowing && others >= kWitnesses / 2.0) return true;
   return (others > 0.0 ? others : following) >= kWitnesses;
@@ -142,9 +142,9 @@ double Weighing::place_told(const std::vector<Output>& outputs) const {
     const Output& o = outputs[n];
     if (o.follows) continue;  // as the scales do
     const double tile = static_cast<double>(o.tile.rows * o.tile.columns);
-    const double all = std::floor(static_cast<double>(o.owed * o.columns) / tile);
+    const double all = std::floor(static_cast<double>(o.compared_rows * o.columns) / tile);
     const double some =
-        static_cast<double>(one_a_scale(o, before_.settled_since(outputs, n)).size());
+        static_cast<double>(one_a_scale(o, before_.explained_since(outputs, n)).size());
     if (some < 1.0 || some >= all) continue;
     bits += (std::lgamma(all + 1.0) - std::lgamma(some + 1.0) - std::lgamma(all - some + 1.0)) /
             std::log(2.0);

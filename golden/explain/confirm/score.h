@@ -19,13 +19,13 @@ inline constexpr double kWitnesses = 4.0;  ///< that a call needs which gives ev
 inline constexpr double kFollowing = 16.0;
 
 /// How many bits of news it is that some elements of an output come as they do: by the shares of
-/// values among what is expected and among what came, whichever is larger.  Rows of scales of three
-/// values are alike by chance, rows of floats never.
+/// values among what is expected and among the actual output, whichever is larger.  Rows of scales
+/// of three values are alike by chance, rows of floats never.
 class Chance {
  public:
   explicit Chance(const Output& output);
 
-  /// -log2 of the chance that `elements` elements of what came are those from `at` on.
+  /// -log2 of the chance that `elements` elements of the actual output are those from `at` on.
   double bits(Index at, Index elements) const;
 
   /// Whether `pieces` of `failing` are told by more than chance to come from one of `places`
@@ -39,12 +39,12 @@ class Chance {
   double unseen_;
 };
 
-/// Weighs what is settled after it was made.
+/// Weighs what is explained after it was made.
 class Weighing {
  public:
   explicit Weighing(const std::vector<Output>& outputs) : before_(outputs) {}
 
-  /// Bits by which the elements that were settled since could have been otherwise, codes left out
+  /// Bits by which the elements that were explained since could have been otherwise, codes left out
   /// where their scales were, too: they follow.
   double gain(const std::vector<Output>& outputs) const;
 
@@ -57,7 +57,7 @@ class Weighing {
   /// would have to hit the answer of a whole call.
   bool names_call(const std::vector<Output>& outputs) const;
 
-  /// Whether `claims`, which settled them, explain kCertain bits more than they take to say:
+  /// Whether `claims`, which explained them, explain kCertain bits more than they take to say:
   /// `family` and their place for each, where that is not all that differs.
   bool names(const std::vector<Claim>& claims, const std::vector<Output>& outputs,
              double family = kFamily) const;

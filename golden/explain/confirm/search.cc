@@ -43,9 +43,9 @@ bool is_another_cause(const Hypothesis& h, const Hypothesis& first) {
 }
 
 /// Both of a pair have to matter: neither gives as much alone, where the pair was run.
-bool both_matter(Bench& bench, const Candidate& pair) {
+bool both_matter(AlteredCallRunner& runner, const Candidate& pair) {
   return std::all_of(pair.hypotheses.begin(), pair.hypotheses.end(), [&](const Hypothesis* h) {
-    const auto alone = bench.run({h});
+    const auto alone = runner.run({h});
     return !alone || alone->fixed < pair.trial.fixed;
   });
 }
@@ -62,8 +62,8 @@ bool is_of_all(const Hypothesis& h) { return h.stage == Stage::sum || h.stage ==
 bool is_of_lines(const Hypothesis& h) { return !h.only.rows.empty() || !h.only.columns.empty(); }
 
 /// Whether the call that was altered gives every bit of every output, as far as all of it was run.
-bool gives_call(const Bench& bench, const Candidate& c) {
-  return !bench.windowed() && !bench.by_rows() && c.trial.all() &&
+bool gives_call(const AlteredCallRunner& runner, const Candidate& c) {
+  return !runner.windowed() && !runner.by_rows() && c.trial.all() &&
          std::all_of(c.trial.credits.begin(), c.trial.credits.end(),
                      [](const VariantMatch& credit) { return credit.astray == 0; });
 }
@@ -72,26 +72,26 @@ bool gives_call(const Bench& bench, const Candidate& c) {
 /// of a machine costs more than any other hypothesis, and most of them fail at once.
 class Windows {
  public:
-  Windows(Bench& bench, Extent extent) : bench_(bench), all_(extent == Extent::all) {
-    bench.choose(2, 16);
-    few_ = bench.window();
-    bench.choose(8, 64);
-    some_ = bench.window();
+  Windows(AlteredCallRunner& runner, Extent extent) : runner_(runner), all_(extent == Extent::all) {
+    runner.choose(2, 16);
+    few_ = runner.window();
+    runner.choose(8, 64);
+    some_ = runner.window();
   }
   std::optional<RunResult> run(const Hypothesis& h) {
-    if (bench_.windowed() && (all_ || is_of_all(h))) {
-      bench_.take(few_);
-      auto trial = bench_.run({&h});
+    if (runner_.windowed() && (all_ || is_of_all(h))) {
+      runner_.take(few_);
+      auto trial = runner_.run({&h});
       if (!trial || trial->broken > 0) return all_ ? std::nullopt : std::move(trial);
     }
-    bench_.take(some_);
-    auto trial = bench_.run({&h});
+    runner_.take(some_);
+    auto trial = runner_.run({&h});
     const bool fails = all_ && trial && trial->broken > 0 && !trial->last_bits.all();
     return fails ? std::nullopt : std::move(trial);
   }
 
  private:
-  Bench& bench_;
+  AlteredCallRunner& runner_;
   bool all_;
   Window few_;
   Window some_;
@@ -99,9 +99,9 @@ class Windows {
 
 class Search {
  public:
-  Search(Bench bench, std::vector<Hypothesis> list, const Progress& progress, Nearest& nearest,
-         Extent extent)
-      : bench_(std::move(bench)),
+  Search(AlteredCallRunner runner, std::vector<Hypothesis> list, const Progress& progress,
+         Nearest& nearest, Extent extent)
+      : runner_(std::move(runner)),
         list_(std::move(list)),
         progress_(progress),
         nearest_(nearest),
@@ -113,11 +113,11 @@ class Search {
       const Index before = left_of(outputs());
       near_.clear();
       for (Output& o : outputs()) find_live(o);
-      std::vector<Claim> settled = singles();
-      if (settled.empty()) settled = pairs();
-      if (settled.empty()) settled = on_sampled_lines();
-      if (!settled.empty()) named_.push_back(best_);
-      append(claims_, std::move(settled));
+      std::vector<Claim> explained = singles();
+      if (explained.empty()) explained = pairs();
+      if (explained.empty()) explained = on_sampled_lines();
+      if (!explained.empty()) named_.push_back(best_);
+      append(claims_, std::move(explained));
       if (left_of(outputs()) == before) break;
     }
     if (named_.size() > 1 && left_of(outputs()) == 0) keep_one_that_gives_all(start);
@@ -125,16 +125,16 @@ class Search {
   }
 
  private:
-  std::vector<Output>& outputs() { return bench_.outputs(); }
+  std::vector<Output>& outputs() { return runner_.outputs(); }
 
-  /// The only judge: what is settled of the outputs, where the bits that it explains are worth more
-  /// than those that it takes to say it.
-  template <typename Settle>
-  std::vector<Claim> named(int causes, Settle settle) {
+  /// The only judge: what is explained of the outputs, where the bits that it explains are worth
+  /// more than those that it takes to say it.
+  template <typename MarkExplained>
+  std::vector<Claim> named(int causes, MarkExplained mark_explained) {
     const Index before = left_of(outputs());
     const Weighing evidence(outputs());
     bool gives_all_of_call = false;
-    std::vector<Claim> claims = settle(gives_all_of_call);
+    std::vector<Claim> claims = mark_explained(gives_all_of_call);
     if (!claims.empty()) {
       double cost = causes * std::log2(static_cast<double>(list_.size()) + 1.0);
       const Claim& first = claims.front();
@@ -151,15 +151,15 @@ class Search {
 
   /// A pair is named after what gives one of its outputs alone, but may give that one, too.
   void keep_one_that_gives_all(const Snapshot& start) {
-    if (bench_.windowed()) return;
+    if (runner_.windowed()) return;
     const Snapshot now(outputs());
     for (const auto& hypotheses : named_) {
       start.restore(outputs());
       for (Output& o : outputs()) find_live(o);
-      bench_.choose_whole();
-      auto trial = bench_.run(hypotheses);
+      runner_.choose_whole();
+      auto trial = runner_.run(hypotheses);
       if (!trial || !trial->all()) continue;
-      std::vector<Claim> one = settle(bench_, {hypotheses, std::move(*trial)});
+      std::vector<Claim> one = mark_explained(runner_, {hypotheses, std::move(*trial)});
       if (one.size() != 1 || left_of(outputs()) > 0) continue;
       claims_ = std::move(one);
       return;
@@ -168,7 +168,7 @@ class Search {
   }
 
   std::vector<Claim> singles() {
-    Windows windows(bench_, extent_);
+    Windows windows(runner_, extent_);
     std::vector<Candidate> found;
     std::vector<const Hypothesis*> but_for_last_bits;
     for (const bool whole_operands : {false, true}) {
@@ -190,9 +190,9 @@ class Search {
           std::any_of(found.begin(), found.end(), [](const Candidate& c) { return c.trial.all(); });
       std::vector<Claim> claims;
       if (!all && !but_for_last_bits.empty())
-        claims = named(1, [&](bool&) { return settle_last_bits(but_for_last_bits); });
-      if (claims.empty() && (all || whole_operands || !bench_.windowed()))
-        claims = named(1, [&](bool& whole) { return settle_best(found, whole); });
+        claims = named(1, [&](bool&) { return mark_last_bits(but_for_last_bits); });
+      if (claims.empty() && (all || whole_operands || !runner_.windowed()))
+        claims = named(1, [&](bool& whole) { return mark_best(found, whole); });
       if (!claims.empty()) return claims;
     }
     return {};
@@ -206,7 +206,7 @@ class Search {
   std::vector<Claim> pairs() {
     std::stable_sort(near_.begin(), near_.end(),
                      [](const auto& a, const auto& b) { return a.first > b.first; });
-    bench_.choose(6, 32);
+    runner_.choose(6, 32);
     std::vector<Candidate> found;
     for (std::size_t b = 0; b < std::min(kBases, near_.size()) && found.empty(); ++b) {
       if (near_[b].first < kNear) break;
@@ -215,30 +215,30 @@ class Search {
         const Hypothesis* second = other;
         if (first == second || !combine(*first, *second)) continue;
         if (second->stage < first->stage) std::swap(first, second);
-        auto trial = bench_.run({first, second});
+        auto trial = runner_.run({first, second});
         if (!trial || !worth_running(*trial) || contradicts(*first, *trial, outputs()) ||
             contradicts(*second, *trial, outputs()))
           continue;
         Candidate pair{{first, second}, std::move(*trial)};
-        if (both_matter(bench_, pair)) found.push_back(std::move(pair));
+        if (both_matter(runner_, pair)) found.push_back(std::move(pair));
       }
     }
     return named(2, [&](bool&) {
       bool whole = false;
-      return settle_best(found, whole);
+      return mark_best(found, whole);
     });
   }
 
   /// The best of those that still fit on a wider window; what cannot be told apart on the data
   /// shares a sentence.
-  std::vector<Claim> settle_best(std::vector<Candidate> found, bool& gives_all_of_call) {
+  std::vector<Claim> mark_best(std::vector<Candidate> found, bool& gives_all_of_call) {
     std::stable_sort(found.begin(), found.end(), better);
     if (found.size() > kLookedAt) found.resize(kLookedAt);
-    if (bench_.windowed()) {
-      bench_.choose(64, 256);
+    if (runner_.windowed()) {
+      runner_.choose(64, 256);
       std::vector<Candidate> kept;
       for (Candidate& c : found) {
-        auto trial = bench_.run(c.hypotheses);
+        auto trial = runner_.run(c.hypotheses);
         if (trial && worth_running(*trial)) kept.push_back({c.hypotheses, std::move(*trial)});
       }
       std::stable_sort(kept.begin(), kept.end(), better);
@@ -248,14 +248,14 @@ class Search {
     const Candidate& best = found.front();
     best_ = best.hypotheses;
     const Hypothesis& first = *best.hypotheses.front();
-    std::vector<Claim> claims = settle(bench_, best);
+    std::vector<Claim> claims = mark_explained(runner_, best);
     if (claims.empty()) return claims;
     Claim& claim = claims.front();
     // A tensor has one format: another one that gives the NaN of some rows only is not all there
     // is.
     if (extent_ == Extent::all && first.target == Target::format && !claim.where.rows.empty())
       return {};
-    gives_all_of_call = gives_call(bench_, best);
+    gives_all_of_call = gives_call(runner_, best);
     int alike = 0;
     for (std::size_t i = 1; i < found.size() && alike < kMostAlike; ++i) {
       if (found[i].trial.fixed != best.trial.fixed || !found[i].trial.all()) break;
@@ -271,14 +271,14 @@ class Search {
 
   /// Causes known on some lines only: what they explain there stands for the rest.
   std::vector<Claim> on_sampled_lines() {
-    if (!bench_.windowed()) return {};
+    if (!runner_.windowed()) return {};
     for (const Hypothesis& h : list_) {
       if (!is_of_lines(h)) continue;
-      Window window = bench_.failing();
+      Window window = runner_.failing();
       window.rows = h.only.rows.empty() ? evenly_spread(window.rows, 24) : h.only.rows;
       window.columns = h.only.columns.empty() ? evenly_spread(window.columns, 96) : h.only.columns;
-      bench_.choose(window);
-      const auto trial = bench_.run({&h});
+      runner_.choose(window);
+      const auto trial = runner_.run({&h});
       if (!trial || trial->fixed < kLeastSampled || trial->fixed * 10 < trial->seen * 8) continue;
       Output& output = outputs().front();
       const Place place = place_of(output, [&](Index i) { return output.differs(i); });
@@ -289,7 +289,7 @@ class Search {
       claim.elements = static_cast<double>(output.left) * static_cast<double>(trial->fixed) /
                        static_cast<double>(trial->seen);
       claim.confirmed = static_cast<double>(trial->fixed);
-      if (trial->fixed == trial->seen) output.settle_all();
+      if (trial->fixed == trial->seen) output.mark_all();
       return {claim};
     }
     return {};
@@ -297,14 +297,14 @@ class Search {
 
   /// What gives everything but for the last bits of f32 outputs: what is left is another
   /// arithmetic.
-  std::vector<Claim> settle_last_bits(const std::vector<const Hypothesis*>& list) {
-    if (bench_.windowed()) return {};
-    bench_.choose_whole();
+  std::vector<Claim> mark_last_bits(const std::vector<const Hypothesis*>& list) {
+    if (runner_.windowed()) return {};
+    runner_.choose_whole();
     Claim claim;
     std::uint64_t units = 0;
     int alike = 0;
     for (const Hypothesis* h : list) {
-      const auto trial = bench_.run({h});
+      const auto trial = runner_.run({h});
       if (!trial || !trial->last_bits.all() || alike > kMostAlike - 1) continue;
       if (claim.sentence.find(h->phrase) != std::string::npos) continue;
       if (claim.id.empty()) {
@@ -320,14 +320,14 @@ class Search {
       claim.elements += static_cast<double>(o.left);
       if (o.expected->dtype() == Dtype::f32) names += (names.empty() ? "" : " and ") + o.name;
       claim.where.tensor += (claim.where.tensor.empty() ? "" : ", ") + o.name;
-      o.settle_all();
+      o.mark_all();
     }
     claim.sentence += ", but for the last bits of " + names + ": at most " + std::to_string(units) +
                       (units == 1 ? " unit" : " units") + " in the last place";
     return {claim};
   }
 
-  Bench bench_;
+  AlteredCallRunner runner_;
   std::vector<Hypothesis> list_;
   const Progress& progress_;
   Nearest& nearest_;
@@ -344,7 +344,9 @@ class Search {
 std::vector<Claim> search(Backend& backend, const Call& call, std::vector<Output>& outputs,
                           std::vector<Hypothesis> list, const Progress& progress, Nearest& nearest,
                           Extent extent) {
-  return Search(Bench(backend, call, outputs), std::move(list), progress, nearest, extent).claims();
+  return Search(AlteredCallRunner(backend, call, outputs), std::move(list), progress, nearest,
+                extent)
+      .claims();
 }
 
 }  // namespace mxo

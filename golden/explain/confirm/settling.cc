@@ -89,8 +89,10 @@ bool below_threshold(const Output& output, const Variant& patch, const VariantMa
   }
   const auto stops_amid = [&](Index row, Index step) {
     const Index first = row;
-    while (row >= 0 && row < output.owed && given[static_cast<std::size_t>(row)]) row += step;
-    return row != first && row >= 0 && row < output.owed && seen[static_cast<std::size_t>(row)] &&
+    while (row >= 0 && row < output.compared_rows && given[static_cast<std::size_t>(row)])
+      row += step;
+    return row != first && row >= 0 && row < output.compared_rows &&
+           seen[static_cast<std::size_t>(row)] &&
            output.differs_in(row * output.columns, output.columns);
   };
   return std::any_of(output.ends.begin(), output.ends.end(),
@@ -125,28 +127,29 @@ Place place_of_marked(const Output& output, const std::vector<std::uint8_t>& mar
   return place_of(output, [&](Index i) { return marks[static_cast<std::size_t>(i)] != 0; });
 }
 
-/// What is settled, and in which words.
+/// What is explained, and in which words.
 class Settling {
  public:
-  Settling(Bench& bench, const Candidate& candidate) : bench_(bench), candidate_(&candidate) {}
+  Settling(AlteredCallRunner& runner, const Candidate& candidate)
+      : runner_(runner), candidate_(&candidate) {}
 
   std::vector<Claim> claims() {
     std::vector<Claim> found;
     Candidate confirmed;
-    if (bench_.by_rows()) {
-      bench_.choose_whole();
-      auto trial = bench_.run(candidate_->hypotheses);
+    if (runner_.by_rows()) {
+      runner_.choose_whole();
+      auto trial = runner_.run(candidate_->hypotheses);
       if (!trial) return {};
       confirmed = {candidate_->hypotheses, std::move(*trial)};
       candidate_ = &confirmed;
     }
-    if (!bench_.windowed()) {
-      for (std::size_t o = 0; o < bench_.outputs().size(); ++o) settle_run(o);
+    if (!runner_.windowed()) {
+      for (std::size_t o = 0; o < runner_.outputs().size(); ++o) mark_run(o);
     } else {
-      settle_window();
+      mark_window();
     }
     if (elements_ == 0) return {};
-    if (!bench_.windowed()) say_what_is_kept();
+    if (!runner_.windowed()) say_what_is_kept();
     Claim claim;
     claim.id = name_of(candidate_->hypotheses);
     claim.where = where_;
@@ -161,8 +164,8 @@ class Settling {
 
  private:
   /// The whole was run: its credit is what is explained.
-  void settle_run(std::size_t o) {
-    Output& output = bench_.outputs()[o];
+  void mark_run(std::size_t o) {
+    Output& output = runner_.outputs()[o];
     const VariantMatch& c = candidate_->trial.credits[o];
     if (c.fixed == 0) return;
     std::vector<std::uint8_t> given = c.mask;
@@ -173,13 +176,13 @@ class Settling {
   /// Settles the elements that are marked, and says where they lie unless they are all.
   void settle_marked(Output& output, const std::vector<std::uint8_t>& marks, bool all) {
     const Place place = place_of_marked(output, marks);
-    if (bench_.windowed()) {
+    if (runner_.windowed()) {
       all = all && place.elements == output.differing && !output.live.is_part() &&
-            static_cast<Index>(place.rows.size()) == output.owed;
+            static_cast<Index>(place.rows.size()) == output.compared_rows;
     }
     say(place, !all);
     for (std::size_t i = 0; i < marks.size(); ++i) {
-      if (marks[i]) output.settle(static_cast<Index>(i));
+      if (marks[i]) output.mark_explained(static_cast<Index>(i));
     }
     elements_ += place.elements;
   }
@@ -187,10 +190,10 @@ class Settling {
   /// Outputs that the cause would alter, and that are as expected.
   void say_what_is_kept() {
     std::string kept;
-    for (std::size_t o = 0; o < bench_.outputs().size(); ++o) {
+    for (std::size_t o = 0; o < runner_.outputs().size(); ++o) {
       const VariantMatch& c = candidate_->trial.credits[o];
-      if (c.seen == 0 && c.broken > 0 && bench_.outputs()[o].differing == 0)
-        kept += (kept.empty() ? "" : " and ") + bench_.outputs()[o].name;
+      if (c.seen == 0 && c.broken > 0 && runner_.outputs()[o].differing == 0)
+        kept += (kept.empty() ? "" : " and ") + runner_.outputs()[o].name;
     }
     if (!kept.empty()) words_ += ", but " + kept + " are as expected";
   }
@@ -206,10 +209,10 @@ class Settling {
 
   /// Elements that fail, in pieces of neighbouring rows with the columns that fail in these.
   std::vector<Window> pieces() const {
-    const Window bad = bench_.failing();
+    const Window bad = runner_.failing();
     const double box =
         static_cast<double>(bad.rows.size()) * static_cast<double>(bad.columns.size());
-    const bool dense = static_cast<double>(bench_.outputs().front().left) > 0.05 * box;
+    const bool dense = static_cast<double>(runner_.outputs().front().left) > 0.05 * box;
     const std::size_t height = dense ? 1024 : 8;
     std::vector<Window> list;
     for (std::size_t at = 0; at < bad.rows.size(); at += height) {
@@ -217,8 +220,8 @@ class Settling {
       Window piece;
       piece.rows.assign(bad.rows.begin() + static_cast<std::ptrdiff_t>(at),
                         bad.rows.begin() + static_cast<std::ptrdiff_t>(end));
-      piece.columns = bench_.failing_columns(piece.rows);
-      list.push_back(bench_.widened(std::move(piece)));
+      piece.columns = runner_.failing_columns(piece.rows);
+      list.push_back(runner_.widened(std::move(piece)));
     }
     return list;
   }
@@ -229,26 +232,26 @@ class Settling {
       if (h->run) return kHostWork;
     }
     if (altered.set.text("sum", "exact") != "exact") return kTallWork;
-    return bench_.narrow() ? kExactWork : kExactWork / 8;
+    return runner_.narrow() ? kExactWork : kExactWork / 8;
   }
 
   /// Every element that fails is computed with the cause, if the work allows.
-  bool settle_each() {
-    const std::optional<Call> altered = bench_.altered(candidate_->hypotheses);
+  bool mark_each() {
+    const std::optional<Call> altered = runner_.altered(candidate_->hypotheses);
     if (!altered) return false;
     const std::vector<Window> list = pieces();
     double work = 0.0;
     for (const Window& piece : list) {
-      work += kPieceWork + bench_.work(static_cast<Index>(piece.rows.size()),
-                                       static_cast<Index>(piece.columns.size()));
+      work += kPieceWork + runner_.work(static_cast<Index>(piece.rows.size()),
+                                        static_cast<Index>(piece.columns.size()));
     }
     if (list.empty() || work > most_work(*altered)) return false;
-    Output& output = bench_.outputs().front();
+    Output& output = runner_.outputs().front();
     std::vector<std::uint8_t> fixed(output.marks.size());
     bool all = true;
     for (const Window& piece : list) {
-      bench_.take(piece);
-      const std::optional<RunResult> trial = bench_.run(candidate_->hypotheses, *altered);
+      runner_.take(piece);
+      const std::optional<RunResult> trial = runner_.run(candidate_->hypotheses, *altered);
       if (!trial) return false;
       all = all && trial->broken == 0;
       mark_given(output, *trial, fixed);
@@ -265,32 +268,32 @@ class Settling {
 
   /// Few neighbours are what many sums give: this one may alter no others, where nothing differs.
   bool holds_elsewhere(const Call& altered) {
-    const Output& output = bench_.outputs().front();
+    const Output& output = runner_.outputs().front();
     Window wide;
     wide.columns = range_of(output.columns);
     wide.rows = range_of(lines(output));
     wide.rows = evenly_spread(
-        wide.rows, static_cast<Index>(kHostWork / std::max(1.0, bench_.work(1, output.columns))));
+        wide.rows, static_cast<Index>(kHostWork / std::max(1.0, runner_.work(1, output.columns))));
     if (wide.rows.empty()) wide.rows = {0};
-    bench_.take(wide);
-    const std::optional<RunResult> trial = bench_.run(candidate_->hypotheses, altered);
+    runner_.take(wide);
+    const std::optional<RunResult> trial = runner_.run(candidate_->hypotheses, altered);
     return trial && trial->broken == 0;
   }
 
   /// A window was run: its rows and columns are extended over all that fail, each on its own.
-  void settle_window() {
-    if (settle_each()) return;
-    Output& output = bench_.outputs().front();
+  void mark_window() {
+    if (mark_each()) return;
+    Output& output = runner_.outputs().front();
     const Index failing = output.left;
-    const Window bad = bench_.failing();
+    const Window bad = runner_.failing();
     // All failing rows in some columns, as far as the work allows.
     Window tall = bad;
     Index width = 32;
-    while (width > 4 && bench_.work(static_cast<Index>(bad.rows.size()), width) > kTallWork)
+    while (width > 4 && runner_.work(static_cast<Index>(bad.rows.size()), width) > kTallWork)
       width /= 2;
     tall.columns = evenly_spread(tall.columns, width);
-    tall.rows = evenly_spread(tall.rows,
-                              static_cast<Index>(kTallWork / std::max(1.0, bench_.work(1, width))));
+    tall.rows = evenly_spread(
+        tall.rows, static_cast<Index>(kTallWork / std::max(1.0, runner_.work(1, width))));
     const std::optional<RunResult> down = run(tall);
     if (!down) return;
     std::vector<std::uint8_t> given(output.marks.size());
@@ -303,7 +306,7 @@ class Settling {
       const Index line = r % lines(output);
       if (wide.rows.empty() || wide.rows.back() < line) wide.rows.push_back(line);
     }
-    const double row_work = bench_.work(1, static_cast<Index>(bad.columns.size()));
+    const double row_work = runner_.work(1, static_cast<Index>(bad.columns.size()));
     wide.rows = evenly_spread(
         wide.rows,
         std::clamp<Index>(static_cast<Index>(kTallWork / std::max(1.0, row_work)), 1, 16));
@@ -331,11 +334,11 @@ class Settling {
   }
 
   std::optional<RunResult> run(const Window& window) {
-    bench_.choose(window);
-    return bench_.run(candidate_->hypotheses);
+    runner_.choose(window);
+    return runner_.run(candidate_->hypotheses);
   }
 
-  Bench& bench_;
+  AlteredCallRunner& runner_;
   const Candidate* candidate_;
   Index elements_ = 0;
   double confirmed_ = -1;
@@ -377,8 +380,8 @@ std::string judged_on(Index examined, Index failing) {
          " elements that differ)";
 }
 
-std::vector<Claim> settle(Bench& bench, const Candidate& candidate) {
-  return Settling(bench, candidate).claims();
+std::vector<Claim> mark_explained(AlteredCallRunner& runner, const Candidate& candidate) {
+  return Settling(runner, candidate).claims();
 }
 
 }  // namespace mxo

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "golden/explain/claim.h"
-#include "golden/explain/confirm/bench.h"
+#include "golden/explain/confirm/altered_call_runner.h"
 
 namespace mxo {
 
@@ -28,6 +28,6 @@ std::string judged_on(Index examined, Index failing);
 
 /// Settles what the candidate explains: every element that fails is computed with it, or, beyond a
 /// limit of work, some rows and columns of them.  Empty if nothing is left of it.
-std::vector<Claim> settle(Bench& bench, const Candidate& candidate);
+std::vector<Claim> mark_explained(AlteredCallRunner& runner, const Candidate& candidate);
 
 }  // namespace mxo

@@ -40,14 +40,14 @@ struct CameNumbers {
 
 inline CameNumbers came_numbers(const Output& o, const std::vector<Index>& elements) {
   const ElementReader read(o.expected->dtype());
-  CameNumbers came;
+  CameNumbers got;
   double square = 0.0;
   for (const Index i : elements) {
-    came.values.push_back(read(o.came(i)).value);
-    square += came.values.back() * came.values.back();
+    got.values.push_back(read(o.actual_bits(i)).value);
+    square += got.values.back() * got.values.back();
   }
-  came.least = std::sqrt(square / static_cast<double>(elements.size())) / 8.0;
-  return came;
+  got.least = std::sqrt(square / static_cast<double>(elements.size())) / 8.0;
+  return got;
 }
 
 /// The elements of a row.

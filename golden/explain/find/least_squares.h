@@ -1,4 +1,4 @@
-// Least squares: how much of each of some features there is in what came.
+// Least squares: how much of each of some features there is in the actual output.
 #pragma once
 
 #include <optional>
@@ -26,8 +26,8 @@ class LeastSquares {
   void add(std::span<const double> features, double value, double weight = 1.0);
   std::size_t equations() const { return values_.size(); }
 
-  /// None where the features leave it open.  `ridge`, a share of each unknown's own square, settles
-  /// what is nearly open for the smaller numbers.
+  /// None where the features leave it open.  `ridge`, a share of each unknown's own square, marks
+  /// as explained what is nearly open for the smaller numbers.
   std::optional<LeastSquaresFit> solved(double ridge = 1e-12) const;
 
  private:

@@ -13,7 +13,7 @@ namespace {
 
 std::string rank(Index p) { return "rank" + std::to_string(p) + "."; }
 
-/// A layer across ranks with every step that it owes.
+/// A layer across ranks with every step that it expects.
 class Layer {
  public:
   Layer(Backend& backend, const Call& call, const NamedTensors& expected)
@@ -47,7 +47,7 @@ class Layer {
     if (step == "dpermuted") return {linear(p, "dh", "w1", "dpermuted", true)};
     if (coded && step == "act") {
       if (!has(rank(p) + "act")) return {};
-      return {cast(owed(rank(p) + "act"), rank(p) + "act")};
+      return {cast(expected_output(rank(p) + "act"), rank(p) + "act")};
     }
     if (step == "act") return {gate(p, "swiglu", "act", "y")};
     if (step == "dh") return {gate(p, "swiglu_backward", "dh", "dx")};
@@ -55,7 +55,7 @@ class Layer {
   }
 
  private:
-  const Tensor& owed(const std::string& name) const {
+  const Tensor& expected_output(const std::string& name) const {
     const auto at = expected_.find(name);
     if (at == expected_.end()) throw Error(Fault::shape, name + ": not among the expected outputs");
     return at->second;
@@ -91,7 +91,7 @@ class Layer {
 
   StepCall router(Index p) const {
     Call route{"route",
-               {{"logits", shared(owed(rank(p) + "logits"))}},
+               {{"logits", shared(expected_output(rank(p) + "logits"))}},
                settings({"top_k", "score", "groups", "limited_groups", "group_score",
                          "other_groups", "normalize", "scale"})};
     if (call_.has("router.bias")) route.replace("bias", call_.input("router.bias"));
@@ -189,8 +189,8 @@ class Layer {
       if (has(rank(p) + "quantized.codes")) {
         // Weighed rows lie in the order of sending: tokens of one expert each.
         if (weighs_input()) made.replace(rank(p) + "experts", sent_experts(p));
-        made.replace(rank(p) + "codes", owed(rank(p) + "quantized.codes"));
-        made.replace(rank(p) + "scales", owed(rank(p) + "quantized.scales"));
+        made.replace(rank(p) + "codes", expected_output(rank(p) + "quantized.codes"));
+        made.replace(rank(p) + "scales", expected_output(rank(p) + "quantized.scales"));
       } else {
         made.replace(rank(p) + "x", call_.input(rank(p) + "x"));
         if (weighs_input()) made.inputs[rank(p) + "weights"] = input_weights(p);
@@ -230,7 +230,7 @@ class Layer {
   }
 
   Tensor row_weights(Index p) const {
-    Tensor rows(Dtype::f32, {owed(rank(p) + "h").extent(0)});
+    Tensor rows(Dtype::f32, {expected_output(rank(p) + "h").extent(0)});
     each_row(p, [&](Index row, Index, float weight) { rows.as<float>()[row] = weight; });
     return rows;
   }
@@ -253,7 +253,7 @@ class Layer {
     copy_sums(made);
     const bool coded = !has(rank(p) + from);
     for (const std::string part : coded ? std::vector{".codes", ".scales"} : std::vector{""}) {
-      made.replace("x" + part, owed(rank(p) + from + part));
+      made.replace("x" + part, expected_output(rank(p) + from + part));
     }
     const std::string bias = std::string(weights) + ".bias";
     if (!backward && call_.has(bias)) made.replace("bias", experts_of(call_.input(bias), p));
@@ -291,13 +291,13 @@ class Layer {
 
   StepCall gate(Index p, const std::string& op, const char* to, const char* inner) const {
     Call made{op,
-              {{"x", shared(owed(rank(p) + "h"))}},
+              {{"x", shared(expected_output(rank(p) + "h"))}},
               settings({"activation", "halves", "bf16_steps", "alpha", "limit", "up_offset"})};
     made.set.set("rounding", "bf16");
     if (op == "swiglu" && call_.set.has("arithmetic"))
       made.set.set("arithmetic", text("arithmetic", ""));
     if (scores() == "swiglu") made.replace("probs", row_weights(p));
-    if (op == "swiglu_backward") made.replace("dy", owed(rank(p) + "dact"));
+    if (op == "swiglu_backward") made.replace("dy", expected_output(rank(p) + "dact"));
     return {std::move(made), {{rank(p) + to, inner}}};
   }
 
@@ -306,7 +306,7 @@ class Layer {
     Call& made = result.call;
     if (call_.set.has("combine_steps")) made.set.set("steps", text("combine_steps", "f32"));
     for (Index p = 0; p < ranks_; ++p) {
-      made.replace(rank(p) + "y", owed(rank(p) + "expert_out"));
+      made.replace(rank(p) + "y", expected_output(rank(p) + "expert_out"));
       if (scores() == "combine")
         made.replace(rank(p) + "weights", std::move(routed(p).at("weights")));
       result.outputs.push_back({rank(p) + "combined", rank(p) + "out"});
@@ -316,10 +316,10 @@ class Layer {
 
   /// bf16 values of rows that are codes, or the rows.
   Tensor values(const std::string& name) const {
-    if (has(name)) return owed(name);
-    const Tensor& scales = owed(name + ".scales");
+    if (has(name)) return expected_output(name);
+    const Tensor& scales = expected_output(name + ".scales");
     Call made{"dequantize",
-              {{"codes", shared(owed(name + ".codes"))}, {"scales", shared(scales)}},
+              {{"codes", shared(expected_output(name + ".codes"))}, {"scales", shared(scales)}},
               settings({"format"})};
     if (scales.dtype() == Dtype::f32) made.set.set("block", "1x128");
     return made_by(backend_, made);

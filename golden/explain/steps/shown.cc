@@ -9,11 +9,11 @@
 namespace mxo {
 namespace {
 
-/// Whether `call` gives the outputs that are owed.
-bool gives(Backend& backend, const Call& call, const NamedTensors& owed) {
+/// Whether `call` gives the outputs that are expected.
+bool gives(Backend& backend, const Call& call, const NamedTensors& expected_output) {
   try {
     NamedTensors made = run_call(backend, call);
-    return std::all_of(owed.begin(), owed.end(), [&](const auto& entry) {
+    return std::all_of(expected_output.begin(), expected_output.end(), [&](const auto& entry) {
       const auto at = made.find(entry.first);
       return at != made.end() &&
              make_output(call, entry.first, entry.second, at->second).differing == 0;
@@ -26,19 +26,19 @@ bool gives(Backend& backend, const Call& call, const NamedTensors& owed) {
 /// Causes in the one call that made an output of an operator of many steps, and its other outputs.
 void show_step(Backend& backend, const StepCall& step, Output& output, Shown& shown,
                const Progress& progress) {
-  NamedTensors owed;
-  NamedTensors came;
+  NamedTensors expected_output;
+  NamedTensors got;
   std::vector<Output*> own;
   for (const StepCall::Same& same : step.outputs) {
     for (Output& o : shown.outputs) {
       if (o.name != same.own) continue;
-      owed.emplace(same.inner, *o.expected);
-      came.emplace(same.inner, *o.actual);
+      expected_output.emplace(same.inner, *o.expected);
+      got.emplace(same.inner, *o.actual);
       own.push_back(&o);
     }
   }
-  if (!gives(backend, step.call, owed)) return;
-  const Explanation inner = explain(backend, step.call, owed, came, progress);
+  if (!gives(backend, step.call, expected_output)) return;
+  const Explanation inner = explain(backend, step.call, expected_output, got, progress);
   if (inner.causes.empty()) return;
   const std::string prefix = output.name + " as " + step.call.op + ": ";
   for (const Cause& cause : inner.causes) {
@@ -54,20 +54,20 @@ void show_step(Backend& backend, const StepCall& step, Output& output, Shown& sh
   if (inner.verdict != ExplainVerdict::explained) {
     shown.pattern += (shown.pattern.empty() ? "" : "; ") + prefix + inner.pattern;
   }
-  for (Output* o : own) o->settle_all();
+  for (Output* o : own) o->mark_all();
 }
 
 /// An output that is bit for bit what other casts of the operands give.
 bool show_other_casts(Backend& backend, const Call& call, Output& output, Shown& shown) {
   for (const auto& alternatives : {step_alternatives, cast_alternatives}) {
     for (const StepAlternative& other : alternatives(backend, call, output.name)) {
-      NamedTensors came;
-      came.emplace(other.step.outputs.front().inner, *output.actual);
-      if (!gives(backend, other.step.call, came)) continue;
+      NamedTensors got;
+      got.emplace(other.step.outputs.front().inner, *output.actual);
+      if (!gives(backend, other.step.call, got)) continue;
       Claim claim{other.id, output.name + ": " + other.phrase, {}};
       claim.where.tensor = output.name;
       claim.elements = static_cast<double>(output.left);
-      output.settle_all();
+      output.mark_all();
       shown.claims.push_back(std::move(claim));
       return true;
     }

@@ -27,8 +27,8 @@ inline bool has_steps(const Call& call) {
 }
 
 /// The call that makes output `name` of `call` from its operands and from `expected`, the outputs
-/// that are owed; none where the operator has one step, or the step is not known as a call.
-/// That it gives what is owed is for the caller to check.
+/// that are expected; none where the operator has one step, or the step is not known as a call.
+/// That it gives what is expected is for the caller to check.
 std::vector<StepCall> step_calls(Backend& backend, const Call& call, const NamedTensors& expected,
                                  const std::string& name);
 

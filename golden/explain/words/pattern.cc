@@ -18,48 +18,48 @@ struct Figures {
   Index up = 0;
   Index down = 0;
   Index one_step = 0;
-  Index nan = 0;      ///< came as NaN where a number is owed
-  Index not_nan = 0;  ///< a number where NaN is owed
+  Index nan = 0;      ///< came as NaN where a number is compared
+  Index not_nan = 0;  ///< a number where NaN is compared
   Index infinite = 0;
   Index zero = 0;
   Index sign = 0;
   std::uint64_t bits = 0;  ///< that ever differ
   double signal = 0;
   double noise = 0;
-  double came = 0;   ///< sum of squares
-  double cross = 0;  ///< sum of products of what is owed and what came
-  /// What came is nearly this multiple of what is owed; `far` is the rest of it, as a share.
+  double got = 0;    ///< sum of squares
+  double cross = 0;  ///< sum of products of what is expected and the actual output
+  /// What came is nearly this multiple of what is expected; `far` is the rest of it, as a share.
   double factor() const { return cross / signal; }
-  double far() const { return 1.0 - cross * cross / (signal * came); }
+  double far() const { return 1.0 - cross * cross / (signal * got); }
 };
 
 Figures figures_of(const Output& output) {
   const ElementReader read(output.expected->dtype());
   Figures f;
-  for (Index i = 0; i < output.owed * output.columns; ++i) {
+  for (Index i = 0; i < output.compared_rows * output.columns; ++i) {
     if (output.marks[static_cast<std::size_t>(i)] != Mark::differs) continue;
     ++f.n;
-    const std::uint64_t a = output.wanted(i);
-    const std::uint64_t b = output.came(i);
+    const std::uint64_t a = output.expected_bits(i);
+    const std::uint64_t b = output.actual_bits(i);
     const Element want = read(a);
-    const Element came = read(b);
+    const Element got = read(b);
     f.bits |= a ^ b;
-    if (came.nan || want.nan) {
-      f.nan += came.nan;
+    if (got.nan || want.nan) {
+      f.nan += got.nan;
       f.not_nan += want.nan;
       continue;
     }
-    f.infinite += came.infinite && !want.infinite;
-    f.zero += came.value == 0.0;
-    f.sign += want.value == -came.value;
-    f.up += std::abs(came.value) > std::abs(want.value);
-    f.down += std::abs(came.value) < std::abs(want.value);
-    f.one_step += ulp_distance(want.order, came.order) == 1;
-    if (want.infinite || came.infinite) continue;
+    f.infinite += got.infinite && !want.infinite;
+    f.zero += got.value == 0.0;
+    f.sign += want.value == -got.value;
+    f.up += std::abs(got.value) > std::abs(want.value);
+    f.down += std::abs(got.value) < std::abs(want.value);
+    f.one_step += ulp_distance(want.order, got.order) == 1;
+    if (want.infinite || got.infinite) continue;
     f.signal += want.value * want.value;
-    f.noise += (want.value - came.value) * (want.value - came.value);
-    f.came += came.value * came.value;
-    f.cross += want.value * came.value;
+    f.noise += (want.value - got.value) * (want.value - got.value);
+    f.got += got.value * got.value;
+    f.cross += want.value * got.value;
   }
   return f;
 }
@@ -76,14 +76,14 @@ std::int64_t integer(const Tensor& t, Index i) {
 std::string integers_in_words(const Output& o) {
   std::string text;
   const bool ends = o.name.ends_with("ends");
-  for (Index i = 0; i < o.owed * o.columns; ++i) {
+  for (Index i = 0; i < o.compared_rows * o.columns; ++i) {
     if (o.marks[static_cast<std::size_t>(i)] != Mark::differs) continue;
-    const std::int64_t came = integer(*o.actual, i);
+    const std::int64_t got = integer(*o.actual, i);
     text += (text.empty() ? "" : ", ") + std::string(ends ? "group " : "element ") +
-            std::to_string(i) + (ends ? " ends at " : " is ") + std::to_string(came) +
+            std::to_string(i) + (ends ? " ends at " : " is ") + std::to_string(got) +
             " rather than " + std::to_string(integer(*o.expected, i));
     if (!ends) continue;
-    const std::int64_t rows = came - (i == 0 ? 0 : integer(*o.actual, i - 1));
+    const std::int64_t rows = got - (i == 0 ? 0 : integer(*o.actual, i - 1));
     text += rows == 0  ? ": it has no rows"
             : rows < 0 ? ": before the group before it"
                        : ": it has " + std::to_string(rows) + (rows == 1 ? " row" : " rows");
@@ -142,7 +142,7 @@ std::string pattern_of(const Output& output) {
       std::string figure = std::to_string(db);
       add(text, figure.substr(0, figure.find('.') + 2) + " dB among them");
       constexpr double kNearly = 1e-4;  // 40 dB
-      if (is_wide_float(output.expected->dtype()) && f.n >= 16 && f.came > 0 && f.far() < kNearly &&
+      if (is_wide_float(output.expected->dtype()) && f.n >= 16 && f.got > 0 && f.far() < kNearly &&
           std::abs(f.factor() - 1.0) > 0.02) {
         char factor[32];
         std::snprintf(factor, sizeof factor, "%.4g", f.factor());

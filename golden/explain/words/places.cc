@@ -133,7 +133,7 @@ bool Place::one() const {
 Place place_of(const Output& output, std::vector<Index> rows, std::vector<Index> columns) {
   Place place;
   place.where.tensor = output.name;
-  const bool all_rows = static_cast<Index>(rows.size()) == output.owed;
+  const bool all_rows = static_cast<Index>(rows.size()) == output.compared_rows;
   const bool all_columns = static_cast<Index>(columns.size()) == output.columns;
   const InGroups in = groups_of_rows(output, rows);
   if (!all_rows) {

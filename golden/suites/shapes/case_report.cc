@@ -52,17 +52,17 @@ Report each_case(const fs::path& suite, const CaseFilter& only, const Progress& 
   std::vector<ShapedCase> cases = cases_of(suite, only);
   Report report;
   for (ShapedCase& item : cases) {
-    const auto told = [&](double share) {
+    const auto of_case = [&](double share) {
       if (!progress) return;
       progress(
           (static_cast<double>(report.cases.size()) + share) / static_cast<double>(cases.size()),
           item.id);
     };
-    told(0);
+    of_case(0);
     CaseVerdict verdict{item.id, item.call.op, Outcome::not_compared, {}, {}};
     try {
       read_digests(case_file(suite, item.id), item);
-      judge(item, verdict, told);
+      judge(item, verdict, of_case);
       for (const TensorVerdict& output : verdict.outputs) {
         verdict.outcome = worse_of(verdict.outcome, output.outcome);
       }

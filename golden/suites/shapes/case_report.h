@@ -13,9 +13,9 @@
 
 namespace mxo {
 
-/// Gives the outputs of a case their verdicts; told(share) says how far it is.
-using JudgeShapedCase =
-    std::function<void(const ShapedCase&, CaseVerdict&, const std::function<void(double)>& told)>;
+/// Gives the outputs of a case their verdicts; of_case(share) says how much of it is done.
+using JudgeShapedCase = std::function<void(const ShapedCase&, CaseVerdict&,
+                                           const std::function<void(double)>& of_case)>;
 
 /// A verdict of every case that `only` lets through; what `judge` throws makes it INVALID, or NOT
 /// RUN where it is not supported.  Throws Error(argument).

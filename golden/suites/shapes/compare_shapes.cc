@@ -128,9 +128,9 @@ class CaseJudge {
       for (const Place& place : differing) {
         if (&item_.outputs[place.output] == &output) failed |= !patch(slice, place, mine);
       }
-      Owed owed = owed_of(call, name, at->second);
-      number_group(slice, at->second, owed.groups.ends);
-      questions.push_back({name, owed, &mine});
+      ExpectedOutput expected_output = expected_output_of(call, name, at->second);
+      number_group(slice, at->second, expected_output.groups.ends);
+      questions.push_back({name, expected_output, &mine});
     }
     for (const TensorVerdict& found : judge_outputs(call, questions, options_)) {
       for (const Place& place : differing) {

@@ -70,13 +70,13 @@ ShapeSuite generate_shapes(const std::filesystem::path& directory, const std::st
   for (const ShapeRequest& request : requests) all.push_back(planned(request, crew, world));
   for (Planned& one : all) {
     const std::string id = one.item.id;
-    const auto told = [&](double share) {
+    const auto of_case = [&](double share) {
       if (!progress) return;
       progress(
           (static_cast<double>(suite.cases.size()) + share) / static_cast<double>(requests.size()),
           id);
     };
-    suite.cases.push_back(filled(std::move(one), crew, world, told));
+    suite.cases.push_back(filled(std::move(one), crew, world, of_case));
     write_digests(case_file(partial.path(), id), suite.cases.back());
   }
   write_text_file(partial.path() / kManifestName, to_json(suite));

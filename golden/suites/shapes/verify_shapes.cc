@@ -36,12 +36,13 @@ Report verify_shapes(const fs::path& suite, const Crew& crew, World& world,
                      const Progress& progress, const CaseFilter& only) {
   Report report = each_case(
       suite, only, progress,
-      [&](const ShapedCase& item, CaseVerdict& verdict, const std::function<void(double)>& told) {
+      [&](const ShapedCase& item, CaseVerdict& verdict,
+          const std::function<void(double)>& of_case) {
         std::vector<OutputShape> shapes;
         for (const ShapedOutput& output : item.outputs) shapes.push_back(output.whole);
         std::vector<ShapedOutput> made;
         each_slice(item.call, shapes, crew, world, [&](double share, SliceOutputs outputs) {
-          told(share);
+          of_case(share);
           join(made, std::move(outputs));
         });
         for (const ShapedOutput& output : item.outputs) {

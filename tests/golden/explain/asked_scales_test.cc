@@ -14,7 +14,7 @@ namespace {
 const std::string kOther = "x.scales=other";
 
 bool says(const Call& given, const Call& taken, const std::string& name) {
-  return find(shown(given, came_of(given, taken)), name) != nullptr;
+  return find(shown(given, got_of(given, taken)), name) != nullptr;
 }
 
 /// Two bytes more in some blocks of every row of x.
@@ -60,7 +60,8 @@ TEST(AskedScales, OfLinesThatAreNoSumOfBlocksAreNone) {
     for (Index j = 0; j < 40; ++j) {
       actual.as<float>()[6 * 40 + j] *= static_cast<float>(1.0 + (mixed(j, 7) % 2 ? off : -off));
     }
-    return find(shown(call, Came(multiplied(call), std::move(actual), call)), kOther) != nullptr;
+    return find(shown(call, Differing(multiplied(call), std::move(actual), call)), kOther) !=
+           nullptr;
   };
   EXPECT_TRUE(says_other(0.005));
   EXPECT_FALSE(says_other(0.04));
@@ -75,7 +76,7 @@ TEST(AskedScales, OfColumnsOfSeveralExpertsAreSaidOnce) {
     const Index column = i / 4 % 10;
     return column == 3 || column == 6 ? static_cast<int>(i * 5 % 7) - 9 : 0;
   });
-  const std::vector<Hypothesis> list = shown(call, came_of(call, taken));
+  const std::vector<Hypothesis> list = shown(call, got_of(call, taken));
   const Hypothesis* other = find(list, "w.scales=other");
   ASSERT_NE(other, nullptr);
   EXPECT_EQ(other->only.columns, (std::vector<Index>{3, 6}));

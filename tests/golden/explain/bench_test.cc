@@ -43,8 +43,8 @@ TEST(BenchRuns, SumsAreOfTheWholeWindow) {
     SmallBench b = late_product({1}, {0, 1, 2, 3});
     Hypothesis h = one_row_late();
     h.stage = stage;
-    b.bench->take({{0, 1}, {0, 1, 2, 3}});
-    const auto trial = b.bench->run({&h});
+    b.runner->take({{0, 1}, {0, 1, 2, 3}});
+    const auto trial = b.runner->run({&h});
     ASSERT_TRUE(trial);
     EXPECT_EQ(trial->fixed, stage == Stage::sum || stage == Stage::output ? 0 : 4);
   }
@@ -66,17 +66,17 @@ TEST(BenchRuns, ReadingsAreOfTheSlice) {
   };
   h.run = lines_added;
   SmallBench b = late_product({1, 3}, {0, 1, 2, 3});
-  b.bench->take({{1, 3}, {0, 2}});
-  const auto trial = b.bench->run({&h});
+  b.runner->take({{1, 3}, {0, 2}});
+  const auto trial = b.runner->run({&h});
   ASSERT_TRUE(trial);
   EXPECT_TRUE(trial->all());
   EXPECT_EQ(altered, 0);
   fits = false;
-  EXPECT_FALSE(b.bench->run({&h}));
+  EXPECT_FALSE(b.runner->run({&h}));
   fits = true;
   // No product: the whole is altered.
   b.outputs.front().name = "z";
-  Bench whole(*b.backend, b.call, b.outputs);
+  AlteredCallRunner whole(*b.backend, b.call, b.outputs);
   h.run = [](Backend& backend, const Call& call) {
     NamedTensors out = lines_added(backend, call);
     out.emplace("z", out.at("y"));
@@ -88,52 +88,52 @@ TEST(BenchRuns, ReadingsAreOfTheSlice) {
 
 TEST(BenchRuns, WhatDoesNotApplyIsNoTrial) {
   SmallBench b = late_product({1}, {0});
-  b.bench->take({{1}, {0}});
+  b.runner->take({{1}, {0}});
   Hypothesis h = one_row_late();
-  EXPECT_TRUE(b.bench->run({&h}));
-  EXPECT_TRUE(b.bench->altered({&h}));
+  EXPECT_TRUE(b.runner->run({&h}));
+  EXPECT_TRUE(b.runner->altered({&h}));
   const auto add = h.alter;
   h.alter = [](Call&) { return false; };
-  EXPECT_FALSE(b.bench->altered({&h}));
-  EXPECT_FALSE(b.bench->run({&h}));
+  EXPECT_FALSE(b.runner->altered({&h}));
+  EXPECT_FALSE(b.runner->run({&h}));
   h.alter = [](Call&) -> bool { throw Error(Fault::shape, "too wide"); };
-  EXPECT_FALSE(b.bench->altered({&h}));
+  EXPECT_FALSE(b.runner->altered({&h}));
   h.alter = [](Call& call) {
     call.op = "cast";
     return true;
   };
-  EXPECT_FALSE(b.bench->run({&h})) << "a product no longer";
+  EXPECT_FALSE(b.runner->run({&h})) << "a product no longer";
   h.alter = add;
   h.run = [](Backend&, const Call&) -> NamedTensors { throw Error(Fault::argument, "no"); };
-  EXPECT_FALSE(b.bench->run({&h}));
+  EXPECT_FALSE(b.runner->run({&h}));
   h.run = [](Backend&, const Call&) { return NamedTensors{}; };
-  EXPECT_FALSE(b.bench->run({&h})) << "no y";
+  EXPECT_FALSE(b.runner->run({&h})) << "no y";
   h.run = lines_added;
   h.rewrite = [](const Call&, NamedTensors&) { return false; };
-  EXPECT_FALSE(b.bench->run({&h}));
+  EXPECT_FALSE(b.runner->run({&h}));
 }
 
 /// What a call that is no product explains where it gives `made`: all, some, or no trial.
-std::string given(const Tensor& made, const Tensor& came, const Tensor& expected) {
-  SmallBench b{Call{"any", {}, {}}, expected, came};
+std::string given(const Tensor& made, const Tensor& got, const Tensor& expected) {
+  SmallBench b{Call{"any", {}, {}}, expected, got};
   Hypothesis h = named("given");
   h.run = [&](Backend&, const Call&) {
     NamedTensors out;
     out.emplace("y", made);
     return out;
   };
-  const auto trial = b.bench->run({&h});
+  const auto trial = b.runner->run({&h});
   return !trial ? "no trial" : trial->all() ? "all" : "some";
 }
 
 TEST(BenchRuns, OtherShapesAreNotResized) {
   const Tensor zeros(Dtype::f32, {3, 2});
-  const Tensor came = floats({3, 2}, {1, 2, 3, 4, 0, 0});
-  EXPECT_EQ(given(floats({3, 3}, {1, 2, 3, 4, 0, 0, 5, 6, 7}), came, zeros), "no trial");
-  EXPECT_EQ(given(Tensor(Dtype::bf16, {2, 2}), came, zeros), "no trial");
-  EXPECT_EQ(given(Tensor(Dtype::bf16, {3, 2}), came, zeros), "no trial");
-  EXPECT_EQ(given(Tensor(Dtype::i32, {2, 2}), came, zeros), "no trial");
-  EXPECT_EQ(given(floats({4}, {1, 2, 3, 4}), came, zeros), "no trial");
+  const Tensor got = floats({3, 2}, {1, 2, 3, 4, 0, 0});
+  EXPECT_EQ(given(floats({3, 3}, {1, 2, 3, 4, 0, 0, 5, 6, 7}), got, zeros), "no trial");
+  EXPECT_EQ(given(Tensor(Dtype::bf16, {2, 2}), got, zeros), "no trial");
+  EXPECT_EQ(given(Tensor(Dtype::bf16, {3, 2}), got, zeros), "no trial");
+  EXPECT_EQ(given(Tensor(Dtype::i32, {2, 2}), got, zeros), "no trial");
+  EXPECT_EQ(given(floats({4}, {1, 2, 3, 4}), got, zeros), "no trial");
   const Tensor six = floats({3, 2}, {1, 2, 3, 4, 5, 6});
   EXPECT_EQ(given(six, floats({4}, {1, 2, 3, 4}), Tensor(Dtype::f32, {4})), "no trial");
   EXPECT_EQ(given(six, floats({2, 2, 2}, {1, 2, 3, 4, 5, 6, 0, 0}), Tensor(Dtype::f32, {2, 2, 2})),
@@ -142,7 +142,7 @@ TEST(BenchRuns, OtherShapesAreNotResized) {
 
 TEST(BenchRuns, ModelsAreOfTheTypeOwed) {
   SmallBench b = late_product({1}, {0});
-  b.bench->take({{1, 2}, {0, 1}});
+  b.runner->take({{1, 2}, {0, 1}});
   Hypothesis h = named("made");
   Tensor made(Dtype::f32, {2, 2});
   h.run = [&made](Backend&, const Call&) {
@@ -150,15 +150,15 @@ TEST(BenchRuns, ModelsAreOfTheTypeOwed) {
     out.emplace("y", made);
     return out;
   };
-  EXPECT_TRUE(b.bench->run({&h}));
+  EXPECT_TRUE(b.runner->run({&h}));
   made = Tensor(Dtype::f32, {1, 3});
-  EXPECT_FALSE(b.bench->run({&h})) << "three of four elements";
-  b.bench->take({{1, 2}, range_of(4)});
+  EXPECT_FALSE(b.runner->run({&h})) << "three of four elements";
+  b.runner->take({{1, 2}, range_of(4)});
   made = Tensor(Dtype::f32, {1, 4});
-  EXPECT_FALSE(b.bench->run({&h})) << "one of two rows";
-  b.bench->take({{1, 2}, {0, 1}});
+  EXPECT_FALSE(b.runner->run({&h})) << "one of two rows";
+  b.runner->take({{1, 2}, {0, 1}});
   made = Tensor(Dtype::bf16, {2, 2});
-  EXPECT_FALSE(b.bench->run({&h}));
+  EXPECT_FALSE(b.runner->run({&h}));
 }
 
 Indices from_to(Index first, Index last) {
@@ -180,9 +180,9 @@ SmallBench coded(Index rows, Index n, Index run, const Indices& bad_rows, const 
 TEST(BenchWindows, RowsThatNobodyOwnsAreLeftOut) {
   Tensor y(Dtype::f32, {10, 4});
   SmallBench b{lines_by_lines({6}, 10, 4), y, with_other(y, {2, 5, 8}, {1})};
-  b.bench->choose(8, 8);
-  EXPECT_EQ(b.bench->window().rows, (Indices{0, 2, 5}));
-  EXPECT_EQ(b.bench->failing().rows, (Indices{2, 5}));
+  b.runner->choose(8, 8);
+  EXPECT_EQ(b.runner->window().rows, (Indices{0, 2, 5}));
+  EXPECT_EQ(b.runner->failing().rows, (Indices{2, 5}));
 }
 
 TEST(BenchWindows, ColumnsAreThoseThatFailInTheRowsTaken) {
@@ -191,24 +191,24 @@ TEST(BenchWindows, ColumnsAreThoseThatFailInTheRowsTaken) {
   Tensor a = y;
   for (Index r = 5; r < 45; ++r) a = with_other(std::move(a), {r}, {r});
   SmallBench b{lines_by_lines({50}, 50, 50), y, a};
-  b.bench->choose(2, 2);
-  EXPECT_EQ(b.bench->window().rows, (Indices{0, 5, 44, 49}));
-  EXPECT_EQ(b.bench->window().columns, (Indices{0, 5, 44, 49}));
+  b.runner->choose(2, 2);
+  EXPECT_EQ(b.runner->window().rows, (Indices{0, 5, 44, 49}));
+  EXPECT_EQ(b.runner->window().columns, (Indices{0, 5, 44, 49}));
 }
 
 TEST(BenchWindows, ColumnsOfOneScaleStayTogether) {
   SmallBench b = coded(3, 512, 128, {1}, {300});
-  EXPECT_EQ(b.bench->widened({{1}, {5, 300}}).columns, joined(from_to(0, 127), from_to(256, 383)));
-  EXPECT_EQ(b.bench->widened({{1}, {5, 300}}).rows, (Indices{1}));
-  b.bench->choose(4, 8);
-  EXPECT_EQ(b.bench->window().columns, joined(from_to(0, 127), from_to(256, 383)))
+  EXPECT_EQ(b.runner->widened({{1}, {5, 300}}).columns, joined(from_to(0, 127), from_to(256, 383)));
+  EXPECT_EQ(b.runner->widened({{1}, {5, 300}}).rows, (Indices{1}));
+  b.runner->choose(4, 8);
+  EXPECT_EQ(b.runner->window().columns, joined(from_to(0, 127), from_to(256, 383)))
       << "the first, and one that fails";
   SmallBench first = coded(3, 512, 128, {1}, {5, 300});
-  first.bench->choose(4, 8);
-  EXPECT_EQ(first.bench->window().columns, from_to(0, 127)) << "one that fails is in it";
+  first.runner->choose(4, 8);
+  EXPECT_EQ(first.runner->window().columns, from_to(0, 127)) << "one that fails is in it";
   SmallBench room = coded(3, 512, 128, {1}, {300});
-  room.bench->choose(4, 80);
-  EXPECT_EQ(room.bench->window().columns, from_to(0, 383))
+  room.runner->choose(4, 80);
+  EXPECT_EQ(room.runner->window().columns, from_to(0, 383))
       << "runs until there are twice as many, and one that fails";
 }
 
@@ -218,7 +218,7 @@ bool alone(const Call& call, std::vector<Index> shape) {
   std::vector<Output> outputs;
   outputs.push_back(make_output(call, "out", y, y));
   const auto backend = make_reference_backend();
-  return Bench(*backend, call, outputs).by_rows();
+  return AlteredCallRunner(*backend, call, outputs).by_rows();
 }
 
 Call rows_of(const char* op, std::vector<Index> shape, const Parameters& set = {}) {
@@ -258,9 +258,9 @@ TEST(BenchRows, AreReadAlone) {
   Call call{"cast", {}, {}};
   call.replace("x", steps({256, 256}, 1));
   const Tensor& x = call.input("x");
-  Tensor came = x;
-  std::copy_n(x.as<float>() + 8 * 256, 256, came.as<float>() + 7 * 256);
-  SmallBench b{call, x, came};
+  Tensor got = x;
+  std::copy_n(x.as<float>() + 8 * 256, 256, got.as<float>() + 7 * 256);
+  SmallBench b{call, x, got};
   Hypothesis h;
   h.readings = {make_reading(
       "x", [](const Matrices&) { return true; },
@@ -277,13 +277,13 @@ TEST(BenchRows, AreReadAlone) {
     out.emplace("y", c.input("x"));
     return out;
   };
-  b.bench->choose(4, 4);
-  auto trial = b.bench->run({&h});
+  b.runner->choose(4, 4);
+  auto trial = b.runner->run({&h});
   ASSERT_TRUE(trial);
   EXPECT_TRUE(trial->all());
   EXPECT_EQ(altered, 0);
-  b.bench->choose_whole();
-  trial = b.bench->run({&h});
+  b.runner->choose_whole();
+  trial = b.runner->run({&h});
   ASSERT_TRUE(trial);
   EXPECT_TRUE(trial->all());
   EXPECT_EQ(altered, 1);

@@ -11,14 +11,14 @@ namespace {
 
 constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();
 
-/// Ones of which some came as others, and a model that begins as what came.
+/// Ones of which some came as others, and a model that begins as the actual output.
 struct Modelled {
   Modelled(Index rows, Index n)
       : columns(n), expected(Dtype::f32, {rows, n}), actual(Dtype::f32, {rows, n}) {
     std::fill_n(expected.as<float>(), expected.elements(), 1.0f);
     std::fill_n(actual.as<float>(), actual.elements(), 1.0f);
   }
-  void came(Index r, Index c, float value) { actual.as<float>()[r * columns + c] = value; }
+  void actual_bits(Index r, Index c, float value) { actual.as<float>()[r * columns + c] = value; }
   /// The model gives another value there than came.
   void wrong(Index r, Index c, float value = 9) { others.push_back({r * columns + c, value}); }
   Output output() const { return make_output(Call{"op", {}, {}}, "y", expected, actual); }
@@ -37,12 +37,12 @@ struct Modelled {
 
 TEST(CreditUnits, AreHitsOrMissesWhereTheModelAltersThem) {
   Modelled t(5, 8);
-  t.came(0, 3, 2);  // one element altered, and given
-  t.came(1, 0, 2);
-  t.came(1, 1, 3);  // of two altered one is not given
+  t.actual_bits(0, 3, 2);  // one element altered, and given
+  t.actual_bits(1, 0, 2);
+  t.actual_bits(1, 1, 3);  // of two altered one is not given
   t.wrong(1, 1);
-  t.wrong(2, 6);    // what came right is altered
-  t.came(3, 5, 4);  // not altered: the model is what is owed
+  t.wrong(2, 6);           // the actual output right is altered
+  t.actual_bits(3, 5, 4);  // not altered: the model is what is expected
   t.wrong(3, 5, 1);
   const VariantMatch rows = t.credited(Unit::row);
   EXPECT_EQ(rows.hits, 1) << "row 0";
@@ -52,7 +52,7 @@ TEST(CreditUnits, AreHitsOrMissesWhereTheModelAltersThem) {
 
 TEST(CreditUnits, OfColumnsThatAreRightAreSegmentsToo) {
   Modelled t(1, 128);
-  for (Index c = 0; c < 40; ++c) t.came(0, c, 2);
+  for (Index c = 0; c < 40; ++c) t.actual_bits(0, c, 2);
   t.wrong(0, 41);
   t.wrong(0, 120);
   const VariantMatch c = t.credited(Unit::segment);
@@ -62,10 +62,10 @@ TEST(CreditUnits, OfColumnsThatAreRightAreSegmentsToo) {
 
 TEST(CreditUnits, BesideTheLivePartMayGoAstray) {
   Modelled t(2, 6);
-  t.came(0, 0, 2);
-  t.came(1, 1, 2);
-  t.came(1, 2, 2);
-  t.came(1, 3, 2);
+  t.actual_bits(0, 0, 2);
+  t.actual_bits(1, 1, 2);
+  t.actual_bits(1, 2, 2);
+  t.actual_bits(1, 3, 2);
   t.wrong(1, 2);
   t.wrong(1, 3);
   t.wrong(1, 4);
@@ -78,17 +78,17 @@ TEST(CreditUnits, BesideTheLivePartMayGoAstray) {
 }
 
 TEST(CreditUnits, AreAlteredByNumbersForNan) {
-  for (const float owed : {kNaN, 1.0f}) {
+  for (const float expected_output : {kNaN, 1.0f}) {
     Modelled t(2, 4);
     for (Index c = 0; c < 4; ++c) {
-      t.expected.as<float>()[c] = owed;
-      t.came(0, c, owed == 1.0f ? kNaN : 1.0f);
+      t.expected.as<float>()[c] = expected_output;
+      t.actual_bits(0, c, expected_output == 1.0f ? kNaN : 1.0f);
     }
-    t.came(1, 0, 2);
+    t.actual_bits(1, 0, 2);
     t.wrong(1, 0);
     const VariantMatch c = t.credited(Unit::row);
-    EXPECT_EQ(c.fixed, 4) << owed;
-    EXPECT_EQ(c.hits, 1) << owed;
+    EXPECT_EQ(c.fixed, 4) << expected_output;
+    EXPECT_EQ(c.hits, 1) << expected_output;
   }
 }
 

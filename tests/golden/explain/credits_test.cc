@@ -30,7 +30,7 @@ struct Held {
   Variant all() const {
     return {range_of(expected.extent(0)), range_of(expected.extent(1)), actual};
   }
-  float& came(Index r, Index c) { return actual.as<float>()[r * expected.extent(1) + c]; }
+  float& actual_bits(Index r, Index c) { return actual.as<float>()[r * expected.extent(1) + c]; }
   Tensor expected, actual;
 };
 
@@ -48,7 +48,7 @@ TEST(Credits, MarksAreOfTheElementsThatAreOwed) {
   const Output y = make_output(call, "y", expected, actual);
   EXPECT_EQ(y.rows, 4);
   EXPECT_EQ(y.columns, 3);
-  EXPECT_EQ(y.owed, 3);
+  EXPECT_EQ(y.compared_rows, 3);
   EXPECT_EQ(y.ends, (std::vector<Index>{1, 3}));
   EXPECT_EQ(y.group, "group");
   EXPECT_EQ(y.differing, 2);
@@ -75,7 +75,7 @@ TEST(Credits, OutputsHaveRowsAndExperts) {
   EXPECT_EQ(same(filled({3, 0}, 1)).rows, 0);
   const Output experts = same(filled({2, 3, 4}, 1));
   EXPECT_EQ(experts.rows, 6);
-  EXPECT_EQ(experts.owed, 6);
+  EXPECT_EQ(experts.compared_rows, 6);
   EXPECT_EQ(experts.ends, (std::vector<Index>{3, 6}));
   EXPECT_EQ(experts.group, "expert");
   const auto said = [&](const Tensor& a, const Tensor& b) -> std::string {
@@ -103,7 +103,7 @@ TEST(Credits, OutputsHaveRowsAndExperts) {
 
 TEST(Credits, AModelOfTheWholeGivesEveryElementOrNothing) {
   Held held(2, 4);
-  held.came(0, 1) = held.came(1, 3) = 2;
+  held.actual_bits(0, 1) = held.actual_bits(1, 3) = 2;
   const Output y = held.output();
   for (const Unit unit : {Unit::whole, Unit::row, Unit::segment}) {
     const VariantMatch c = credit(y, held.all(), unit);
@@ -113,14 +113,14 @@ TEST(Credits, AModelOfTheWholeGivesEveryElementOrNothing) {
     EXPECT_TRUE(c.whole());
     EXPECT_EQ(c.mask, (std::vector<std::uint8_t>{0, 1, 0, 0, 0, 0, 0, 1}));
     Variant wrong = held.all();
-    model_at(wrong, 1, 3) = 1;  // as owed, not as it came
+    model_at(wrong, 1, 3) = 1;  // as expected, not as it came
     const VariantMatch w = credit(y, wrong, unit);
     EXPECT_EQ(w.seen, 2);
     EXPECT_EQ(w.fixed, 0);
     EXPECT_EQ(w.broken, 1);
     EXPECT_EQ(w.mask, std::vector<std::uint8_t>(8, 0));
     Variant more = held.all();
-    model_at(more, 0, 0) = 2;  // alters what came right
+    model_at(more, 0, 0) = 2;  // alters the actual output right
     EXPECT_EQ(credit(y, more, unit).broken, 1);
     EXPECT_EQ(credit(y, more, unit).seen, 2);
   }
@@ -130,8 +130,8 @@ TEST(Credits, UnitsCountThatAreAlteredEnough) {
   for (const Index columns : {8, 2}) {
     for (Index altered = 1; altered <= columns; ++altered) {
       Held held(2, columns);
-      for (Index c = 0; c < altered; ++c) held.came(0, c) = 2;
-      held.came(1, 0) = 3;
+      for (Index c = 0; c < altered; ++c) held.actual_bits(0, c) = 2;
+      held.actual_bits(1, 0) = 3;
       Variant patch = held.all();
       model_at(patch, 1, 0) = 4;
       const Output y = held.output();
@@ -149,7 +149,7 @@ TEST(Credits, UnitsCountThatAreAlteredEnough) {
 /// Columns in which something differs make segments of 32, the others theirs.
 TEST(Credits, SegmentsAreOfColumnsThatDiffer) {
   Held held(1, 80);
-  for (Index c = 0; c < 80; c += 2) held.came(0, c) = 2;  // 40 of them: 32 and 8
+  for (Index c = 0; c < 80; c += 2) held.actual_bits(0, c) = 2;  // 40 of them: 32 and 8
   const Output y = held.output();
   Variant patch = held.all();
   model_at(patch, 0, 1) = 5;
@@ -170,11 +170,11 @@ TEST(Credits, SegmentsAreOfColumnsThatDiffer) {
 
 TEST(Credits, SettledElementsAndOtherPlacesTakeNoPart) {
   Held held(2, 4);
-  held.came(0, 0) = held.came(1, 1) = 2;
+  held.actual_bits(0, 0) = held.actual_bits(1, 1) = 2;
   Output y = held.output();
   Variant patch = held.all();
   model_at(patch, 0, 0) = 9;
-  y.settle(0);
+  y.mark_explained(0);
   EXPECT_EQ(y.left, 1);
   const VariantMatch c = credit(y, patch, Unit::whole);
   EXPECT_EQ(c.seen, 1);
@@ -191,9 +191,9 @@ TEST(Credits, SettledElementsAndOtherPlacesTakeNoPart) {
 
 TEST(Credits, NanIsOneValue) {
   Held held(1, 4);
-  held.came(0, 0) = kNaN;
-  held.came(0, 1) = kNaN;
-  held.came(0, 2) = 2;
+  held.actual_bits(0, 0) = kNaN;
+  held.actual_bits(0, 1) = kNaN;
+  held.actual_bits(0, 2) = 2;
   Variant patch = held.all();
   model_at(patch, 0, 0) = -kNaN;
   const VariantMatch c = credit(held.output(), patch, Unit::whole);
@@ -203,18 +203,19 @@ TEST(Credits, NanIsOneValue) {
   model_at(patch, 0, 1) = kNaN;
   model_at(patch, 0, 2) = kNaN;
   EXPECT_EQ(credit(held.output(), patch, Unit::whole).broken, 1);
-  // NaN that is owed is altered by none.
-  Held owed(2, 4);
-  for (Index i = 0; i < 4; ++i) owed.expected.as<float>()[i] = owed.actual.as<float>()[i] = kNaN;
-  owed.came(1, 0) = 3;
-  owed.came(0, 0) = 2;
-  Variant rows = owed.all();
+  // NaN that is expected is altered by none.
+  Held expected_output(2, 4);
+  for (Index i = 0; i < 4; ++i)
+    expected_output.expected.as<float>()[i] = expected_output.actual.as<float>()[i] = kNaN;
+  expected_output.actual_bits(1, 0) = 3;
+  expected_output.actual_bits(0, 0) = 2;
+  Variant rows = expected_output.all();
   for (Index i = 1; i < 4; ++i) model_at(rows, 0, i) = -kNaN;
-  const VariantMatch both = credit(owed.output(), rows, Unit::row);
+  const VariantMatch both = credit(expected_output.output(), rows, Unit::row);
   EXPECT_EQ(both.fixed, 2);
   EXPECT_EQ(std::count(both.mask.begin(), both.mask.end(), 1), 2) << "NaN as owed is not fixed";
   model_at(rows, 1, 0) = 4;
-  EXPECT_EQ(credit(owed.output(), rows, Unit::row).fixed, 0) << "one altered of four";
+  EXPECT_EQ(credit(expected_output.output(), rows, Unit::row).fixed, 0) << "one altered of four";
 }
 
 /// What is left of rows by columns of an output of `size` lines of each.
@@ -224,7 +225,7 @@ UnexplainedRegion left_in(const std::vector<Index>& rows, const std::vector<Inde
   Index count = 0;
   for (const Index r : rows) {
     for (const Index c : columns) {
-      if (++count > without) held.came(r, c) = 2;
+      if (++count > without) held.actual_bits(r, c) = 2;
     }
   }
   Output y = held.output();
@@ -259,15 +260,15 @@ TEST(Credits, DistancesAreOfWhatIsOwed) {
   };
   Held held(2, 2);
   EXPECT_EQ(sqnr(held), kInf);
-  held.came(0, 1) = 1.5f;
+  held.actual_bits(0, 1) = 1.5f;
   EXPECT_NEAR(sqnr(held), 10 * std::log10(4 / 0.25), 1e-12);
-  held.came(1, 1) = 3;
+  held.actual_bits(1, 1) = 3;
   EXPECT_NEAR(sqnr(held), 10 * std::log10(4 / 4.25), 1e-12);
   held.expected.as<float>()[0] = held.actual.as<float>()[0] = kNaN;
   EXPECT_NEAR(sqnr(held), 10 * std::log10(3 / 4.25), 1e-12) << "NaN that is owed";
   for (const float odd : {kNaN, kInf}) {
     Held other(1, 2);
-    other.came(0, 0) = odd;
+    other.actual_bits(0, 0) = odd;
     EXPECT_EQ(sqnr(other), -kInf);
     std::swap(other.expected, other.actual);
     EXPECT_EQ(sqnr(other), -kInf);

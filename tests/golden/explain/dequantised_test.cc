@@ -61,7 +61,7 @@ struct Dequantised {
     }
     return t;
   }
-  /// The call, what is expected of it, and what came: blocks with scale(r, c).
+  /// The call, what is expected of it, and the actual output: blocks with scale(r, c).
   template <typename Scale>
   Dequantised& come(const Scale& scale) {
     Tensor bytes(Dtype::u8, {rows, columns});
@@ -80,7 +80,7 @@ struct Dequantised {
     add_measured_blocks(call, make_output(call, "x", expected, actual), list);
     return list;
   }
-  /// The one hypothesis in words, where its scales give what came.
+  /// The one hypothesis in words, where its scales give the actual output.
   std::string words() const {
     const std::vector<Hypothesis> list = shown();
     if (list.empty()) return "none";

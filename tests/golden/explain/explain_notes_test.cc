@@ -19,7 +19,7 @@ namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
-/// Groups of 16 and 12 rows, of four rows that belong to nobody, and what came of it.
+/// Groups of 16 and 12 rows, of four rows that belong to no group, and what came of it.
 struct Small {
   explicit Small(const std::function<void(NamedTensors&)>& spoil)
       : p(spoiled(*backend, bf16_product(3, {{16, 28}, 32, 16, 32}), spoil)) {}

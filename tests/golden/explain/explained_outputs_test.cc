@@ -11,22 +11,22 @@
 
 #include "emu/backends.h"
 #include "golden/explain/explain.h"
-#include "tests/golden/came.h"
+#include "tests/golden/differing.h"
 #include "tests/golden/tensors.h"
 
 namespace mxo {
 namespace {
 
-/// A call whose result has another size than what is owed here: no run of it explains anything.
+/// A call whose result has another size than what is expected here: no run of it explains anything.
 Call of_another_size() {
   Call call{"cast", {}, {}};
   call.replace("x", Tensor(Dtype::f32, {2, 2}));
   return call;
 }
 
-Explanation explained(const NamedTensors& owed, const NamedTensors& came) {
+Explanation explained(const NamedTensors& expected_output, const NamedTensors& got) {
   const auto backend = make_reference_backend();
-  return explain(*backend, of_another_size(), owed, came);
+  return explain(*backend, of_another_size(), expected_output, got);
 }
 
 NamedTensors named(const std::string& name, Tensor t) {
@@ -35,13 +35,14 @@ NamedTensors named(const std::string& name, Tensor t) {
   return one;
 }
 
-Explanation explained(const Tensor& owed, const Tensor& came, const std::string& name = "y") {
-  return explained(named(name, owed), named(name, came));
+Explanation explained(const Tensor& expected_output, const Tensor& got,
+                      const std::string& name = "y") {
+  return explained(named(name, expected_output), named(name, got));
 }
 
 /// The id of the one cause of all; else what is said.
-std::string cause(const Tensor& owed, const Tensor& came, const std::string& name = "y") {
-  const Explanation e = explained(owed, came, name);
+std::string cause(const Tensor& expected_output, const Tensor& got, const std::string& name = "y") {
+  const Explanation e = explained(expected_output, got, name);
   const bool one = e.verdict == ExplainVerdict::explained && e.causes.size() == 1;
   return one && e.causes[0].share == 1.0 ? e.causes[0].id : e.sentence();
 }
@@ -71,8 +72,10 @@ Tensor with_values(Tensor given, const Value& value) {
 }
 
 TEST(ExplainedOutputs, InOtherOrdersNameThem) {
-  const Tensor owed = scattered({16, 16});
-  const auto of = [&owed](auto from) { return cause(owed, taken(owed, from)); };
+  const Tensor expected_output = scattered({16, 16});
+  const auto of = [&expected_output](auto from) {
+    return cause(expected_output, taken(expected_output, from));
+  };
   EXPECT_EQ(of([](Index i) { return i < 3 ? i : i - 3; }), "elements.shifted");
   EXPECT_EQ(of([](Index i) { return i ^ 16; }), "order.rows");
   EXPECT_EQ(of([](Index i) { return i / 16 == 5 ? i + 64 : i; }), "rows.shifted");
@@ -90,17 +93,19 @@ TEST(ExplainedOutputs, InOtherOrdersNameThem) {
 }
 
 TEST(ExplainedOutputs, WithShortRowsInOtherPlacesNameThem) {
-  const Tensor owed = filled<std::uint8_t>(Dtype::e8m0, {64, 8}, [](Index i) {
+  const Tensor expected_output = filled<std::uint8_t>(Dtype::e8m0, {64, 8}, [](Index i) {
     return 120 + (static_cast<std::uint32_t>(i) * 2654435761u >> 7) % 4;
   });
-  Tensor came = owed;
-  std::copy_n(owed.as<std::uint8_t>() + 256, 128, came.as<std::uint8_t>() + 384);
-  EXPECT_EQ(cause(owed, came, "scales"), "rows.shifted");
+  Tensor got = expected_output;
+  std::copy_n(expected_output.as<std::uint8_t>() + 256, 128, got.as<std::uint8_t>() + 384);
+  EXPECT_EQ(cause(expected_output, got, "scales"), "rows.shifted");
 }
 
 TEST(ExplainedOutputs, OfOtherValuesNameThem) {
-  const Tensor owed = floats_of({16, 16});
-  const auto of = [&owed](auto value) { return cause(owed, with_values(owed, value)); };
+  const Tensor expected_output = floats_of({16, 16});
+  const auto of = [&expected_output](auto value) {
+    return cause(expected_output, with_values(expected_output, value));
+  };
   EXPECT_EQ(of([](Index, float v) { return 2 * v; }), "value.power_of_2");
   EXPECT_EQ(of([](Index, float v) { return 1.3f * v; }), "value.factor");
   EXPECT_EQ(of([](Index i, float v) { return i / 16 == 4 ? 4 * v : v; }), "value.power_of_2");
@@ -109,10 +114,10 @@ TEST(ExplainedOutputs, OfOtherValuesNameThem) {
 }
 
 TEST(ExplainedOutputs, OfSumsNameThem) {
-  const Tensor owed = floats_of({16, 64});
-  Tensor running = owed;
+  const Tensor expected_output = floats_of({16, 64});
+  Tensor running = expected_output;
   for (Index i = 64; i < 1024; ++i) running.as<float>()[i] += running.as<float>()[i - 64];
-  EXPECT_EQ(cause(owed, running), "rows.running");
+  EXPECT_EQ(cause(expected_output, running), "rows.running");
   const Tensor wide = filled<float>(Dtype::f32, {16, 64}, [](Index i) {
     return static_cast<float>((static_cast<std::uint32_t>(i) * 2654435761u >> 8) % 4096) - 2048;
   });
@@ -126,30 +131,33 @@ TEST(ExplainedOutputs, OfSumsNameThem) {
 
 /// Rows of another stride leave zeros behind them.
 TEST(ExplainedOutputs, OfAnotherStrideNameIt) {
-  const Tensor owed = scattered({16, 16});
-  Tensor came(Dtype::i32, {16, 16});
+  const Tensor expected_output = scattered({16, 16});
+  Tensor got(Dtype::i32, {16, 16});
   for (Index i = 0; i < 256; ++i) {
-    if (i % 20 < 16) came.as<std::int32_t>()[i] = owed.as<std::int32_t>()[i / 20 * 16 + i % 20];
+    if (i % 20 < 16)
+      got.as<std::int32_t>()[i] = expected_output.as<std::int32_t>()[i / 20 * 16 + i % 20];
   }
-  EXPECT_EQ(cause(owed, came), "rows.stride");
+  EXPECT_EQ(cause(expected_output, got), "rows.stride");
 }
 
 /// Negative values came as zeros: whole rows of them look as if nobody had written them.
 TEST(ExplainedOutputs, OfOneFunctionHaveOneCause) {
   const auto sign = [](Index i, float v) { return i / 16 % 2 == 0 || i % 3 == 0 ? -v : v; };
-  const Tensor owed = with_values(floats_of({16, 16}), sign);
-  EXPECT_EQ(cause(owed, with_values(owed, [](Index, float v) { return std::max(v, 0.0f); })),
+  const Tensor expected_output = with_values(floats_of({16, 16}), sign);
+  EXPECT_EQ(cause(expected_output,
+                  with_values(expected_output, [](Index, float v) { return std::max(v, 0.0f); })),
             "value.relu");
 }
 
 TEST(ExplainedOutputs, OfSeveralCausesAreSorted) {
-  const Tensor owed = floats_of({16, 32});
+  const Tensor expected_output = floats_of({16, 32});
   for (const Index nans : {2, 3, 4}) {
-    const Explanation e = explained(owed, with_values(owed, [=](Index i, float v) {
-                                      if (i < 96) return 0.0f;
-                                      const bool nan = i >= 256 && i < 256 + 32 * nans;
-                                      return nan ? std::numeric_limits<float>::quiet_NaN() : v;
-                                    }));
+    const Explanation e =
+        explained(expected_output, with_values(expected_output, [=](Index i, float v) {
+                    if (i < 96) return 0.0f;
+                    const bool nan = i >= 256 && i < 256 + 32 * nans;
+                    return nan ? std::numeric_limits<float>::quiet_NaN() : v;
+                  }));
     EXPECT_EQ(e.verdict, ExplainVerdict::explained);
     ASSERT_EQ(e.causes.size(), 2u) << e.sentence();
     EXPECT_EQ(e.causes[0].id, nans == 4 ? "never_written.nan" : "never_written.zero");
@@ -163,21 +171,21 @@ TEST(ExplainedOutputs, OfSeveralCausesAreSorted) {
 }
 
 TEST(ExplainedOutputs, ThatAreManyAreNotedEach) {
-  const Tensor owed = floats_of({16, 16});
+  const Tensor expected_output = floats_of({16, 16});
   NamedTensors all;
-  for (const char* name : {"a", "b", "c", "d"}) all.emplace(name, owed);
-  NamedTensors came = named("b", owed);
-  const Explanation same = explained(all, came);
+  for (const char* name : {"a", "b", "c", "d"}) all.emplace(name, expected_output);
+  NamedTensors got = named("b", expected_output);
+  const Explanation same = explained(all, got);
   EXPECT_EQ(same.verdict, ExplainVerdict::same);
   EXPECT_EQ(same.elements, 256);
   EXPECT_EQ(same.pattern,
             "a is missing and was not compared; c is missing and was not compared; d is missing "
             "and was not compared");
-  came.emplace("c", with_values(owed, [](Index i, float v) { return i < 32 ? 0 : v; }));
-  came.emplace("d", with_values(owed, [](Index i, float v) {
-                 return i < 7 ? v + static_cast<float>(i * 29 % 53 + 1) / 7 : v;
-               }));
-  const Explanation e = explained(all, came);
+  got.emplace("c", with_values(expected_output, [](Index i, float v) { return i < 32 ? 0 : v; }));
+  got.emplace("d", with_values(expected_output, [](Index i, float v) {
+                return i < 7 ? v + static_cast<float>(i * 29 % 53 + 1) / 7 : v;
+              }));
+  const Explanation e = explained(all, got);
   EXPECT_EQ(e.verdict, ExplainVerdict::partly) << e.sentence();
   ASSERT_EQ(e.causes.size(), 1u) << e.sentence();
   EXPECT_EQ(e.causes[0].where.tensor, "c");
@@ -187,12 +195,13 @@ TEST(ExplainedOutputs, ThatAreManyAreNotedEach) {
 }
 
 TEST(ExplainedOutputs, OfTwoThatAreWrongHaveTwoCauses) {
-  const Tensor owed = scattered({16, 16});
-  NamedTensors all = named("a", owed);
-  all.emplace("b", owed);
-  NamedTensors came = named("a", taken(owed, [](Index i) { return i % 16 * 16 + i / 16; }));
-  came.emplace("b", taken(owed, [](Index i) { return i < 3 ? i : i - 3; }));
-  const Explanation e = explained(all, came);
+  const Tensor expected_output = scattered({16, 16});
+  NamedTensors all = named("a", expected_output);
+  all.emplace("b", expected_output);
+  NamedTensors got =
+      named("a", taken(expected_output, [](Index i) { return i % 16 * 16 + i / 16; }));
+  got.emplace("b", taken(expected_output, [](Index i) { return i < 3 ? i : i - 3; }));
+  const Explanation e = explained(all, got);
   EXPECT_EQ(e.verdict, ExplainVerdict::explained) << e.sentence();
   ASSERT_EQ(e.causes.size(), 2u);
   EXPECT_EQ(e.causes[0].id, "elements.shifted");
@@ -207,18 +216,18 @@ TEST(ExplainedCalls, WithOldPaddingNameIt) {
   Call call{"pad_groups", {}, {}};
   call.replace("group_ends", ints({2, 5, 6}));
   const auto is_pad = [](Index i) { return i / 8 % 4 > 1 && i / 8 != 6; };
-  NamedTensors owed;
-  owed.emplace("y", filled<std::uint8_t>(Dtype::u8, {12, 8}, [&](Index i) {
-                 return is_pad(i) || i / 8 == 9 ? 0 : 1 + i % 7;
-               }));
-  owed.emplace("padded_starts", ints({0, 4, 8}));
-  owed.emplace("padded_ends", ints({4, 8, 12}));
-  NamedTensors came = owed;
+  NamedTensors expected_output;
+  expected_output.emplace("y", filled<std::uint8_t>(Dtype::u8, {12, 8}, [&](Index i) {
+                            return is_pad(i) || i / 8 == 9 ? 0 : 1 + i % 7;
+                          }));
+  expected_output.emplace("padded_starts", ints({0, 4, 8}));
+  expected_output.emplace("padded_ends", ints({4, 8, 12}));
+  NamedTensors got = expected_output;
   for (Index i = 72; i < 96; ++i) {
-    came.at("y").as<std::uint8_t>()[i] = static_cast<std::uint8_t>(1 + i * 5 % 23);
+    got.at("y").as<std::uint8_t>()[i] = static_cast<std::uint8_t>(1 + i * 5 % 23);
   }
   const auto backend = make_reference_backend();
-  const Explanation e = explain(*backend, call, owed, came);
+  const Explanation e = explain(*backend, call, expected_output, got);
   ASSERT_EQ(e.causes.size(), 1u) << e.sentence();
   EXPECT_EQ(e.causes[0].id, "not_zero.padding");
 }
@@ -232,11 +241,11 @@ TEST(ExplainedCalls, OfScalesBesideRightCodesAreInOtherPlaces) {
                  state = state * 1664525u + 1013904223u;
                  return static_cast<float>(state >> 16) * (i / 32 % 8 % 3 == 1 ? 0.125f : 1.0f);
                }));
-  const NamedTensors owed = run_call(*backend, call);
-  NamedTensors came = owed;
-  auto* scales = came.at("scales").as<std::uint8_t>();
+  const NamedTensors expected_output = run_call(*backend, call);
+  NamedTensors got = expected_output;
+  auto* scales = got.at("scales").as<std::uint8_t>();
   for (Index r = 0; r < 32; ++r) std::swap(scales[8 * r + 1], scales[8 * r + 6]);
-  const Explanation e = explain(*backend, call, owed, came);
+  const Explanation e = explain(*backend, call, expected_output, got);
   ASSERT_EQ(e.causes.size(), 1u) << e.sentence();
   EXPECT_EQ(e.causes[0].id, "columns.exchanged");
   EXPECT_EQ(e.verdict, ExplainVerdict::explained);

@@ -10,7 +10,7 @@
 #include "emu/backends.h"
 #include "golden/explain/explain.h"
 #include "golden/museum/operands.h"
-#include "tests/golden/came.h"
+#include "tests/golden/differing.h"
 #include "tests/golden/slots_weighed.h"
 #include "tests/golden/tensors.h"
 
@@ -164,9 +164,9 @@ TEST(ExplainedFactors, MayBeWeightsThatWereLeftOut) {
     s.call.replace(SlotsWeighed::rank(p) + "weights",
                    filled<float>(Dtype::f32, {12, 2}, [](Index) { return 0.7f; }));
   }
-  s.owed = run_call(*s.backend, s.call);
+  s.expected_output = run_call(*s.backend, s.call);
   s.weigh([](Index, Index, Index) { return 1.0f; });
-  EXPECT_EQ(explain(*s.backend, s.call, s.owed, s.came).sentence(),
+  EXPECT_EQ(explain(*s.backend, s.call, s.expected_output, s.got).sentence(),
             "explained: router weights are left out");
 }
 

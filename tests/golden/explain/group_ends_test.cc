@@ -2,7 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "golden/explain/hypotheses.h"
-#include "tests/golden/came.h"
+#include "tests/golden/differing.h"
 #include "tests/golden/tensors.h"
 
 namespace mxo {
@@ -18,19 +18,20 @@ std::vector<Hypothesis> shown(const Ends& ends, const std::vector<Index>& differ
   call.replace("group_ends",
                filled<std::int32_t>(Dtype::i32, {static_cast<Index>(ends.size())},
                                     [&](Index g) { return ends[static_cast<std::size_t>(g)]; }));
-  Came came(Tensor(Dtype::i32, {8, 2}),
-            filled<std::int32_t>(Dtype::i32, {8, 2},
-                                 [&](Index i) {
-                                   return i / 2 % 2 == i % 2 &&
-                                          std::count(differing.begin(), differing.end(), i / 2) > 0;
-                                 }),
-            call);
-  came.output.group = "group";
-  came.output.ends.assign(ends.begin(), ends.end());
-  came.output.owed = ends.back();
-  if (change) change(call, came.output);
+  Differing got(Tensor(Dtype::i32, {8, 2}),
+                filled<std::int32_t>(Dtype::i32, {8, 2},
+                                     [&](Index i) {
+                                       return i / 2 % 2 == i % 2 &&
+                                              std::count(differing.begin(), differing.end(),
+                                                         i / 2) > 0;
+                                     }),
+                call);
+  got.output.group = "group";
+  got.output.ends.assign(ends.begin(), ends.end());
+  got.output.compared_rows = ends.back();
+  if (change) change(call, got.output);
   std::vector<Hypothesis> list;
-  add_measured_ends(call, came.output, list);
+  add_measured_ends(call, got.output, list);
   return list;
 }
 

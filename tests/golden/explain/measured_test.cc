@@ -35,15 +35,15 @@ void expect_ratios(const Effective& e, const Numbers& ratios, double within = 1e
 
 TEST(Measured, AreTheBlocksOfARow) {
   const Call call = product_call({3, 8}, 40, 3);
-  const Came came = came_of(call, x_tripled(call, {5 * 3 + 1}));
+  const Differing got = got_of(call, x_tripled(call, {5 * 3 + 1}));
   const Product p = *product_of(call);
-  const auto lines = measure(p, came.output, Side::a, 12);
+  const auto lines = measure(p, got.output, Side::a, 12);
   ASSERT_EQ(lines.size(), 1u);
   EXPECT_EQ(lines[0].group, 1);
   EXPECT_EQ(lines[0].line, 5);
   expect_ratios(lines[0], {1, 3, 1});
   EXPECT_LT(lines[0].misfit, 1e-6);
-  const Came first = came_of(call, x_tripled(call, {0, 2}));
+  const Differing first = got_of(call, x_tripled(call, {0, 2}));
   expect_ratios(measure(p, first.output, Side::a, 12).at(0), {3, 1, 3});
 }
 
@@ -59,16 +59,16 @@ TEST(Measured, AreOfAGradientByItsRows) {
                filled<std::int32_t>(Dtype::i32, {3}, [&](Index g) { return ends[g]; }));
   const Call taken =
       edited<std::uint8_t>(call, "dy.scales", [](std::uint8_t* s) { ++s[3 * 4 + 1]; });
-  Came came(multiplied(call), multiplied(taken), call, "dw");
+  Differing got(multiplied(call), multiplied(taken), call, "dw");
   const Product p = *product_of(call);
-  const auto lines = measure(p, came.output, Side::a, 12);
+  const auto lines = measure(p, got.output, Side::a, 12);
   ASSERT_EQ(lines.size(), 1u);
   EXPECT_EQ(lines[0].group, 2);
   EXPECT_EQ(lines[0].line, 1);
   expect_ratios(lines[0], {1, 2, 1});
   Tensor odd = multiplied(call);
   odd.as<float>()[3] = 1.0f;
-  const Came empty(multiplied(call), odd, call, "dw");
+  const Differing empty(multiplied(call), odd, call, "dw");
   EXPECT_TRUE(measure(p, empty.output, Side::a, 12).empty()) << "a group without rows";
 }
 
@@ -80,8 +80,8 @@ TEST(Measured, OfBlocksOfZerosAreNotKnown) {
             if (i / 32 % blocks == zero) c[i] = 0;
           }
         });
-    const Came came = came_of(call, x_tripled(call, {0}));
-    const auto lines = measure(*product_of(call), came.output, Side::a, 12);
+    const Differing got = got_of(call, x_tripled(call, {0}));
+    const auto lines = measure(*product_of(call), got.output, Side::a, 12);
     EXPECT_EQ(lines.size(), 1u);
     return lines.at(0);
   };

@@ -37,10 +37,10 @@ Tensor with_fills(Tensor t, const std::vector<Filled>& fills) {
   return t;
 }
 
-std::string of_fills(const Tensor& wanted, const std::vector<Filled>& fills,
+std::string of_fills(const Tensor& want, const std::vector<Filled>& fills,
                      const std::string& name = "y") {
-  Came came(wanted, with_fills(wanted, fills), {"any", {}, {}}, name);
-  return said(came.output, recover_unwritten);
+  Differing got(want, with_fills(want, fills), {"any", {}, {}}, name);
+  return said(got.output, recover_unwritten);
 }
 
 std::string zeros(const std::string& place) {
@@ -88,7 +88,7 @@ TEST(OutputUnwritten, RunsAreLongAndWrong) {
   const Tensor tall = of_no_fill(Dtype::f32, {80, 21});
   const Tensor twos = with_fills(of_no_fill(Dtype::f32, {4, 12}), {{0, 48, 0x40000000}});
   struct Row {
-    Tensor wanted;
+    Tensor want;
     std::vector<Filled> fills;
     std::string said;
   };
@@ -120,16 +120,16 @@ TEST(OutputUnwritten, RunsAreLongAndWrong) {
            // What should be alike may have been computed alike, and wrong.
            {twos, {{12, 12, 0x3F800000}}, ""},
            {twos, {{12, 12}}, zeros("row 1 of y holds")}}) {
-    EXPECT_EQ(of_fills(row.wanted, row.fills), row.said);
+    EXPECT_EQ(of_fills(row.want, row.fills), row.said);
   }
-  Came explained(f32, with_fills(f32, {{44, 12}}));
-  for (const Index i : {44, 50}) explained.output.settle(i);
+  Differing explained(f32, with_fills(f32, {{44, 12}}));
+  for (const Index i : {44, 50}) explained.output.mark_explained(i);
   EXPECT_EQ(said(explained.output, recover_unwritten),
             zeros("columns 5 to 9 and 11 to 15 of row 1 of y hold"));
-  const Tensor wanted = of_no_fill(Dtype::f32, {20, 10});
-  Came groups(wanted, with_fills(wanted, {{170, 30}}));
+  const Tensor want = of_no_fill(Dtype::f32, {20, 10});
+  Differing groups(want, with_fills(want, {{170, 30}}));
   groups.output.ends = {6, 18};
-  groups.output.owed = 18;
+  groups.output.compared_rows = 18;
   EXPECT_EQ(said(groups.output, recover_unwritten), zeros("row 17 of group 1 of y holds"));
 }
 
@@ -150,12 +150,12 @@ struct IdleCase {
 
   /// What is said where the elements that `differ` came as 9.
   std::string said_of(const Where& differ) const {
-    const auto wanted = [&](Index i) { return idle(i) ? 0 : 1; };
-    Came came(
-        filled<std::uint8_t>(Dtype::u8, shape, wanted),
-        filled<std::uint8_t>(Dtype::u8, shape, [&](Index i) { return differ(i) ? 9 : wanted(i); }),
+    const auto want = [&](Index i) { return idle(i) ? 0 : 1; };
+    Differing got(
+        filled<std::uint8_t>(Dtype::u8, shape, want),
+        filled<std::uint8_t>(Dtype::u8, shape, [&](Index i) { return differ(i) ? 9 : want(i); }),
         call, name);
-    return said(came.output, [&](Output& o) { return recover_padding(call, o, expected); });
+    return said(got.output, [&](Output& o) { return recover_padding(call, o, expected); });
   }
 };
 
@@ -280,9 +280,9 @@ TEST(OutputIdle, LinesOfZerosAreNamed) {
 }
 
 TEST(OutputIdle, EndsCountRowsWithoutPadding) {
-  const auto ends = [](const std::vector<Index>& came,
+  const auto ends = [](const std::vector<Index>& got,
                        const std::string& name = "rank0.group_ends") {
-    Came pair(ints({3, 5, 8, 20}), ints(came), {"any", {}, {}}, name);
+    Differing pair(ints({3, 5, 8, 20}), ints(got), {"any", {}, {}}, name);
     const NamedTensors expected = [] {
       NamedTensors tensors;
       tensors.emplace("rank0.indices", ints({0, -1, -1, 3, 4, 5, -1, 7}));

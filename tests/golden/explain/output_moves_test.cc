@@ -56,15 +56,15 @@ TEST(OutputMoves, OfColumnsAreExchangedOrShifted) {
   const auto slots = [](Index tokens, Index shuffled, const std::string& name) {
     const From from =
         of_columns(4, [=](Index r, Index c) { return r < shuffled ? (c + r % 3 + 1) % 4 : c; });
-    Came came = came_from({tokens, 4}, from, {"any", {}, {}}, name);
-    return said(came.output, recover_exchanged);
+    Differing got = got_from({tokens, 4}, from, {"any", {}, {}}, name);
+    return said(got.output, recover_exchanged);
   };
   const std::string within = "row.reordered: values change places within their rows in ";
   EXPECT_EQ(slots(6, 6, "experts"), within + "all of experts");
   EXPECT_EQ(slots(6, 4, "top_weights"), within + "rows 0 to 3 of top_weights");
   EXPECT_EQ(slots(6, 3, "experts"), "");
   EXPECT_EQ(slots(6, 6, "y"), "");
-  Came one = came_from({3, 8}, pair(8, 3, 5, 1), {"any", {}, {}}, "experts");
+  Differing one = got_from({3, 8}, pair(8, 3, 5, 1), {"any", {}, {}}, "experts");
   EXPECT_EQ(said(one.output, recover_exchanged),
             exchanged + "slots 3 and 5 of row 0 of experts change places");
 }
@@ -145,13 +145,13 @@ TEST(OutputMoves, OfRowsThatMovedAreNamedByDistance) {
   });
   Tensor all = counted({64, 8});
   for (Index r = 0; r < 64; r += 2) std::fill_n(all.as<std::int32_t>() + r * 8, 8, 1000 + r);
-  Came plain(all, taken(all, of_rows(8, [](Index r) { return r == 11 ? 20 : r; })));
+  Differing plain(all, taken(all, of_rows(8, [](Index r) { return r == 11 ? 20 : r; })));
   EXPECT_EQ(said(plain.output, recover_moved), "") << "one value";
   const auto copies = [](Index n) {
     const Tensor alike =
         taken(counted({64, 8}), of_rows(8, [n](Index r) { return r > 20 && r < 20 + n ? 20 : r; }));
-    Came came(alike, taken(alike, of_rows(8, [](Index r) { return r == 40 ? 21 : r; })));
-    return said(came.output, recover_moved);
+    Differing got(alike, taken(alike, of_rows(8, [](Index r) { return r == 40 ? 21 : r; })));
+    return said(got.output, recover_moved);
   };
   EXPECT_EQ(copies(4), is + "row 40 of y holds the row 17 before it") << "the nearest, row 23";
   EXPECT_EQ(copies(5), "") << "which, nobody can tell";
@@ -170,10 +170,10 @@ std::string of_short_rows(
   for (Index i = 0; i < rows * columns; ++i)
     given.as<std::uint8_t>()[i] = given.as<std::uint8_t>()[same(i)];
   const From source = of_rows(columns, from);
-  Came came(given, filled<std::uint8_t>(Dtype::e8m0, {rows, columns}, [&](Index i) {
-              return given.as<std::uint8_t>()[source(i)];
-            }));
-  return said(came.output, recover_moved_runs);
+  Differing got(given, filled<std::uint8_t>(Dtype::e8m0, {rows, columns}, [&](Index i) {
+                  return given.as<std::uint8_t>()[source(i)];
+                }));
+  return said(got.output, recover_moved_runs);
 }
 
 TEST(OutputMoves, OfShortRowsAreToldByRuns) {
@@ -235,9 +235,9 @@ TEST(OutputMoves, EndWithTheRowsOfGroups) {
   Call call{"grouped_matmul", {}, {}};
   call.replace("group_ends", filled<std::int32_t>(Dtype::i32, {1}, [](Index) { return 6; }));
   const auto within = [&](Find find, const From& from) {
-    Came came = came_from(
+    Differing got = got_from(
         {8, 9}, [&](Index i) { return i < 54 ? from(i) : -1; }, call);
-    return said(came.output, find) != "";
+    return said(got.output, find) != "";
   };
   EXPECT_TRUE(within(shifted_output, [](Index i) { return i < 52 ? i + 2 : -1; }));
   EXPECT_TRUE(within(recover_row_order, of_rows(9, [](Index r) { return r ^ 1; })));

@@ -105,8 +105,8 @@ TEST(OutputPlaces, InAKnownOrderAreNamed) {
 TEST(OutputPlaces, OfPartAreMostOfItOrABlock) {
   // One reversed row in so many; rows in between came as other numbers.
   const auto part = [](Index rows, const std::function<bool(Index)>& fits) {
-    Came came = came_from({rows, 2}, [&](Index i) { return fits(i / 2) ? i ^ 1 : -1; });
-    const std::string text = said(came.output, recover_order);
+    Differing got = got_from({rows, 2}, [&](Index i) { return fits(i / 2) ? i ^ 1 : -1; });
+    const std::string text = said(got.output, recover_order);
     return text.substr(0, text.find(" of y"));
   };
   const std::string id = "order.reversed_2: rows 0 to ";
@@ -169,9 +169,9 @@ TEST(OutputPlaces, OfLinesComeAgainEveryFew) {
            {8, 5, list_of({3, 2, 1, 0, 6, 4, 7, 5}), ""},
            {7, 5, [&](Index i) { return odd(i) < 7 ? odd(i) : i; }, ""},  // the second incomplete
            {2, 3, [](Index i) { return 1 - i; }, ""}}) {                  // six elements
-    Came rows = came_from({o.lines, o.width}, of_rows(o.width, o.from));
-    Came columns = came_from({o.width, o.lines},
-                             of_columns(o.lines, [&](Index, Index c) { return o.from(c); }));
+    Differing rows = got_from({o.lines, o.width}, of_rows(o.width, o.from));
+    Differing columns = got_from({o.width, o.lines},
+                                 of_columns(o.lines, [&](Index, Index c) { return o.from(c); }));
     const auto words = [&](const std::string& lines) {
       return o.words.empty() ? "" : "order." + lines + ": y: " + lines + " are taken" + o.words;
     };
@@ -241,12 +241,12 @@ TEST(OutputPlaces, OfAxesAreNamedByTheirOrder) {
   });
   // Elements 1 and 2 are alike: bits 0 and 1 fit in their own places until others are looked at.
   const auto given = filled<std::int32_t>(Dtype::i32, {64}, [](Index i) { return i == 2 ? 1 : i; });
-  Came behind(given, taken(given, bits({1, 0, 2, 3, 4, 5})));
+  Differing behind(given, taken(given, bits({1, 0, 2, 3, 4, 5})));
   EXPECT_EQ(said(behind.output, recover_axes), as("[16, 2, 2] with its axes in the order 0, 2, 1"));
   // No order gives the upper half, and the lower one fits in any.
   const auto half =
       filled<std::int32_t>(Dtype::i32, {4096}, [](Index i) { return i < 2048 ? 0 : i; });
-  Came many(half, taken(half, [](Index i) { return i < 2048 ? i : 6142 - i; }));
+  Differing many(half, taken(half, [](Index i) { return i < 2048 ? i : 6142 - i; }));
   EXPECT_EQ(said(many.output, recover_axes), "") << "given up";
 }
 
@@ -310,10 +310,10 @@ TEST(OutputPlaces, OfTilesAreTransposed) {
        id + "tiles of 4 x 4 are transposed, in rows 0 to 3 and 6 to 9 of y"},
       {recover_tiles, {2, 6, 8}, turned(8, {{4, 0, 4, 4}, {8, 4, 4, 4}}), ""},  // of two matrices
   });
-  Came groups = came_from({12, 8}, turned(8, {{3, 0, 4, 4}, {7, 0, 4, 4}}));
+  Differing groups = got_from({12, 8}, turned(8, {{3, 0, 4, 4}, {7, 0, 4, 4}}));
   groups.output.ends = {3, 12};
   EXPECT_EQ(said(groups.output, recover_tiles).find(id + "tiles of 4 x 4 are transposed"), 0u);
-  Came whole = came_from({12, 8}, turned(8, {{4, 0, 4, 4}, {8, 0, 4, 4}}));
+  Differing whole = got_from({12, 8}, turned(8, {{4, 0, 4, 4}, {8, 0, 4, 4}}));
   whole.output.ends = {3, 12};
   EXPECT_EQ(said(whole.output, recover_tiles).find(id + "tiles of 4 x 4 are transposed"), 0u);
   // Four tiles in which two elements differ, or one in which six do, and two others.
@@ -325,12 +325,12 @@ TEST(OutputPlaces, OfTilesAreTransposed) {
     Tensor actual =
         taken(given, turned(16, {{0, 0, 4, 4}, {0, 4, 4, 4}, {0, 8, 4, 4}, {0, 12, 4, 4}}));
     if (numbers == 3) actual.as<std::int32_t>()[62] = actual.as<std::int32_t>()[63] = 99;
-    Came few(given, std::move(actual));
+    Differing few(given, std::move(actual));
     ASSERT_EQ(few.output.left, 8);
     EXPECT_EQ(said(few.output, recover_tiles), "") << numbers;
   }
-  Came explained = came_from({16, 16}, turned(16, {{8, 4, 4, 4}}));
-  explained.output.settle(9 * 16 + 4);
+  Differing explained = got_from({16, 16}, turned(16, {{8, 4, 4, 4}}));
+  explained.output.mark_explained(9 * 16 + 4);
   EXPECT_EQ(said(explained.output, recover_tiles), "");
 }
 

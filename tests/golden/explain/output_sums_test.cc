@@ -110,14 +110,14 @@ TEST(OutputSums, OfWhatWasNotClearedAreNamed) {
            {recover_running, {2, 31}, running(62, 31, 31), ""},
            {recover_running, {8, 20}, running(160, 20, 20, 1.0), ""},
            {recover_running, {8, 20}, odd_in(running(160, 20, 20), 0), ""}}) {
-    const Tensor wanted = filled<float>(Dtype::f32, s.shape, sixty_fourth);
-    Tensor actual = wanted;
+    const Tensor want = filled<float>(Dtype::f32, s.shape, sixty_fourth);
+    Tensor actual = want;
     s.edit(actual.as<float>());
-    Came came(wanted, actual);
-    EXPECT_EQ(said(came.output, s.find), s.said);
-    Came explained(wanted, std::move(actual));
+    Differing got(want, actual);
+    EXPECT_EQ(said(got.output, s.find), s.said);
+    Differing explained(want, std::move(actual));
     if (s.find != recover_running || s.said.empty()) continue;
-    explained.output.settle(explained.output.owed * explained.output.columns - 1);
+    explained.output.mark_explained(explained.output.compared_rows * explained.output.columns - 1);
     EXPECT_EQ(said(explained.output, s.find), "") << "where something is explained";
   }
 }
@@ -135,15 +135,15 @@ TEST(OutputSums, HaveToShow) {
                 [=](Index r, Index c, double v) { return r < 4 ? first(r, c) : v; }}});
   // In half of row 1 what is added is nothing; rows of four columns tell which was added.
   const auto rows = [](double added, double step) {
-    const auto value = [=](bool came) {
+    const auto value = [=](bool got) {
       return [=](Index r, Index c, double v) {
         if (r < 4) return c < 9 ? added * v : v;
-        return r >= 8 ? v : came ? v + (c < 9 ? added : 1.0) * number((r - 4) * 12 + c) + step : v;
+        return r >= 8 ? v : got ? v + (c < 9 ? added : 1.0) * number((r - 4) * 12 + c) + step : v;
       };
     };
-    Came came(numbers(Dtype::bf16, {12, 12}, value(false)),
-              numbers(Dtype::bf16, {12, 12}, value(true)));
-    return said(came.output, recover_added) != "";
+    Differing got(numbers(Dtype::bf16, {12, 12}, value(false)),
+                  numbers(Dtype::bf16, {12, 12}, value(true)));
+    return said(got.output, recover_added) != "";
   };
   EXPECT_TRUE(rows(1.0, 0.0));
   EXPECT_FALSE(rows(1.0, 0x1p-4)) << "more than roundings away";

@@ -71,23 +71,23 @@ TEST(OutputValues, TimesOneNumberAreNamedByTheShortest) {
            {recover_one_factor, Dtype::f32, {8, 16}, but_at(3, 3, -3.0, times(3.0)), ""}}) {
     table.push_back(v);
   }
-  for (const auto& [wanted, came] : {std::pair{0.0, 0.0},
-                                     {kNan, kNan},
-                                     {kInfinite, kInfinite},
-                                     {0.0, 1.0},
-                                     {1.0, 0.0},
-                                     {kNan, 1.0},
-                                     {1.0, kInfinite}}) {
+  for (const auto& [want, got] : {std::pair{0.0, 0.0},
+                                  {kNan, kNan},
+                                  {kInfinite, kInfinite},
+                                  {0.0, 1.0},
+                                  {1.0, 0.0},
+                                  {kNan, 1.0},
+                                  {1.0, kInfinite}}) {
     const auto with = [](double one, double by) -> Value {
       return [=](Index r, Index c, double v) { return r == 1 && c == 2 ? one : by * v; };
     };
-    const bool any = wanted == came || std::isnan(came);
+    const bool any = want == got || std::isnan(got);
     table.push_back({recover_one_factor,
                      Dtype::f32,
                      {8, 16},
-                     with(came, 3.0),
+                     with(got, 3.0),
                      any ? by_number("all", "3") : "",
-                     with(wanted, 1.0)});
+                     with(want, 1.0)});
   }
   expect_said(table);
 }
@@ -173,11 +173,11 @@ TEST(OutputValues, OfLinesAreTimesPowersOfTwo) {
            " is multiplied by a power of two of its own, " + range;
   };
   // Row 1 times 4, but for its first element.
-  const auto first = [](double wanted, double came, const std::string& words) {
+  const auto first = [](double want, double got, const std::string& words) {
     const auto with = [](double one, double factor) -> Value {
       return [=](Index r, Index c, double v) { return r != 1 ? v : c == 0 ? one : factor * v; };
     };
-    return ValueRow{recover_factors, Dtype::f32, {3, 9}, with(came, 4), words, with(wanted, 1)};
+    return ValueRow{recover_factors, Dtype::f32, {3, 9}, with(got, 4), words, with(want, 1)};
   };
   const std::string rest = by("columns 1 to 8 of row 1", 2);
   expect_said({

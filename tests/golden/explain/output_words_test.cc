@@ -42,18 +42,18 @@ std::vector<float> each_of(std::vector<float> values, const std::function<double
 constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 
 /// "id: sentence" where words of bits came as others, in rows of so many.
-std::string of_words(Dtype dtype, const Bits& wanted, const Bits& actual, Index columns = 0) {
-  const auto n = static_cast<Index>(wanted.size());
+std::string of_words(Dtype dtype, const Bits& want, const Bits& actual, Index columns = 0) {
+  const auto n = static_cast<Index>(want.size());
   const std::vector<Index> shape{columns == 0 ? 1 : n / columns, columns == 0 ? n : columns};
-  Came came(of_bits(dtype, shape, wanted), of_bits(dtype, shape, actual));
-  return said(came.output, recover_mapped);
+  Differing got(of_bits(dtype, shape, want), of_bits(dtype, shape, actual));
+  return said(got.output, recover_mapped);
 }
 
-std::string of_floats(const std::vector<float>& wanted, const std::function<double(double)>& f) {
+std::string of_floats(const std::vector<float>& want, const std::function<double(double)>& f) {
   Bits from;
   Bits to;
-  for (const float v : wanted) from.push_back(std::bit_cast<std::uint32_t>(v));
-  for (const float v : each_of(wanted, f)) to.push_back(std::bit_cast<std::uint32_t>(v));
+  for (const float v : want) from.push_back(std::bit_cast<std::uint32_t>(v));
+  for (const float v : each_of(want, f)) to.push_back(std::bit_cast<std::uint32_t>(v));
   return of_words(Dtype::f32, from, to);
 }
 
@@ -74,7 +74,7 @@ TEST(OutputWords, AreAKnownFunction) {
   const std::vector<float> negative{-1, -2, -3, -4, -5, -6, -7, -8};
   const std::string clamped = "value.clamped: y: values are clamped ";
   struct Function {
-    std::vector<float> wanted;
+    std::vector<float> want;
     std::function<double(double)> f;
     std::string said;
   };
@@ -124,7 +124,7 @@ TEST(OutputWords, AreAKnownFunction) {
            {with(some_numbers(24), {1.00390625f, 1.01171875f}), rounded,
             "value.rounded: y: values are rounded to 7 fraction bits on the way"},
            {some_numbers(7), cut(7), ""}}) {
-    EXPECT_EQ(of_floats(row.wanted, row.f), row.said);
+    EXPECT_EQ(of_floats(row.want, row.f), row.said);
   }
   const std::string flushed = "value.subnormals_flushed: y: subnormal values are flushed to zero";
   const std::string zero = "value.subnormals_zero: y: subnormal values are flushed to +0";
@@ -213,11 +213,12 @@ TEST(OutputWords, WithOneBitFlippedMaySayMore) {
             "value.negated: the sign is turned of 4 elements in columns 0 and 3 of y");
   EXPECT_EQ(turned({0, 1, 4}),
             "bit.flipped: bit 7 is flipped in 3 elements in columns 0 to 1 of rows 0 to 1 of y");
-  Came came(of_bits(Dtype::u8, {1, 4}, {5, 9, 16, 33}), of_bits(Dtype::u8, {1, 4}, {6, 1, 24, 33}));
-  came.output.settle(0);
-  EXPECT_EQ(said(came.output, recover_mapped),
+  Differing got(of_bits(Dtype::u8, {1, 4}, {5, 9, 16, 33}),
+                of_bits(Dtype::u8, {1, 4}, {6, 1, 24, 33}));
+  got.output.mark_explained(0);
+  EXPECT_EQ(said(got.output, recover_mapped),
             "bit.flipped: bit 3 is flipped in elements 1 to 2 of y");
-  EXPECT_EQ(said(came.output, recover_mapped), "") << "nothing is left";
+  EXPECT_EQ(said(got.output, recover_mapped), "") << "nothing is left";
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
 // Products of which parts of the depth, rows or lanes were taken otherwise: what is said, and that
-// it gives what came; and near misses.
+// it gives the actual output; and near misses.
 #include "tests/golden/planted.h"
 #include "tests/golden/product_faults.h"
 
@@ -110,9 +110,9 @@ Tensor made(
   Tensor y = multiplied(call);
   for (Index g = 0; g < p.groups(); ++g) {
     for (Index r = p.begin(g); r < p.end(g); ++r) {
-      const Sides::Line x = p.line_a(0, source(r));
+      const ProductSides::Line x = p.line_a(0, source(r));
       for (Index j = 0; j < p.n; ++j) {
-        const Sides::Line w = p.line_b(expert(r, g), j);
+        const ProductSides::Line w = p.line_b(expert(r, g), j);
         y.as<float>()[r * p.n + j] =
             static_cast<float>(std::inner_product(x.begin(), x.end(), w.begin(), 0.0));
       }

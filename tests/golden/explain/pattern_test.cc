@@ -21,31 +21,31 @@ Tensor made(Index rows, const std::vector<float>& values) {
   return t;
 }
 
-/// The words for rows of which what is expected and what came are given.
-std::string words(Index rows, const std::vector<float>& expected, const std::vector<float>& came) {
-  const Tensor wanted = made(rows, expected);
-  const Tensor actual = made(rows, came);
-  return pattern_of(make_output(Call{"op", {}, {}}, "y", wanted, actual));
+/// The words for rows of which what is expected and the actual output are given.
+std::string words(Index rows, const std::vector<float>& expected, const std::vector<float>& got) {
+  const Tensor want = made(rows, expected);
+  const Tensor actual = made(rows, got);
+  return pattern_of(make_output(Call{"op", {}, {}}, "y", want, actual));
 }
 
 /// For 3, 4, 5 and so on, eight of them, of which the first came as others.
 std::string of_eight(const std::vector<float>& first) {
   std::vector<float> expected{3, 4, 5, 6, 7, 8, 9, 10};
-  std::vector<float> came = expected;
-  std::copy(first.begin(), first.end(), came.begin());
-  return words(1, expected, came);
+  std::vector<float> got = expected;
+  std::copy(first.begin(), first.end(), got.begin());
+  return words(1, expected, got);
 }
 
 /// For 1 to 24 in a row, each as `change` gives it.
 template <typename Change>
 std::string of_many(const Change& change) {
   std::vector<float> expected;
-  std::vector<float> came;
+  std::vector<float> got;
   for (int i = 1; i <= 24; ++i) {
     expected.push_back(static_cast<float>(i));
-    came.push_back(change(static_cast<float>(i)));
+    got.push_back(change(static_cast<float>(i)));
   }
-  return words(1, expected, came);
+  return words(1, expected, got);
 }
 
 TEST(Pattern, SaysNothingWhereNothingDiffers) {
@@ -61,15 +61,15 @@ TEST(Pattern, CountsElementsAndTheirShareOfThePlace) {
   EXPECT_EQ(words(2, {1, 1, 1, 1}, {1, 2, 2, 2.5f}),
             "3 elements differ in all of y; 75 % of the elements there; -1.5 dB among them");
   std::vector<float> expected(400, 1.0f);
-  std::vector<float> came = expected;
-  for (std::size_t i = 0; i < 20; ++i) came[i * 21] = i % 2 == 0 ? 3.0f : 0.5f;
-  EXPECT_EQ(words(20, expected, came),
+  std::vector<float> got = expected;
+  for (std::size_t i = 0; i < 20; ++i) got[i * 21] = i % 2 == 0 ? 3.0f : 0.5f;
+  EXPECT_EQ(words(20, expected, got),
             "20 elements differ in all of y; 5 % of the elements there; -3.2 dB among them");
   expected.assign(101 * 101, 1.0f);
-  came = expected;
-  for (std::size_t i = 0; i < 101; ++i) came[i * 102] = i % 2 == 0 ? 3.0f : 0.5f;
+  got = expected;
+  for (std::size_t i = 0; i < 101; ++i) got[i * 102] = i % 2 == 0 ? 3.0f : 0.5f;
   EXPECT_EQ(
-      words(101, expected, came),
+      words(101, expected, got),
       "101 elements differ in all of y; less than 1 % of the elements there; -3.3 dB among them");
 }
 
@@ -164,12 +164,12 @@ TEST(Pattern, NamesAFactorThatNearlyHolds) {
             "24 elements differ in all of y; all are smaller in magnitude; 6.8 dB among them");
   const auto times = [](int n, float by, float unit = 1.0f) {
     std::vector<float> expected;
-    std::vector<float> came;
+    std::vector<float> got;
     for (int i = 1; i <= n; ++i) {
       expected.push_back(static_cast<float>(i) * unit);
-      came.push_back(expected.back() * by);
+      got.push_back(expected.back() * by);
     }
-    return words(1, expected, came);
+    return words(1, expected, got);
   };
   EXPECT_EQ(times(16, 0.25f),
             "16 elements differ in all of y; all are smaller in magnitude; 2.4 dB among them; they "

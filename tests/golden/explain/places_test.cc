@@ -18,7 +18,7 @@ Output output(Index rows, Index columns, std::vector<Index> ends = {}) {
   y.name = "y";
   y.rows = rows;
   y.columns = columns;
-  y.owed = ends.empty() ? rows : ends.back();
+  y.compared_rows = ends.empty() ? rows : ends.back();
   y.ends = std::move(ends);
   return y;
 }

@@ -45,7 +45,7 @@ Call quantised(const Tensor& y) {
   return make_call("quantize", in, kBlocks);
 }
 
-/// What comes where scales are those of `before`, with codes of the activation that is owed.
+/// What comes where scales are those of `before`, with codes of the activation that is expected.
 Planted scales_of(Backend& b, const Call& call, const Call& before) {
   Call inner = call;
   inner.op = "swiglu";

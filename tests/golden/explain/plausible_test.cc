@@ -71,7 +71,7 @@ bool impossible(Target target, const RunResult& trial, std::vector<Index> ends =
   y.name = "y";
   y.rows = rows;
   y.columns = 4;
-  y.owed = rows;
+  y.compared_rows = rows;
   y.ends = std::move(ends);
   y.marks.assign(static_cast<std::size_t>(rows * 4), Mark::same);
   const Variant& patch = trial.patches.front();

@@ -120,10 +120,11 @@ TEST(ProductFaults, OfShiftsAlongTheDepthAreNamed) {
 /// Sums whose terms count so often as multiple(depth of the whole) says.
 Tensor times(const Call& call, const std::function<double(Index)>& multiple) {
   const Product p = *product_of(call);
-  return sums(call, [&](Index g, Index, Index d, const Sides::Line& a, const Sides::Line& b) {
-    const auto at = static_cast<std::size_t>(d);
-    return multiple(p.wgrad ? p.begin(g) + d : d) * a[at] * b[at];
-  });
+  return sums(
+      call, [&](Index g, Index, Index d, const ProductSides::Line& a, const ProductSides::Line& b) {
+        const auto at = static_cast<std::size_t>(d);
+        return multiple(p.wgrad ? p.begin(g) + d : d) * a[at] * b[at];
+      });
 }
 std::function<double(Index)> but(std::vector<Index> at, double m) {
   return [=](Index d) { return std::find(at.begin(), at.end(), d) == at.end() ? 1.0 : m; };
@@ -173,11 +174,12 @@ TEST(ProductFaults, OfTheDepthAreNamed) {
 
 /// Sums where, in each group, block b of the second side met block met[b] of the first; -1: none.
 Tensor met(const Call& call, std::vector<Index> met) {
-  return sums(call, [&](Index, Index, Index d, const Sides::Line& a, const Sides::Line& b) {
-    const Index from = met[static_cast<std::size_t>(d / 32)];
-    const auto at = static_cast<std::size_t>(from * 32 + d % 32);
-    return from < 0 || at >= a.size() ? 0.0 : a[at] * b[static_cast<std::size_t>(d)];
-  });
+  return sums(call,
+              [&](Index, Index, Index d, const ProductSides::Line& a, const ProductSides::Line& b) {
+                const Index from = met[static_cast<std::size_t>(d / 32)];
+                const auto at = static_cast<std::size_t>(from * 32 + d % 32);
+                return from < 0 || at >= a.size() ? 0.0 : a[at] * b[static_cast<std::size_t>(d)];
+              });
 }
 
 TEST(ProductFaults, OfBlocksThatMeetOthersAreNamed) {
@@ -237,8 +239,8 @@ TEST(ProductFaults, OfScalesOfBytesAreOthers) {
   };
   expect_said(add_measured_scales,
               {{call, moved(odd),
-                "x.scales=other: the scales of x are not those that were given: values of other "
-                "places, or old ones"},
+                "x.scales=other: the scales of x are not those that were given: by -9 to -3 "
+                "steps in 8 of the 8 blocks that were measured"},
                {call, moved([](Index) { return 2; }), ""},
                {call, moved([](Index i) { return i / 4 == 2; }), ""}});
 }

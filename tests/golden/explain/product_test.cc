@@ -285,9 +285,9 @@ TEST(Product, IsSlicedByLines) {
   Call whole = call;
   ASSERT_TRUE(read_whole(whole, turned));
   const Tensor expected = gathered(whole.input("w.codes"), 1, window.columns);
-  const Tensor& came = read.input("w.codes");
-  ASSERT_EQ(came.shape(), expected.shape());
-  EXPECT_TRUE(std::equal(came.data(), came.data() + came.elements(), expected.data()));
+  const Tensor& got = read.input("w.codes");
+  ASSERT_EQ(got.shape(), expected.shape());
+  EXPECT_TRUE(std::equal(got.data(), got.data() + got.elements(), expected.data()));
   EXPECT_EQ(product_of(read)->line_a(0, 0), p.line_a(0, 1)) << "the others are cut as they are";
   const Call all = sliced(call, p, {{0, 1, 2, 3, 4}, {0, 1, 2, 3}});
   EXPECT_EQ(&all.input("x.codes"), &call.input("x.codes")) << "shared where nothing is cut";

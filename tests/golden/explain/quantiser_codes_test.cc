@@ -118,8 +118,8 @@ Quantised unscaled(const std::vector<float>& values) {
   std::copy(values.begin(), values.end(), x.as<float>());
   Quantised q(x, 32);
   q.scales_come([](Index) { return 1.0f; });
-  q.scales = q.came_scales;
-  q.codes = q.came_codes;
+  q.scales = q.got_scales;
+  q.codes = q.got_codes;
   return q;
 }
 
@@ -143,18 +143,18 @@ TEST(QuantiserCodes, AreRoundedOtherwise) {
   EXPECT_EQ(q.words(), kTruncated);
   Index differing = 0;
   for (Index i = 0; i < q.codes.elements(); ++i)
-    differing += bits_at(q.came_codes, i) != bits_at(q.codes, i);
+    differing += bits_at(q.got_codes, i) != bits_at(q.codes, i);
   EXPECT_EQ(q.claims()[0].elements, static_cast<double>(differing));
   EXPECT_EQ(q.claims()[0].where.tensor, "codes");
   // What is explained already may hold anything.
-  q.came(5) = 0x55;
+  q.actual_bits(5) = 0x55;
   EXPECT_NE(q.words(), kTruncated);
-  q.settled = {5};
+  q.explained = {5};
   EXPECT_EQ(q.words(), kTruncated);
-  q.came(71) = 0x55;
+  q.actual_bits(71) = 0x55;
   EXPECT_NE(q.words(), kTruncated) << "the end of a row";
   Quantised without_signs = unscaled(numbers());
-  for (Index i = 0; i < 40; ++i) without_signs.came(i) &= 0x7F;
+  for (Index i = 0; i < 40; ++i) without_signs.actual_bits(i) &= 0x7F;
   EXPECT_EQ(without_signs.words(), "none");
 }
 
@@ -162,7 +162,7 @@ TEST(QuantiserCodes, AreLostWhereTheyAreTooLarge) {
   const auto of = [](float from, std::uint8_t code, std::initializer_list<float> large) {
     Quantised q = unscaled(numbers(large));
     for (Index i = 0; i < q.codes.elements(); ++i) {
-      if (std::fabs(q.x(i)) > from) q.came(i) = code;
+      if (std::fabs(q.x(i)) > from) q.actual_bits(i) = code;
     }
     return q.words();
   };
@@ -177,7 +177,7 @@ TEST(QuantiserCodes, AreLostWhereTheyAreTooLarge) {
     for (Index i = 0; i < q.codes.elements(); ++i) {
       const std::uint8_t code = encode<kE5M2>(q.x(i), Overflow::saturate).bits;
       q.codes.as<std::uint8_t>()[i] = code;
-      q.came(i) = i < 40 ? code : lost;
+      q.actual_bits(i) = i < 40 ? code : lost;
     }
     EXPECT_EQ(q.words(), kRule + kLost) << "infinity or NaN";
   }
@@ -191,7 +191,7 @@ TEST(QuantiserCodes, OfNoNumbersAreKept) {
     Quantised q = unscaled(list);
     truncate(q);
     q.codes.as<std::uint8_t>()[33] = expected;
-    q.came(33) = actual;
+    q.actual_bits(33) = actual;
     return q.words();
   };
   EXPECT_EQ(of(kInf, 0x7F, 0x7F), kTruncated);
@@ -202,18 +202,18 @@ TEST(QuantiserCodes, OfNoNumbersAreKept) {
   EXPECT_EQ(of(2.0f, 0x40, 0x7F), "none");
 }
 
-/// 40 rows past the last group: nobody owes them.
+/// 40 rows past the last group: is not compared them.
 TEST(QuantiserCodes, PastTheLastGroupSayNothing) {
   Quantised q(test::random_floats(Dtype::f32, {160, 64}, 2), 64, Dtype::f32);
   q.call.replace("group_ends", test::group_ends_of({120}));
   q.scales = Tensor(Dtype::f32, {1, 1});
   q.scales.as<float>()[0] = 0.25f;
-  q.came_scales = q.scales;
+  q.got_scales = q.scales;
   const auto own = [&](Index i, Index) { return q.x(i) * 4.0f; };
   q.codes_come(own);
-  q.codes = q.came_codes;
+  q.codes = q.got_codes;
   q.codes_come(own, truncated_code);
-  for (Index i = 120 * 64; i < q.codes.elements(); ++i) q.came(i) = 0x7F;
+  for (Index i = 120 * 64; i < q.codes.elements(); ++i) q.actual_bits(i) = 0x7F;
   EXPECT_EQ(q.words().substr(0, 10), "codes.rule");
 }
 
@@ -237,7 +237,7 @@ std::string at_random(Index n, const std::function<Index(int)>& up, float value 
     }
   }
   Quantised q = unscaled(list);
-  std::copy(codes.begin(), codes.end(), q.came_codes.as<std::uint8_t>());
+  std::copy(codes.begin(), codes.end(), q.got_codes.as<std::uint8_t>());
   return q.words();
 }
 

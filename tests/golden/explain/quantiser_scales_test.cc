@@ -109,7 +109,7 @@ TEST(QuantiserScales, OfZerosAreKept) {
     Quantised q(x, 32);
     q.scales.as<std::uint8_t>()[1] = 0;
     q.scales_come([&](Index s) { return s == 1 ? 0x1p-127f : floor_power(q.amax(s)); });
-    q.came_scales.as<std::uint8_t>()[1] = byte;
+    q.got_scales.as<std::uint8_t>()[1] = byte;
     EXPECT_EQ(q.words().starts_with("scale.rule scales: "), byte == 0) << q.words();
   }
 }
@@ -121,10 +121,10 @@ TEST(QuantiserScales, OfOneMagnitudeAreToldApart) {
     for (Index i = 0; i < x.elements(); ++i) x.as<float>()[i] = static_cast<float>(1 + i / 32);
     Quantised q(x, 32);
     for (Index s = 0; s < 12; ++s) {
-      if (differs(s)) q.came(s * 32) = 0x11;
+      if (differs(s)) q.actual_bits(s * 32) = 0x11;
     }
-    const std::vector<Output> outputs{make_output(q.call, "codes", q.codes, q.came_codes),
-                                      make_output(q.call, "scales", q.scales, q.came_scales)};
+    const std::vector<Output> outputs{make_output(q.call, "codes", q.codes, q.got_codes),
+                                      make_output(q.call, "scales", q.scales, q.got_scales)};
     return magnitudes_seen(q.call, outputs);
   };
   const std::string exactly = "exactly the blocks with an amax of ";

@@ -12,7 +12,7 @@ namespace {
 
 constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();
 
-/// Amax of blocks, and the scales that came.
+/// Amax of blocks, and the actual scales.
 struct Scaled {
   Dtype type;
   std::vector<float> amax, scales;

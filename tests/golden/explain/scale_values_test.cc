@@ -6,7 +6,7 @@
 #include <map>
 
 #include "golden/explain/find/product/finders.h"
-#include "tests/golden/came.h"
+#include "tests/golden/differing.h"
 #include "tests/golden/tensors.h"
 
 namespace mxo {

@@ -72,12 +72,12 @@ TEST(Score, DamageByChanceHasNoCause) {
     // A product, which takes longest, is every 30th.
     const std::size_t at =
         n % 30 == 29 ? list.size() - 1 : static_cast<std::size_t>(n) % (list.size() - 1);
-    NamedTensors came = right[at];
-    auto which = came.begin();
-    std::advance(which, random.word() % came.size());
+    NamedTensors got = right[at];
+    auto which = got.begin();
+    std::advance(which, random.word() % got.size());
     if (which->second.bytes() == 0) continue;
     damage(random, which->second);
-    const Explanation e = explain(*backend, list[at], right[at], came);
+    const Explanation e = explain(*backend, list[at], right[at], got);
     for (const Cause& c : e.causes) {
       EXPECT_TRUE(c.is_symptom()) << n << " " << list[at].op << " " << which->first << ": " << c.id
                                   << ": " << e.sentence();
@@ -96,15 +96,15 @@ TEST(Score, NeighboursTellLittle) {
   for (std::size_t i = 0; i < values.size(); ++i) values[i] = 1.0f + static_cast<float>(i);
   const Tensor expected = row(values);
   const auto gain = [&](bool far) {
-    std::vector<float> came = values;
+    std::vector<float> got = values;
     for (int i = 0; i < 8; ++i) {
-      float& v = came[static_cast<std::size_t>(i)];
+      float& v = got[static_cast<std::size_t>(i)];
       v = far ? -3.5f * v : std::nextafter(v, 100.0f);
     }
-    const Tensor actual = row(came);
+    const Tensor actual = row(got);
     std::vector<Output> outputs{make_output(Call{"op", {}, {}}, "y", expected, actual)};
     const Weighing before(outputs);
-    for (Index i = 0; i < 8; ++i) outputs[0].settle(i);
+    for (Index i = 0; i < 8; ++i) outputs[0].mark_explained(i);
     return before.gain(outputs);
   };
   EXPECT_NEAR(gain(false), 8 * std::log2(3.0), 1e-9);

@@ -1,4 +1,4 @@
-// Single causes and pairs: the best is settled, those alike share its sentence, both of a pair
+// Single causes and pairs: the best is explained, those alike share its sentence, both of a pair
 // matter.
 #include <gtest/gtest.h>
 
@@ -21,11 +21,11 @@ Tensor of_values(Index rows, Index columns, const Value& value) {
   return t;
 }
 
-/// A call that is run whole: it owes zeros, and value(row, column) came.
+/// A call that is run whole: it expects zeros, and value(row, column) came.
 struct Searched {
-  Searched(Index rows, Index columns, const Value& came)
-      : b(Call{"any", {}, {}}, Tensor(Dtype::f32, {rows, columns}),
-          of_values(rows, columns, came)) {}
+  Searched(Index rows, Index columns, const Value& got)
+      : b(Call{"any", {}, {}}, Tensor(Dtype::f32, {rows, columns}), of_values(rows, columns, got)) {
+  }
   /// A cause that gives value(row, column).
   Hypothesis& add(const std::string& name, Value value, Stage stage = Stage::rule) {
     Hypothesis h{name, "it is " + name, stage};
@@ -224,8 +224,8 @@ TEST(Search, CausesOfAllGiveEveryElement) {
 
 /// Causes that each alter a value by 1 where all of `came` are needed; each alone comes nearer.
 struct Pairs {
-  explicit Pairs(float came) : s(2, 16, [=](Index, Index) { return came; }) {}
-  Pairs(const Value& came, Index rows, Index columns = 16) : s(rows, columns, came) {}
+  explicit Pairs(float got) : s(2, 16, [=](Index, Index) { return got; }) {}
+  Pairs(const Value& got, Index rows, Index columns = 16) : s(rows, columns, got) {}
   /// A cause that adds `by` to every value.
   Hypothesis& add(const std::string& name, float by, Stage stage = Stage::rule) {
     Hypothesis h{name, "it is " + name, stage};

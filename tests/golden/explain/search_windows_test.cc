@@ -20,7 +20,7 @@ struct WindowSize {
 
 /// A numbered product of which value(row, column) came, and causes.
 struct Windowed {
-  Windowed(Index rows, Index n, const Value& came) : b(of_zeros(rows, n, came)) {}
+  Windowed(Index rows, Index n, const Value& got) : b(of_zeros(rows, n, got)) {}
   Hypothesis& add(const std::string& name, const Value& value, Stage stage = Stage::rule) {
     Hypothesis h = that_gives(name, value);
     h.stage = stage;
@@ -66,7 +66,7 @@ TEST(SearchWindows, WhatFitsInAWindowAloneIsNoCause) {
   EXPECT_EQ(claims[0].id, "b") << "more of them on the wider window";
 }
 
-/// Two sums give what came and alter row 107 as well, which no window holds.
+/// Two sums give the actual output and alter row 107 as well, which no window holds.
 TEST(SearchWindows, WhatIsNotSettledSharesNoSentence) {
   const auto rows = [](Index last) {
     return [=](Index r, Index c) { return r >= 100 && r < last && c < 9 ? 1.0f : 0.0f; };

@@ -19,30 +19,30 @@ Hypothesis named(std::string name) {
   return h;
 }
 
-/// A call that is run whole: zeros are owed, and `came` is an output for each.
+/// A call that is run whole: zeros are compared, and `came` is an output for each.
 struct WholeRun {
-  explicit WholeRun(std::vector<Tensor> c) : came(std::move(c)) {
-    for (const Tensor& t : came) owed.emplace_back(Dtype::f32, t.shape());
+  explicit WholeRun(std::vector<Tensor> c) : got(std::move(c)) {
+    for (const Tensor& t : got) expected_output.emplace_back(Dtype::f32, t.shape());
     const char* const names[] = {"a", "b", "c"};
-    for (std::size_t i = 0; i < came.size(); ++i) {
-      outputs.push_back(make_output(call, names[i], owed[i], came[i]));
+    for (std::size_t i = 0; i < got.size(); ++i) {
+      outputs.push_back(make_output(call, names[i], expected_output[i], got[i]));
     }
-    bench = std::make_unique<Bench>(*backend, call, outputs);
+    runner = std::make_unique<AlteredCallRunner>(*backend, call, outputs);
   }
   /// Settles a cause that is credited so.
-  std::vector<Claim> settled(std::vector<VariantMatch> credits) {
+  std::vector<Claim> explained(std::vector<VariantMatch> credits) {
     RunResult trial;
     trial.credits = std::move(credits);
-    return settle(*bench, {{&first, &second}, std::move(trial)});
+    return mark_explained(*runner, {{&first, &second}, std::move(trial)});
   }
   Hypothesis first = named("a");
   Hypothesis second = named("b");
   std::unique_ptr<Backend> backend = make_reference_backend();
   Call call{"any", {}, {}};
-  std::vector<Tensor> came;
-  std::vector<Tensor> owed;
+  std::vector<Tensor> got;
+  std::vector<Tensor> expected_output;
   std::vector<Output> outputs;
-  std::unique_ptr<Bench> bench;
+  std::unique_ptr<AlteredCallRunner> runner;
 };
 
 VariantMatch of(std::vector<std::uint8_t> mask) {
@@ -54,7 +54,7 @@ VariantMatch of(std::vector<std::uint8_t> mask) {
 
 TEST(Settling, PartsOfAWholeRunHavePlaces) {
   WholeRun part({floats({2, 2}, {1, 0, 2, 3})});
-  const auto claims = part.settled({of({0, 0, 1, 1})});
+  const auto claims = part.explained({of({0, 0, 1, 1})});
   ASSERT_EQ(claims.size(), 1u);
   EXPECT_EQ(claims[0].sentence, "it is a and it is b, in row 1 of a");
   EXPECT_EQ(claims[0].where.rows, "1");
@@ -64,20 +64,20 @@ TEST(Settling, PartsOfAWholeRunHavePlaces) {
     WholeRun run({floats({2, 2}, {0, 0, 2, 3})});
     VariantMatch c = of({0, 0, 1, 1});
     c.*beside = 1;
-    EXPECT_EQ(run.settled({c})[0].sentence, "it is a and it is b, in row 1 of a");
+    EXPECT_EQ(run.explained({c})[0].sentence, "it is a and it is b, in row 1 of a");
   }
 }
 
 TEST(Settling, OutputsOfAWholeRunAreNamedTogether) {
   WholeRun run(
       {floats({2, 2}, {1, 0, 0, 0}), floats({2, 2}, {1, 1, 0, 0}), floats({2, 2}, {0, 1, 1, 1})});
-  const auto claims = run.settled({of({1, 0, 0, 0}), of({0, 0, 0, 0}), of({0, 0, 1, 1})});
+  const auto claims = run.explained({of({1, 0, 0, 0}), of({0, 0, 0, 0}), of({0, 0, 1, 1})});
   ASSERT_EQ(claims.size(), 1u);
   EXPECT_EQ(claims[0].where.tensor, "a, c");
   EXPECT_EQ(claims[0].sentence, "it is a and it is b, in row 1 of c");
   EXPECT_EQ(claims[0].elements, 3);
   WholeRun two({floats({2, 2}, {1, 1, 1, 1}), floats({2, 2}, {1, 1, 1, 1})});
-  EXPECT_EQ(two.settled({of({1, 1, 0, 0}), of({1, 0, 1, 0})})[0].sentence,
+  EXPECT_EQ(two.explained({of({1, 1, 0, 0}), of({1, 0, 1, 0})})[0].sentence,
             "it is a and it is b, in row 0 of a and column 0 of b");
 }
 
@@ -85,13 +85,13 @@ TEST(Settling, RowsThatNobodyOwnsAreNoPlace) {
   Call call{"unpad_groups", {}, {}};
   call.replace("group_ends", ends_at({1}));
   const Tensor y(Dtype::f32, {3, 2});
-  const Tensor came = floats({3, 2}, {1, 1, 5, 5, 5, 5});
-  SmallBench b{call, y, came, "x"};
-  ASSERT_EQ(b.output().owed, 1);
+  const Tensor got = floats({3, 2}, {1, 1, 5, 5, 5, 5});
+  SmallBench b{call, y, got, "x"};
+  ASSERT_EQ(b.output().compared_rows, 1);
   const Hypothesis h = named("a");
   RunResult trial;
   trial.credits = {of({1, 0})};
-  const auto claims = settle(*b.bench, {{&h}, std::move(trial)});
+  const auto claims = mark_explained(*b.runner, {{&h}, std::move(trial)});
   ASSERT_EQ(claims.size(), 1u);
   EXPECT_EQ(claims[0].elements, 1);
   EXPECT_EQ(claims[0].where.rows, "");
@@ -104,7 +104,7 @@ TEST(Settling, RowsThatStandAloneAreRunWhole) {
   call.replace("x", Tensor(Dtype::f32, {256, 256}));
   const Tensor y(Dtype::f32, {256, 256});
   SmallBench b{call, y, with_other(y, {7, 9}, {3})};
-  ASSERT_TRUE(b.bench->by_rows());
+  ASSERT_TRUE(b.runner->by_rows());
   Hypothesis h = named("a");
   Indices shape;
   h.run = [&](Backend&, const Call& altered) {
@@ -113,27 +113,27 @@ TEST(Settling, RowsThatStandAloneAreRunWhole) {
     out.emplace("y", with_other(y, {7, 9}, {3}));
     return out;
   };
-  b.bench->choose(2, 2);
-  const auto claims = settle(*b.bench, {{&h}, {}});
+  b.runner->choose(2, 2);
+  const auto claims = mark_explained(*b.runner, {{&h}, {}});
   EXPECT_EQ(shape, (Indices{256, 256}));
   ASSERT_EQ(claims.size(), 1u);
   EXPECT_EQ(claims[0].elements, 2);
   EXPECT_EQ(claims[0].sentence, "it is a");
   h.rewrite = [](const Call&, NamedTensors&) { return false; };
-  EXPECT_TRUE(settle(*b.bench, {{&h}, {}}).empty());
+  EXPECT_TRUE(mark_explained(*b.runner, {{&h}, {}}).empty());
 }
 
 /// What a cause that gives `model` explains of a product of which `came` came, and the windows.
 struct Pieces {
-  Pieces(Index rows, Index n, Value came, const Value& model, Stage stage = Stage::rule)
-      : b(of_zeros(rows, n, came)), h(that_gives("a", model)) {
+  Pieces(Index rows, Index n, Value got, const Value& model, Stage stage = Stage::rule)
+      : b(of_zeros(rows, n, got)), h(that_gives("a", model)) {
     h.stage = stage;
     h.local = true;
     h.alter = [this](Call& call) {
       windows.push_back({numbers_of(call.input("x")), numbers_of(call.input("w"))});
       return true;
     };
-    claims = settle(*b.bench, {{&h}, {}});
+    claims = mark_explained(*b.runner, {{&h}, {}});
   }
   std::string sentence() const { return claims.empty() ? "" : claims[0].sentence; }
   SmallBench b;
@@ -177,29 +177,29 @@ TEST(SettlingPieces, LeaveWhatDoesNotFit) {
 
 TEST(SettlingPieces, OfSumsFitAllOrNoneTogether) {
   const Value diagonal = [](Index r, Index c) { return r == c ? 1.0f : 0.0f; };
-  const Value came = [](Index r, Index c) { return r != c ? 0.0f : r == 70 ? 2.0f : 1.0f; };
-  Pieces sum(72, 80, came, diagonal, Stage::sum);
+  const Value got = [](Index r, Index c) { return r != c ? 0.0f : r == 70 ? 2.0f : 1.0f; };
+  Pieces sum(72, 80, got, diagonal, Stage::sum);
   EXPECT_EQ(sum.windows.size(), 9u);
   EXPECT_TRUE(sum.claims.empty()) << "the last does not fit";
-  EXPECT_FALSE(Pieces(72, 80, came, diagonal).claims.empty());
+  EXPECT_FALSE(Pieces(72, 80, got, diagonal).claims.empty());
 }
 
 /// Columns from 32 on of row 1 are right: a cause that alters them is not that of the whole.
 TEST(SettlingPieces, ThatAlterWhatIsRightArePlaces) {
-  const Value came = [](Index r, Index c) { return r == 0 || c < 32 ? 1.0f : 0.0f; };
-  EXPECT_EQ(Pieces(2, 64, came, came).sentence(), "it is a");
-  EXPECT_EQ(Pieces(2, 64, came, from(0, 0)).sentence(), "it is a, in all of y");
+  const Value got = [](Index r, Index c) { return r == 0 || c < 32 ? 1.0f : 0.0f; };
+  EXPECT_EQ(Pieces(2, 64, got, got).sentence(), "it is a");
+  EXPECT_EQ(Pieces(2, 64, got, from(0, 0)).sentence(), "it is a, in all of y");
 }
 
 /// Fewer than 64 elements are what many sums give: it may alter none that is right.
 TEST(SettlingPieces, OfFewElementsAreLookedAtBeside) {
   for (const Stage stage : {Stage::sum, Stage::output, Stage::input}) {
     for (const Index height : {7, 8}) {
-      const Value came = [=](Index r, Index c) { return r < height && c < 9 ? 1.0f : 0.0f; };
+      const Value got = [=](Index r, Index c) { return r < height && c < 9 ? 1.0f : 0.0f; };
       const Value more = [](Index r, Index c) { return r < 8 && c < 10 ? 1.0f : 0.0f; };
-      Pieces p(20, 16, came, more, stage);
+      Pieces p(20, 16, got, more, stage);
       EXPECT_EQ(p.claims.empty(), stage != Stage::input && height == 7);
-      Pieces same(20, 16, came, came, stage);
+      Pieces same(20, 16, got, got, stage);
       EXPECT_FALSE(same.claims.empty());
       if (stage == Stage::input || height == 8) {
         EXPECT_EQ(same.windows.size(), 1u);
@@ -222,12 +222,12 @@ Indices every(Index step, Index n) {
 
 /// What a cause that gives `model` explains of a deep product of which `came` came.
 struct Deep {
-  Deep(Index rows, Index n, const Value& came, const Value& model, Index k = kDeep)
-      : b(of_zeros(rows, n, came, k)), h(that_gives("a", model)) {
+  Deep(Index rows, Index n, const Value& got, const Value& model, Index k = kDeep)
+      : b(of_zeros(rows, n, got, k)), h(that_gives("a", model)) {
     watch();
   }
-  Deep(const Call& call, const Tensor& owed, const Tensor& came, const Value& model)
-      : b(call, owed, came), h(that_gives("a", model)) {
+  Deep(const Call& call, const Tensor& expected_output, const Tensor& got, const Value& model)
+      : b(call, expected_output, got), h(that_gives("a", model)) {
     watch();
   }
   void watch() {
@@ -237,7 +237,7 @@ struct Deep {
       return static_cast<int>(windows.size()) <= runs;
     };
   }
-  std::vector<Claim> settled() { return settle(*b.bench, {{&h}, {}}); }
+  std::vector<Claim> explained() { return mark_explained(*b.runner, {{&h}, {}}); }
   SmallBench b;
   Hypothesis h;
   int runs = 1000;  ///< so many, then none applies
@@ -248,7 +248,7 @@ float one(Index, Index) { return 1; }
 
 TEST(SettlingWindows, AreTallAndThenWide) {
   Deep d(64, 64, one, one);
-  const auto claims = d.settled();
+  const auto claims = d.explained();
   ASSERT_EQ(d.windows.size(), 2u);
   EXPECT_EQ(d.windows[0].rows, range_of(64));
   EXPECT_EQ(d.windows[0].columns, every(2, 64)) << "32 of them";
@@ -269,7 +269,7 @@ Value but_for(Index last) {
 
 TEST(SettlingWindows, RowsAndColumnsAreExtendedEachAlone) {
   Deep d(64, 128, but_for(96), one, kDeep / 2);
-  const auto claims = d.settled();
+  const auto claims = d.explained();
   ASSERT_EQ(d.windows.size(), 2u);
   EXPECT_EQ(d.windows[0].columns, every(4, 128));
   EXPECT_EQ(d.windows[1].rows,
@@ -289,7 +289,7 @@ TEST(SettlingWindows, RowsAndColumnsAreExtendedEachAlone) {
 /// Elements that were computed and are not claimed do not count.
 TEST(SettlingWindows, NoMoreIsConfirmedThanClaimed) {
   Deep d(64, 128, but_for(32), one, kDeep / 2);
-  const auto claims = d.settled();
+  const auto claims = d.explained();
   ASSERT_EQ(claims.size(), 1u);
   EXPECT_EQ(claims[0].elements, 60 * 32);
   EXPECT_EQ(claims[0].confirmed, 60 * 8 + 16 * 24);
@@ -298,13 +298,13 @@ TEST(SettlingWindows, NoMoreIsConfirmedThanClaimed) {
 TEST(SettlingWindows, WhatFitsNowhereInFullIsNoClaim) {
   const Value odd = [](Index, Index c) { return c % 4 == 1 ? 2.0f : 1.0f; };
   Deep d(64, 128, odd, one, kDeep / 2);
-  EXPECT_TRUE(d.settled().empty());
+  EXPECT_TRUE(d.explained().empty());
   EXPECT_EQ(d.windows.size(), 2u);
   EXPECT_EQ(d.b.output().left, 8192);
   for (const int runs : {0, 1}) {
     Deep cut(64, 64, one, one);
     cut.runs = runs;
-    EXPECT_TRUE(cut.settled().empty()) << runs;
+    EXPECT_TRUE(cut.explained().empty()) << runs;
     EXPECT_EQ(static_cast<int>(cut.windows.size()), runs + 1);
     EXPECT_EQ(cut.b.output().left, 4096);
   }

@@ -9,7 +9,7 @@
 
 #include "emu/backends.h"
 #include "golden/explain/shown.h"
-#include "tests/golden/came.h"
+#include "tests/golden/differing.h"
 #include "tests/golden/tensors.h"
 
 namespace mxo {
@@ -33,25 +33,25 @@ struct Layer {
                  filled<float>(Dtype::f32, {64, 32}, [&](Index i) { return value(3 * i + 1); }));
     call.replace("group_ends", ends_at({32, 64}));
     call.set.set("out", "f32");
-    owed = run_call(*backend, call);
-    came = owed;
+    expected_output = run_call(*backend, call);
+    got = expected_output;
   }
   void nan(const char* name, Index first, std::size_t n) {
-    std::memset(came.at(name).as<float>() + first, 0xFF, n * sizeof(float));
+    std::memset(got.at(name).as<float>() + first, 0xFF, n * sizeof(float));
   }
   /// What is shown of some outputs.
   const Shown& shown(const std::vector<std::string>& names) {
     std::vector<Output> outputs;
     for (const std::string& name : names) {
-      outputs.push_back(make_output(call, name, owed.at(name), came.at(name)));
+      outputs.push_back(make_output(call, name, expected_output.at(name), got.at(name)));
     }
-    found = shown_by_steps(*backend, call, outputs, owed, {});
+    found = shown_by_steps(*backend, call, outputs, expected_output, {});
     return found;
   }
   std::unique_ptr<Backend> backend = make_cpu_backend();
   Call call{"grouped_linear", {}, {}};
-  NamedTensors owed;
-  NamedTensors came;
+  NamedTensors expected_output;
+  NamedTensors got;
   Shown found;
 };
 
@@ -65,7 +65,7 @@ TEST(ShownBySteps, OfOtherCastsNameTheRecipe) {
   Layer layer(spread);
   Call other = layer.call;
   other.set.set("recipe", "mxfp8_floor");
-  layer.came = run_call(*layer.backend, other);
+  layer.got = run_call(*layer.backend, other);
   for (const char* name : {"y", "dw"}) {
     const Shown& shown = layer.shown({name});
     ASSERT_EQ(shown.claims.size(), 1u) << name;
@@ -93,10 +93,10 @@ TEST(ShownBySteps, AreNoneOfRightOutputs) {
 }
 
 /// Another backend's layer, or one that is not to be had: nothing is said of a step that did not
-/// make what is owed.
+/// make what is expected.
 TEST(ShownBySteps, GiveWhatIsOwedOrAreNotAsked) {
   Layer layer(spread);
-  layer.owed.at("y").as<float>()[2000] *= 1.5f;
+  layer.expected_output.at("y").as<float>()[2000] *= 1.5f;
   layer.nan("y", 32, 32);
   EXPECT_TRUE(layer.shown({"y"}).claims.empty());
   EXPECT_EQ(marked(layer.found.outputs[0]), 33);

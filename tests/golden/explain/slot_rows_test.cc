@@ -31,7 +31,7 @@ struct Brought : SlotsWeighed {
   }
   /// The call, which tests may have changed, as it should come.
   void begin() {
-    owed = came = run_call(*backend, call);
+    expected_output = got = run_call(*backend, call);
     rows.clear();
     for (Index s = 0; s < kSlots; ++s) rows.push_back(rows_of_slot(*backend, call, s));
   }
@@ -73,18 +73,18 @@ struct Brought : SlotsWeighed {
       if (altered.op.empty()) altered = call;
       altered.replace(rank(p) + end, std::move(y));
     }
-    came = run_call(*backend, altered);
+    got = run_call(*backend, altered);
   }
   /// What is measured, whatever explain() makes of it.
   std::string measured() {
     std::vector<Output> all;
-    for (const auto& [name, tensor] : owed)
-      all.push_back(make_output(call, name, tensor, came.at(name)));
+    for (const auto& [name, tensor] : expected_output)
+      all.push_back(make_output(call, name, tensor, got.at(name)));
     std::vector<Hypothesis> list;
     add_measured_slot_rows(*backend, call, all, list);
     return list.empty() ? "none" : list.front().phrase;
   }
-  std::string said() { return explain(*backend, call, owed, came).sentence(); }
+  std::string said() { return explain(*backend, call, expected_output, got).sentence(); }
 
   std::string end;
   std::vector<NamedTensors> rows;
@@ -149,7 +149,7 @@ TEST(SlotRows, OfTwoSlotsAreNotNamed) {
   b.weights_of(5, {0.5f, 0.75f, 0.75f});
   const std::vector<BF16> other(b.row({0, 5, 2}), b.row({0, 5, 2}) + kColumns);
   b.edit_row({0, 5, 1}, [&](BF16* row) { std::copy(other.begin(), other.end(), row); });
-  Tensor& out = b.came.at("rank0.out");
+  Tensor& out = b.got.at("rank0.out");
   const BF16* first = b.row({0, 5, 0});
   const BF16* new_row = b.row({0, 9, 2});
   for (Index c = 0; c < kColumns; ++c) {

@@ -150,7 +150,7 @@ TEST(SlotWeights, GiveWhatCame) {
   ASSERT_EQ(list.size(), 1u);
   EXPECT_EQ(list[0].stage, Stage::input);
   for (const auto& [name, tensor] : list[0].run(*s.backend, s.call)) {
-    EXPECT_EQ(std::memcmp(tensor.data(), s.came.at(name).data(), tensor.bytes()), 0) << name;
+    EXPECT_EQ(std::memcmp(tensor.data(), s.got.at(name).data(), tensor.bytes()), 0) << name;
   }
   SlotsWeighed gradient(6, 3, 24, true);
   gradient.weigh([](Index, Index, Index slot) { return slot == 1 ? 0.0f : 1.0f; });
@@ -166,7 +166,7 @@ TEST(SlotWeights, ThatCannotBeMeasuredAreSilent) {
   const auto spoiled = [](const std::function<void(SlotsWeighed&, BF16*)>& spoil) {
     SlotsWeighed s(6, 3);
     s.weigh([&](Index p, Index t, Index slot) { return kSlot1(s, p, t, slot); });
-    spoil(s, s.came.at("rank1.out").as<BF16>());
+    spoil(s, s.got.at("rank1.out").as<BF16>());
     return s.said();
   };
   EXPECT_EQ(spoiled([](SlotsWeighed&, BF16* out) {

@@ -1,12 +1,12 @@
 // Operators of many steps: what is said is said of the step that made an output, and steps give
-// what the operator owes.
+// what the operator expects.
 #include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <set>
 
 #include "golden/explain/steps/steps.h"
-#include "tests/golden/came.h"
+#include "tests/golden/differing.h"
 #include "tests/golden/planted.h"
 #include "tests/golden/ranks.h"
 
@@ -119,20 +119,20 @@ TEST(ExplainedStep, OfSeveralOutputsIsOfTheOneAsked) {
 
 /// Gradients of a layer that went wrong from the router's on.
 TEST(ExplainedStep, ThatComesFirstIsExplainedAlone) {
-  const Tensor owed = filled<float>(
+  const Tensor expected_output = filled<float>(
       Dtype::f32, {16, 32}, [](Index i) { return 1.0f + static_cast<float>(i * 37 % 101) / 64; });
-  Tensor zeros = owed;
+  Tensor zeros = expected_output;
   std::fill_n(zeros.as<float>() + 64, 64, 0.0f);
   NamedTensors all;
-  NamedTensors came;
+  NamedTensors got;
   for (const char* name : {"drouter", "dx", "logits.dbias"}) {
-    all.emplace(name, owed);
-    came.emplace(name, zeros);
+    all.emplace(name, expected_output);
+    got.emplace(name, zeros);
   }
   const auto backend = make_reference_backend();
   Call call{"moe_layer", {}, {}};
-  call.replace("router", owed);
-  const Explanation e = explain(*backend, call, all, came);
+  call.replace("router", expected_output);
+  const Explanation e = explain(*backend, call, all, got);
   EXPECT_EQ(e.verdict, ExplainVerdict::explained) << e.sentence();
   ASSERT_EQ(e.causes.size(), 1u) << e.sentence();
   EXPECT_EQ(e.causes[0].where.tensor, "drouter");
@@ -189,14 +189,14 @@ TEST_P(PlantedLayers, AreNamed) { expect_named(GetParam()); }
 
 /// Steps as calls of other operators give the bytes of the whole; which of them it gave.
 std::set<std::string> steps_given(Backend& backend, const Call& call) {
-  const NamedTensors owed = run_call(backend, call);
+  const NamedTensors expected_output = run_call(backend, call);
   std::set<std::string> known;
-  for (const auto& [name, tensor] : owed) {
-    for (const StepCall& step : step_calls(backend, call, owed, name)) {
+  for (const auto& [name, tensor] : expected_output) {
+    for (const StepCall& step : step_calls(backend, call, expected_output, name)) {
       const NamedTensors made = run_call(backend, step.call);
       for (const auto& [own, inner] : step.outputs) {
         known.insert(own);
-        const Tensor& there = owed.at(own);
+        const Tensor& there = expected_output.at(own);
         const bool same = there.bytes() == made.at(inner).bytes() &&
                           std::memcmp(there.data(), made.at(inner).data(), there.bytes()) == 0;
         EXPECT_TRUE(same) << own;

@@ -7,7 +7,7 @@
 
 #include "golden/explain/find/product/blocks.h"
 #include "golden/explain/find/quantiser/quantiser.h"
-#include "tests/golden/came.h"
+#include "tests/golden/differing.h"
 
 namespace mxo {
 namespace {
@@ -21,8 +21,8 @@ struct Zeros {
   Call call{"quantize", {}, {}};
   Tensor codes{Dtype::e4m3, {6, 64}};
   Tensor scales{Dtype::f32, {6, 2}};
-  Tensor came_codes = codes;
-  Tensor came_scales = scales;
+  Tensor got_codes = codes;
+  Tensor got_scales = scales;
   std::set<Index> zeros;
 
   explicit Zeros(std::set<Index> of_blocks) : zeros(std::move(of_blocks)) {
@@ -35,32 +35,32 @@ struct Zeros {
       scales.as<float>()[s] =
           zeros.count(s) > 0 ? 1e-10f / 448.0f : static_cast<float>(s + 3) / 448.0f;
     }
-    came_codes = codes;
-    came_scales = scales;
+    got_codes = codes;
+    got_scales = scales;
   }
   bool is_zero(Index i) const { return zeros.count(i / 32) > 0; }
   Zeros& nan_codes() {
     for (Index i = 0; i < codes.elements(); ++i) {
-      if (is_zero(i)) came_codes.as<std::uint8_t>()[i] = kNaN;
+      if (is_zero(i)) got_codes.as<std::uint8_t>()[i] = kNaN;
     }
     return *this;
   }
   Zeros& scale(float s) {
-    for (const Index i : zeros) came_scales.as<float>()[i] = s;
+    for (const Index i : zeros) got_scales.as<float>()[i] = s;
     return *this;
   }
   Zeros& code(Index i, std::uint8_t c) {
-    came_codes.as<std::uint8_t>()[i] = c;
+    got_codes.as<std::uint8_t>()[i] = c;
     return *this;
   }
   Zeros& other_scale(Index i, float s) {
-    came_scales.as<float>()[i] = s;
+    got_scales.as<float>()[i] = s;
     return *this;
   }
   /// What is claimed, where it lies, of how many elements, and how many are left.
   std::string words() const {
-    std::vector<Output> outputs{make_output(call, "codes", codes, came_codes),
-                                make_output(call, "scales", scales, came_scales)};
+    std::vector<Output> outputs{make_output(call, "codes", codes, got_codes),
+                                make_output(call, "scales", scales, got_scales)};
     const std::vector<Claim> found = recover_zero_blocks(call, outputs);
     if (found.empty()) return "none";
     const std::string subject = "blocks of x that are all zero, and no others, have ";
@@ -77,7 +77,7 @@ const std::string kScale = " rather than 2.23214283e-13";
 
 TEST(ZeroBlocks, AreSaidWhereTheyAreAllThatIsWrong) {
   struct Row {
-    Zeros came;
+    Zeros got;
     std::string words;
   };
   const Row rows[] = {
@@ -120,7 +120,7 @@ TEST(ZeroBlocks, AreSaidWhereTheyAreAllThatIsWrong) {
       {Zeros({}).code(3, kNaN), "none"},
       {Zeros({}).code(3, 0x11), "none"},
   };
-  for (const Row& row : rows) EXPECT_EQ(row.came.words(), row.words);
+  for (const Row& row : rows) EXPECT_EQ(row.got.words(), row.words);
 }
 
 /// A scale for each column of each group of x [8, 10]: what is said where the codes of blocks that
@@ -134,11 +134,11 @@ std::string of_columns(const std::vector<Index>& ends, bool (*zero)(Index row, I
                  return ends[static_cast<std::size_t>(g)];
                }));
   const Tensor codes(Dtype::e4m3, {8, 10});
-  const auto came = filled<std::uint8_t>(Dtype::e4m3, {8, 10}, [&](Index i) {
+  const auto got = filled<std::uint8_t>(Dtype::e4m3, {8, 10}, [&](Index i) {
     return zero(i / 10, i % 10) && i / 10 < ends.back() ? kNaN : 0;
   });
   const Tensor scales(Dtype::f32, {groups, 10});
-  std::vector<Output> outputs{make_output(call, "codes", codes, came),
+  std::vector<Output> outputs{make_output(call, "codes", codes, got),
                               make_output(call, "scales", scales, scales)};
   const std::vector<Claim> claims = recover_zero_blocks(call, outputs);
   return claims.empty() ? "none" : claims[0].sentence.substr(51);

@@ -25,22 +25,22 @@ class Sums {
                                                   : 0x1p-23 * steps) {}
   /// Whether element i is the sum of what is expected there and `more`, each of them rounded.
   bool holds(Index i, std::uint64_t more) const {
-    const double own = read_(o_.wanted(i)).value;
-    const double came = read_(o_.came(i)).value;
+    const double own = read_(o_.expected_bits(i)).value;
+    const double got = read_(o_.actual_bits(i)).value;
     const double added = read_(more).value;
-    const double bound = half_ * (std::abs(own) + std::abs(added) + std::abs(came));
-    return std::abs(came - own - added) <= bound;
+    const double bound = half_ * (std::abs(own) + std::abs(added) + std::abs(got));
+    return std::abs(got - own - added) <= bound;
   }
   /// That the sum is another value than the one expected, by more than rounding.
   bool tells(Index i, std::uint64_t more) const {
-    return std::abs(read_(more).value) > 4.0 * half_ * std::abs(read_(o_.wanted(i)).value);
+    return std::abs(read_(more).value) > 4.0 * half_ * std::abs(read_(o_.expected_bits(i)).value);
   }
   /// Whether row r holds its own sum and that of row `from`.
   bool row_holds(Index r, Index from) const {
     Index told = 0;
     for (Index c = 0; c < o_.columns; ++c) {
       const Index i = r * o_.columns + c;
-      const std::uint64_t more = o_.wanted(from * o_.columns + c);
+      const std::uint64_t more = o_.expected_bits(from * o_.columns + c);
       if (!holds(i, more)) return false;
       told += tells(i, more);
     }
@@ -53,25 +53,26 @@ class Sums {
   double half_;
 };
 
-/// Whether everything that differs is a tile to which what came `by` columns before was added.
+/// Whether everything that differs is a tile to which the actual output `by` columns before was
+/// added.
 bool tiles_hold(const Output& o, const Sums& sums, Index by) {
   Index told = 0;
-  for (Index i = 0; i < o.owed * o.columns; ++i) {
+  for (Index i = 0; i < o.compared_rows * o.columns; ++i) {
     if (!o.differs(i)) continue;
-    if (i % o.columns < by || !sums.holds(i, o.came(i - by))) return false;
-    told += sums.tells(i, o.wanted(i - by));
+    if (i % o.columns < by || !sums.holds(i, o.actual_bits(i - by))) return false;
+    told += sums.tells(i, o.expected_bits(i - by));
   }
   return told * 4 >= o.left;
 }
 
-/// Whether every element from `by` on is the sum of what is expected and what came `by` before,
-/// and most of those that differ show it.
+/// Whether every element from `by` on is the sum of what is expected and the actual output `by`
+/// before, and most of those that differ show it.
 bool runs_on(const Output& o, Index by) {
   const Sums sums(o, kSteps);
   Index told = 0;
-  for (Index i = 0; i < o.owed * o.columns; ++i) {
-    if (i < by ? o.differs(i) : !sums.holds(i, o.came(i - by))) return false;
-    told += o.differs(i) && sums.tells(i, o.came(i - by));
+  for (Index i = 0; i < o.compared_rows * o.columns; ++i) {
+    if (i < by ? o.differs(i) : !sums.holds(i, o.actual_bits(i - by))) return false;
+    told += o.differs(i) && sums.tells(i, o.actual_bits(i - by));
   }
   return told >= kLeastTold && told * 2 > o.left;
 }
@@ -102,7 +103,7 @@ Claims recover_added(Output& output) {
     }
   }
   std::vector<Index> failing;
-  for (Index r = 0; r < output.owed; ++r) {
+  for (Index r = 0; r < output.compared_rows; ++r) {
     Index left = 0;
     for (Index c = 0; c < output.columns; ++c) left += output.differs(r * output.columns + c);
     if (left * 2 > output.columns) failing.push_back(r);
@@ -110,15 +111,16 @@ Claims recover_added(Output& output) {
   std::map<Index, Index> votes;  // how many rows on
   for (const Index r : evenly_spread(failing, kRows)) {
     Index from = 0;
-    while (from < output.owed && !sums.row_holds(r, from)) ++from;
-    if (from < output.owed) ++votes[from - r];
+    while (from < output.compared_rows && !sums.row_holds(r, from)) ++from;
+    if (from < output.compared_rows) ++votes[from - r];
   }
   Claims claims;
   for (const auto& [by, count] : votes) {
     if (count < 2 || by == 0) continue;  // added to itself it is a factor of two, whatever made it
     std::vector<Index> rows;
     for (const Index r : failing) {
-      if (r + by >= 0 && r + by < output.owed && sums.row_holds(r, r + by)) rows.push_back(r);
+      if (r + by >= 0 && r + by < output.compared_rows && sums.row_holds(r, r + by))
+        rows.push_back(r);
     }
     if (static_cast<Index>(rows.size()) < kLeastRows) continue;
     const bool experts = output.group == "expert" && by % output.ends.front() == 0;

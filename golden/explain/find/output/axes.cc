@@ -24,7 +24,7 @@ class AxisSearch {
       : o_(output),
         from_(static_cast<std::size_t>(unit)),
         taken_(static_cast<std::size_t>(std::countr_zero(static_cast<std::uint64_t>(unit)))) {
-    for (Index at = 0; at + unit <= o_.owed * o_.columns; at += unit) {
+    for (Index at = 0; at + unit <= o_.compared_rows * o_.columns; at += unit) {
       if (o_.differs_in(at, unit)) units_.push_back(at);
     }
   }
@@ -37,7 +37,7 @@ class AxisSearch {
     for (Index i = first; i < end; ++i) {
       for (const Index at : units_) {
         ++trials_;
-        if (o_.came(at + i) != o_.wanted(at + nth(from_, i))) return false;
+        if (o_.actual_bits(at + i) != o_.expected_bits(at + nth(from_, i))) return false;
       }
     }
     return true;
@@ -128,8 +128,8 @@ Index transposed(const Output& o, const TileBox& tile, bool written) {
   Index differing = 0;
   for (Index k = 0; k < tile.elements(); ++k) {
     const Index i = tile.at(o, k);
-    if (o.came(i) != o.wanted(tile.at(o, tile.source(k, written)))) return 0;
-    if (nth(o.marks, i) == Mark::settled) return 0;
+    if (o.actual_bits(i) != o.expected_bits(tile.at(o, tile.source(k, written)))) return 0;
+    if (nth(o.marks, i) == Mark::explained) return 0;
     differing += o.differs(i);
   }
   return differing;
@@ -141,7 +141,7 @@ void add_transposed(const Output& o, TileBox tile, Index end, Tiling& found) {
   const Index second = tile.at(o, tile.source(1, found.written)) - tile.at(o, 0);
   for (; tile.column + tile.width <= end; tile.column += tile.width) {
     const Index first = tile.at(o, 0);
-    if (o.came(first + 1) != o.wanted(first + second)) continue;
+    if (o.actual_bits(first + 1) != o.expected_bits(first + second)) continue;
     const Index here = transposed(o, tile, found.written);
     if (here < kLeastInTile) continue;
     found.elements += here;
@@ -154,8 +154,8 @@ std::vector<Index> tops(const Output& o, Index height, bool of_groups) {
   std::vector<Index> found;
   const bool split = of_groups || o.group == "expert";
   Index begin = 0;
-  for (const Index end : split ? o.ends : std::vector<Index>{o.owed}) {
-    for (Index r = begin; r + height <= std::min(end, o.owed); r += height) {
+  for (const Index end : split ? o.ends : std::vector<Index>{o.compared_rows}) {
+    for (Index r = begin; r + height <= std::min(end, o.compared_rows); r += height) {
       if (o.differs_in(r * o.columns, height * o.columns)) found.push_back(r);
     }
     begin = end;
@@ -166,7 +166,7 @@ std::vector<Index> tops(const Output& o, Index height, bool of_groups) {
 }  // namespace
 
 Claims recover_axes(Output& output) {
-  const Index n = output.owed * output.columns;
+  const Index n = output.compared_rows * output.columns;
   if (!is_unexplained(output, kLeast) || n > kMostElements) return {};
   for (const Index unit : {n, kTileBytes}) {
     if (!std::has_single_bit(static_cast<std::uint64_t>(unit)) || n % unit != 0) continue;

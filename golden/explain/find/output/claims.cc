@@ -28,23 +28,23 @@ std::string_view bytes_of(const Tensor& t, Index at, Index n) {
 
 bool is_reordered_in_rows(const Output& output) {
   for (Index r = 0; r < output.rows; ++r) {
-    std::vector<std::uint64_t> wanted;
-    std::vector<std::uint64_t> came;
+    std::vector<std::uint64_t> want;
+    std::vector<std::uint64_t> got;
     for (Index i = r * output.columns; i < (r + 1) * output.columns; ++i) {
       if (!output.differs(i)) continue;
-      wanted.push_back(output.wanted(i));
-      came.push_back(output.came(i));
+      want.push_back(output.expected_bits(i));
+      got.push_back(output.actual_bits(i));
     }
-    std::sort(wanted.begin(), wanted.end());
-    std::sort(came.begin(), came.end());
-    if (wanted != came) return false;
+    std::sort(want.begin(), want.end());
+    std::sort(got.begin(), got.end());
+    if (want != got) return false;
   }
   return true;
 }
 
 Claims claim_all(Output& output, const ClaimId& id, std::string sentence) {
   Claim claim = made(id, std::move(sentence), {output.name, {}, {}, {}, {}}, output.left);
-  output.settle_all();
+  output.mark_all();
   return {std::move(claim)};
 }
 
@@ -53,7 +53,7 @@ Claims claim_where(Output& output, const ClaimId& id, const Holds& holds, const 
   if (place.elements == 0) return {};
   Claim claim = made(id, sentence(place), place.where, place.elements);
   for (Index i = 0; i < output.rows * output.columns; ++i) {
-    if (output.differs(i) && holds(i)) output.settle(i);
+    if (output.differs(i) && holds(i)) output.mark_explained(i);
   }
   return {std::move(claim)};
 }
@@ -68,7 +68,7 @@ std::optional<Claim> claim_fits(Output& output, const std::function<RowFit(Index
   std::vector<std::uint8_t> good(static_cast<std::size_t>(output.rows));
   Index fixed = 0;
   Index misfits = 0;
-  for (Index r = 0; r < output.owed; ++r) {
+  for (Index r = 0; r < output.compared_rows; ++r) {
     const auto [fits, here] = fit(r);
     if (!fits && ++misfits > kHopeless && fixed == 0) return std::nullopt;
     if (!fits || here == 0) continue;
@@ -97,10 +97,10 @@ std::optional<Claim> claim_model(Output& output, const std::function<std::uint64
   const auto fit = [&](Index row) {
     RowFit found;
     for (Index i = row * output.columns; i < (row + 1) * output.columns; ++i) {
-      if (nth(output.marks, i) == Mark::settled) continue;
+      if (nth(output.marks, i) == Mark::explained) continue;
       const std::uint64_t bits = model(i);
-      const std::uint64_t came = output.came(i);
-      if (bits != came && !(read(bits).nan && read(came).nan)) return RowFit{false, 0};
+      const std::uint64_t got = output.actual_bits(i);
+      if (bits != got && !(read(bits).nan && read(got).nan)) return RowFit{false, 0};
       found.fixed += output.differs(i);
     }
     return found;

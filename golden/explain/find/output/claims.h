@@ -1,4 +1,4 @@
-// Causes that an output shows of itself, and the elements that each of them settles.
+// Causes that an output shows of itself, and the elements that each of them marks as explained.
 #pragma once
 
 #include <functional>
@@ -47,7 +47,7 @@ Claims claim_place(Output& output, const ClaimId& id, const InPlace& sentence);
 
 /// How a row of an output fits what a cause gives it.
 struct RowFit {
-  bool fits = true;  ///< every element that is not settled
+  bool fits = true;  ///< every element that is not explained
   Index fixed = 0;   ///< elements that differ and fit
 };
 

@@ -19,10 +19,10 @@ constexpr double kLeastBits = 2.0 * kCertain;  ///< of one row
 
 Claims recover_copied(const Call& call, Output& output) {
   if (!is_unexplained(output, kLeastElements)) return {};
-  const Tensor& came = *output.actual;
+  const Tensor& got = *output.actual;
   for (const auto& [name, operand] : call.inputs) {
-    if (operand->dtype() != came.dtype() || operand->elements() != came.elements() ||
-        std::memcmp(operand->data(), came.data(), came.bytes()) != 0)
+    if (operand->dtype() != got.dtype() || operand->elements() != got.elements() ||
+        std::memcmp(operand->data(), got.data(), got.bytes()) != 0)
       continue;
     return claim_all(output, {"output.operand", FindingKind::symptom, true},
                      "all of " + output.name + " holds " + name + " as it was given");
@@ -33,7 +33,7 @@ Claims recover_copied(const Call& call, Output& output) {
 Claims recover_one_row(Output& output) {
   if (!is_unexplained(output, kLeastElements) || output.columns < 2) return {};
   std::map<std::string_view, std::vector<Index>> rows;  // that differ, by what they hold
-  for (Index r = 0; r < output.owed; ++r) {
+  for (Index r = 0; r < output.compared_rows; ++r) {
     const Index first = r * output.columns;
     if (output.differs_in(first, output.columns))
       rows[bytes_of(*output.actual, first, output.columns)].push_back(r);
@@ -44,7 +44,7 @@ Claims recover_one_row(Output& output) {
   if (most == rows.end() || most->second.size() < kLeastRows) return {};
   std::set<std::uint64_t> values;
   const Index first = most->second.front() * output.columns;
-  for (Index i = first; i < first + output.columns; ++i) values.insert(output.came(i));
+  for (Index i = first; i < first + output.columns; ++i) values.insert(output.actual_bits(i));
   if (values.size() < 3 || Chance(output).bits(first, output.columns) < kLeastBits) return {};
   std::string words = "the same values";
   for (Index r = 0; r < output.rows; ++r) {

@@ -22,8 +22,8 @@ constexpr double kLoose = 0x1p-21;       ///< what sums in f32 may have lost on 
 struct Lines {
   const Output& o;
   bool are_columns;
-  Index count() const { return are_columns ? o.columns : o.owed; }
-  Index length() const { return are_columns ? o.owed : o.columns; }
+  Index count() const { return are_columns ? o.columns : o.compared_rows; }
+  Index length() const { return are_columns ? o.compared_rows : o.columns; }
   Index of(Index i) const { return are_columns ? i % o.columns : i / o.columns; }
   Index at(Index line, Index k) const {
     return are_columns ? k * o.columns + line : line * o.columns + k;
@@ -53,28 +53,28 @@ enum class Made : std::uint8_t { doubled, multiplied, added };  ///< doubled: by
 
 /// Leaves of `number` what element i may have been made with; false where there is nothing.
 bool cut(const Output& o, const ElementReader& read, Made made, Index i, Interval& number) {
-  const Element want = read(o.wanted(i));
-  const Element came = read(o.came(i));
-  if (want.nan || want.infinite || came.nan || came.infinite)
+  const Element want = read(o.expected_bits(i));
+  const Element got = read(o.actual_bits(i));
+  if (want.nan || want.infinite || got.nan || got.infinite)
     return made != Made::doubled && !o.differs(i);
   if (made == Made::doubled) {
-    if (want.value == 0.0 && came.value == 0.0) return true;  // zeros are times anything
+    if (want.value == 0.0 && got.value == 0.0) return true;  // zeros are times anything
     int by = 0;  // of no number, and of 0 and infinity, there is no half
-    const double ratio = came.value / want.value;
+    const double ratio = got.value / want.value;
     if (std::frexp(ratio, &by) != 0.5 || ratio == 1.0) return false;
     number.cut({ratio, ratio});
     return !number.empty();
   }
   const double a = half_step(o.expected->dtype(), want.value);
-  const double b = half_step(o.expected->dtype(), came.value);
+  const double b = half_step(o.expected->dtype(), got.value);
   if (made == Made::added) {
-    const double by = came.value - want.value;
+    const double by = got.value - want.value;
     number.cut({by - a - b, by + a + b});
   } else {
     const double sign = want.value < 0.0 ? -1.0 : 1.0;
     const double w = std::abs(want.value);
-    const double low = sign * came.value - b;
-    const double high = sign * came.value + b;
+    const double low = sign * got.value - b;
+    const double high = sign * got.value + b;
     if (w <= a) return low <= 0.0 && high >= 0.0;
     number.cut({low / (low < 0.0 ? w - a : w + a), high / (high < 0.0 ? w + a : w - a)});
   }
@@ -111,7 +111,7 @@ std::vector<LineNumber> numbers_of(const Lines& lines, Made made) {
     bool all = found.differing >= (made == Made::doubled ? 1 : kLeastInLine);
     for (Index k = first; k <= last && all; ++k) {
       const Index i = lines.at(line, k);
-      all = nth(o.marks, i) == Mark::settled || cut(o, read, made, i, found.number);
+      all = nth(o.marks, i) == Mark::explained || cut(o, read, made, i, found.number);
     }
     // Zeros alone, of either sign, are times any power.
     if (all && (made != Made::doubled || std::isfinite(found.number.low))) list.push_back(found);
@@ -291,7 +291,7 @@ Claims recover_one_factor(Output& output) {
   if (!is_unexplained(output, kMany) || !is_wide_float(output.expected->dtype())) return {};
   const ElementReader read(output.expected->dtype());
   Interval number;
-  for (Index i = 0; i < output.owed * output.columns; ++i) {
+  for (Index i = 0; i < output.compared_rows * output.columns; ++i) {
     if (!cut(output, read, Made::multiplied, i, number)) return {};
   }
   if (number.holds(std::exp2(std::round(std::log2(std::abs(number.middle())))))) return {};

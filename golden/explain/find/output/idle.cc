@@ -157,7 +157,7 @@ Claims claim_idle(const Idle& idle, Output& output) {
   // Something that was never written is old altogether, not in places.
   if (wrong * 4 < there * 3) return {};
   // Where most of everything differs, idle rows are no place of their own.
-  if ((output.left - wrong) * 2 > output.owed * output.columns - all) return {};
+  if ((output.left - wrong) * 2 > output.compared_rows * output.columns - all) return {};
   // Old bytes and bytes that a kernel put there by mistake look the same.
   return claim_where(
       output, {"not_zero.padding", FindingKind::symptom}, idle.holds, [&](const Place& place) {

@@ -84,14 +84,14 @@ void add_clamps(const Output& output, const Words& f, std::vector<ValueMap>& lis
   std::uint64_t most = 0;                                              // of what is not explained
   std::map<std::uint64_t, std::uint64_t> ends{{0, 0}, {f.sign(), 0}};  // of all numbers, by sign
   bool keeps_nan = false;
-  for (Index i = 0; i < output.owed * output.columns; ++i) {
-    const std::uint64_t w = output.came(i);
-    const bool settled = nth(output.marks, i) == Mark::settled;
+  for (Index i = 0; i < output.compared_rows * output.columns; ++i) {
+    const std::uint64_t w = output.actual_bits(i);
+    const bool explained = nth(output.marks, i) == Mark::explained;
     if (f.is_nan(w)) {
-      keeps_nan = keeps_nan || !settled;
+      keeps_nan = keeps_nan || !explained;
       continue;
     }
-    if (!settled) most = std::max(most, f.magnitude(w));
+    if (!explained) most = std::max(most, f.magnitude(w));
     std::uint64_t& end = ends.at(w & f.sign());
     end = std::max(end, f.magnitude(w));
   }
@@ -130,7 +130,8 @@ void add_shown(const Output& output, const Words& f, std::vector<ValueMap>& list
   const auto agreed = [&](const auto& of) -> std::optional<std::int64_t> {
     std::map<std::int64_t, std::size_t> votes;
     for (const Index i : sample) {
-      if (const std::optional<std::int64_t> vote = of(output.wanted(i), output.came(i)))
+      if (const std::optional<std::int64_t> vote =
+              of(output.expected_bits(i), output.actual_bits(i)))
         ++votes[*vote];
     }
     for (const auto& [value, count] : votes) {
@@ -179,7 +180,7 @@ void add_shown(const Output& output, const Words& f, std::vector<ValueMap>& list
          kTold});
   }
   std::uint64_t any = 0;  // bits that ever come
-  for (const Index i : sample) any |= output.came(i);
+  for (const Index i : sample) any |= output.actual_bits(i);
   const int low = std::countr_zero(any);
   if (low == 0 || low >= f.fraction) return;
   const std::uint64_t kept = ~((std::uint64_t{1} << low) - 1);
@@ -212,12 +213,12 @@ Claims claim_flipped_bit(Output& output, const Words& f) {
   bool lost_number = false;
   for (Index i = 0; i < output.rows * output.columns; ++i) {
     if (!output.differs(i)) continue;
-    const std::uint64_t bits = output.wanted(i) ^ output.came(i);
+    const std::uint64_t bits = output.expected_bits(i) ^ output.actual_bits(i);
     if (!std::has_single_bit(bits) || (mask != 0 && bits != mask)) return {};
     mask = bits;
-    lost = lost && (output.came(i) & mask) == 0;
-    zeros = zeros && f.magnitude(output.wanted(i)) == 0;
-    lost_number = lost_number || f.is_nan(output.came(i));
+    lost = lost && (output.actual_bits(i) & mask) == 0;
+    zeros = zeros && f.magnitude(output.expected_bits(i)) == 0;
+    lost_number = lost_number || f.is_nan(output.actual_bits(i));
   }
   // Neighbours differ in the last bit by rounding alone, and a number that is an index or a count
   // says what it means rather than which bits it has.
@@ -268,7 +269,8 @@ Claims recover_mapped(Output& output) {
   for (const ValueMap& map : list) {
     if (output.left == 0) return claims;
     const auto claim = claim_model(
-        output, [&](Index i) { return map.map(output.wanted(i)); }, map.id, map.phrase, map.least);
+        output, [&](Index i) { return map.map(output.expected_bits(i)); }, map.id, map.phrase,
+        map.least);
     if (claim) claims.push_back(*claim);
   }
   append(claims, claim_flipped_bit(output, f));

@@ -50,7 +50,7 @@ class PieceIndex {
     for (const Index at : asked)
       marked[mark_of(bytes_of(*output.actual, at, width)) % marks] = true;
     known_.resize(marks);
-    for (Index r = 0; r < output.owed; ++r) {
+    for (Index r = 0; r < output.compared_rows; ++r) {
       for (Index c = 0; c + width <= output.columns; c += width) {
         const Index at = r * output.columns + c;
         const std::string_view bytes = bytes_of(*output.expected, at, width);
@@ -85,7 +85,8 @@ class PieceIndex {
   std::unordered_map<std::string_view, Places> where_;
 };
 
-/// The cause of `width` elements from each of `pieces` on, which it settles: words(place) follow.
+/// The cause of `width` elements from each of `pieces` on, which it marks as explained:
+/// words(place) follow.
 Claim claim_pieces(Output& output, const std::vector<Index>& pieces, Index width, std::string id,
                    const std::function<std::string(const Place&)>& words) {
   std::vector<std::uint8_t> row(static_cast<std::size_t>(output.rows));
@@ -95,7 +96,7 @@ Claim claim_pieces(Output& output, const std::vector<Index>& pieces, Index width
     nth(row, at / output.columns) = 1;
     for (Index i = at; i < at + width; ++i) {
       nth(column, i % output.columns) = 1;
-      output.settle(i);
+      output.mark_explained(i);
     }
   }
   const Place place = place_of(output, marked(row), marked(column));
@@ -120,7 +121,7 @@ Claim claim_shifted(Output& output, const std::vector<Index>& pieces, Index widt
 /// Claims of the pieces of `width` that were found, grouped by source, then by distance.
 Claims claims_of_pieces(Output& output, Index width) {
   std::vector<Index> failing;
-  for (Index r = 0; r < output.owed; ++r) {
+  for (Index r = 0; r < output.compared_rows; ++r) {
     for (Index c = 0; c + width <= output.columns; c += width) {
       const Index at = r * output.columns + c;
       if (output.differs_in(at, width)) failing.push_back(at);
@@ -141,7 +142,7 @@ Claims claims_of_pieces(Output& output, Index width) {
   const bool few = static_cast<Index>(all) * width * kLeastShare < output.differing;
   if (all == 0 || (width < output.columns && few)) return {};
   const Chance chance(output);
-  const auto places = static_cast<std::size_t>(output.owed * (output.columns / width));
+  const auto places = static_cast<std::size_t>(output.compared_rows * (output.columns / width));
   const auto told = [&](const std::vector<Index>& pieces) {
     return chance.tells(pieces, width, failing.size(), places);
   };
@@ -191,9 +192,9 @@ struct RowRun {
 /// The longest run from `first` on, up to the last row that differs; of equals the nearest.
 RowRun longest_run(const Output& o, const std::vector<std::uint8_t>& failing, Index first) {
   RowRun best;
-  for (Index from = 0; from < o.owed; ++from) {
+  for (Index from = 0; from < o.compared_rows; ++from) {
     Index last = 0;
-    for (Index n = 0; std::max(first, from) + n < o.owed; ++n) {
+    for (Index n = 0; std::max(first, from) + n < o.compared_rows; ++n) {
       if (bytes_of(*o.actual, (first + n) * o.columns, o.columns) !=
           bytes_of(*o.expected, (from + n) * o.columns, o.columns))
         break;
@@ -211,7 +212,7 @@ Claims recover_moved(Output& output) {
   Claims claims;
   const std::size_t row =
       static_cast<std::size_t>(output.columns) * size_of(output.expected->dtype());
-  if (output.left == 0 || output.owed < 2) return claims;
+  if (output.left == 0 || output.compared_rows < 2) return claims;
   if (row >= kLeastBytes) claims = claims_of_pieces(output, output.columns);
   for (const Index width : kSegments) {
     if (output.left == 0 || width >= output.columns || output.columns % width != 0) continue;
@@ -224,20 +225,20 @@ Claims recover_moved_runs(Output& output) {
   const std::size_t row =
       static_cast<std::size_t>(output.columns) * size_of(output.expected->dtype());
   if (output.left == 0 || row >= kLeastBytes) return {};
-  std::vector<std::uint8_t> failing(static_cast<std::size_t>(output.owed));
-  for (Index r = 0; r < output.owed; ++r) {
+  std::vector<std::uint8_t> failing(static_cast<std::size_t>(output.compared_rows));
+  for (Index r = 0; r < output.compared_rows; ++r) {
     nth(failing, r) = output.differs_in(r * output.columns, output.columns);
   }
   const Index wrong = std::count(failing.begin(), failing.end(), 1);
-  if (wrong * output.owed > kMostComparisons) return {};
+  if (wrong * output.compared_rows > kMostComparisons) return {};
   const Chance chance(output);
   std::map<Index, std::vector<Index>> by_distance;
-  for (Index r = 0; r < output.owed; ++r) {
+  for (Index r = 0; r < output.compared_rows; ++r) {
     if (nth(failing, r) == 0) continue;
     const RowRun run = longest_run(output, failing, r);
-    if (run.rows == 0 ||
-        !chance.tells({r * output.columns}, run.rows * output.columns,
-                      static_cast<std::size_t>(wrong), static_cast<std::size_t>(output.owed)))
+    if (run.rows == 0 || !chance.tells({r * output.columns}, run.rows * output.columns,
+                                       static_cast<std::size_t>(wrong),
+                                       static_cast<std::size_t>(output.compared_rows)))
       continue;
     for (Index i = 0; i < run.rows; ++i) by_distance[run.by].push_back((r + i) * output.columns);
     r += run.rows - 1;
@@ -254,7 +255,7 @@ Claims recover_stride(Output& output) {
   const Index columns = output.columns;
   const std::size_t size = size_of(output.expected->dtype());
   const auto expected = [&](Index r) { return bytes_of(*output.expected, r * columns, columns); };
-  if (output.owed < 3 || static_cast<std::size_t>(columns) * size < kLeastBytes) return {};
+  if (output.compared_rows < 3 || static_cast<std::size_t>(columns) * size < kLeastBytes) return {};
   const std::string_view whole = bytes_of(*output.actual, 0, output.expected->elements());
   Index at[3] = {};
   for (const Index r : {1, 2}) {
@@ -268,7 +269,7 @@ Claims recover_stride(Output& output) {
   const Index start = at[1] - stride;
   if (stride <= columns || start < 0) return {};
   std::vector<std::uint8_t> placed(output.marks.size());
-  for (Index r = 0; r < output.owed; ++r) {
+  for (Index r = 0; r < output.compared_rows; ++r) {
     const Index to = start + r * stride;
     if (to + columns > output.expected->elements()) break;
     if (bytes_of(*output.actual, to, columns) != expected(r)) return {};
@@ -277,8 +278,8 @@ Claims recover_stride(Output& output) {
   if (stride % columns == 0) {
     // Where rows lie between them, too, they are in another order, some rows apart by chance.
     std::unordered_set<std::string_view> rows;
-    for (Index r = 0; r < output.owed; ++r) rows.insert(expected(r));
-    for (Index r = 0; r < output.owed; ++r) {
+    for (Index r = 0; r < output.compared_rows; ++r) rows.insert(expected(r));
+    for (Index r = 0; r < output.compared_rows; ++r) {
       const std::string_view here = bytes_of(*output.actual, r * columns, columns);
       const bool own = nth(placed, r * columns) != 0;
       if (!own && !is_plain(here, size) && rows.contains(here)) return {};

@@ -130,14 +130,15 @@ void add_orders_of_matrices(const Output& output, Orders& list) {
 Claims claim_line_order(Output& output, bool rows) {
   if (!is_unexplained(output, kLeast)) return {};
   const Index columns = output.columns;
-  const Index n = rows ? output.owed : columns;
+  const Index n = rows ? output.compared_rows : columns;
   const auto is_from = [&](Index line, Index source) {
     if (rows) {
       return bytes_of(*output.actual, line * columns, columns) ==
              bytes_of(*output.expected, source * columns, columns);
     }
-    for (Index r = 0; r < output.owed; ++r) {
-      if (output.came(r * columns + line) != output.wanted(r * columns + source)) return false;
+    for (Index r = 0; r < output.compared_rows; ++r) {
+      if (output.actual_bits(r * columns + line) != output.expected_bits(r * columns + source))
+        return false;
     }
     return true;
   };
@@ -163,7 +164,7 @@ Claims claim_line_order(Output& output, bool rows) {
     const auto model = [&](Index i) {
       const Index line = p.from(rows ? i / columns : i % columns);
       const Index from = rows ? line * columns + i % columns : i / columns * columns + line;
-      return output.wanted(line >= n ? i : from);
+      return output.expected_bits(line >= n ? i : from);
     };
     const std::string lines = rows ? "rows" : "columns";
     const auto claim =
@@ -181,14 +182,14 @@ struct Columns {
   bool are_slots;  ///< a router calls its columns so
   std::string noun() const { return are_slots ? "slot" : "column"; }
   std::string of(const Output& o) const {
-    const bool most = static_cast<Index>(rows.size()) * 4 >= o.owed * 3;
+    const bool most = static_cast<Index>(rows.size()) * 4 >= o.compared_rows * 3;
     return (most ? "" : " of " + ranges_in_words("row", rows)) + " of " + o.name;
   }
 };
 
 bool holds(const Output& o, const std::vector<Index>& rows, Index column, Index source) {
   return std::all_of(rows.begin(), rows.end(), [&](Index r) {
-    return o.came(r * o.columns + column) == o.wanted(r * o.columns + source);
+    return o.actual_bits(r * o.columns + column) == o.expected_bits(r * o.columns + source);
   });
 }
 
@@ -211,7 +212,8 @@ std::string pairs_in_words(const Output& o, const Columns& wrong) {
   // In one row numbers are alike by chance: two neighbours, or the slots of a token.
   const std::vector<Index>& all = wrong.columns;
   const bool neighbours = all.size() == 2 && all.back() == all.front() + 1;
-  if (wrong.rows.size() == 1 && !wrong.are_slots && (!neighbours || o.owed == 1)) return {};
+  if (wrong.rows.size() == 1 && !wrong.are_slots && (!neighbours || o.compared_rows == 1))
+    return {};
   return text + wrong.of(o) + " change places";
 }
 
@@ -239,7 +241,7 @@ Claims recover_order(Output& output) {
     if (output.left < kLeast) break;
     const auto model = [&](Index i) {
       const Index k = i % order.run;
-      return output.wanted(i - k + order.from(k));
+      return output.expected_bits(i - k + order.from(k));
     };
     if (const auto claim = claim_model(output, model, order.id, order.phrase, kLeast))
       claims.push_back(*claim);
@@ -253,12 +255,12 @@ Claims recover_column_order(Output& output) { return claim_line_order(output, fa
 
 Claims shifted_output(Output& output) {
   if (!is_unexplained(output, kLeastLate)) return {};
-  const Index n = output.owed * output.columns;
+  const Index n = output.compared_rows * output.columns;
   // Whether every element came as what is expected `by` elements after it, the ends apart.
   const auto is_moved = [&](Index by) {
     Index told = 0;
     for (Index i = std::max<Index>(0, -by); i < std::min(n, n - by); ++i) {
-      if (output.came(i) != output.wanted(i + by)) return false;
+      if (output.actual_bits(i) != output.expected_bits(i + by)) return false;
       told += output.differs(i);
     }
     return told >= kLeastLate;

@@ -1,5 +1,5 @@
 // What an output itself says about how it came about, each part in a file of its own.
-// Every function settles what it explains in the marks of the output.
+// Every function marks as explained what it explains in the marks of the output.
 #pragma once
 
 #include <vector>
@@ -9,9 +9,9 @@
 
 namespace mxo {
 
-/// Runs of one bit pattern (NaN, zero, the fill of a buffer) where other values are owed.
+/// Runs of one bit pattern (NaN, zero, the fill of a buffer) where other values are compared.
 std::vector<Claim> recover_unwritten(Output& output);
-/// Rows and tiles that hold what is owed elsewhere in the output.
+/// Rows and tiles that hold what is expected elsewhere in the output.
 std::vector<Claim> recover_moved(Output& output);
 /// The same of runs of rows that are too short to be told one by one, as those of scales are.
 std::vector<Claim> recover_moved_runs(Output& output);
@@ -46,7 +46,8 @@ std::vector<Claim> recover_factors(Output& output);
 std::vector<Claim> recover_one_factor(Output& output);
 /// All of it, rows or columns multiplied by a number; columns to which a number was added.
 std::vector<Claim> recover_scaled(Output& output);
-/// A function of the value that is owed: another by a factor or bit, flushed, cut, without sign.
+/// A function of the value that is expected: another by a factor or bit, flushed, cut, without
+/// sign.
 std::vector<Claim> recover_mapped(Output& output);
 /// Where one value is expected, and another came: what is seen of values, last.
 std::vector<Claim> recover_replaced(Output& output);

@@ -33,7 +33,7 @@ std::string in_words(Dtype dtype, std::uint64_t bits) {
 }
 
 struct Replaced {
-  std::uint64_t came = 0;
+  std::uint64_t got = 0;
   Index n = 0;
   Index all = 0;  ///< elements of which the same is expected
 };
@@ -43,24 +43,24 @@ struct Replaced {
 Claims recover_replaced(Output& output) {
   const Dtype dtype = output.expected->dtype();
   std::map<std::uint64_t, Replaced> values;
-  for (Index i = 0; i < output.owed * output.columns; ++i) {
+  for (Index i = 0; i < output.compared_rows * output.columns; ++i) {
     if (!output.differs(i)) continue;
-    Replaced& r = values[output.wanted(i)];
-    if (values.size() > kMostValues || (r.n > 0 && r.came != output.came(i))) return {};
-    r.came = output.came(i);
+    Replaced& r = values[output.expected_bits(i)];
+    if (values.size() > kMostValues || (r.n > 0 && r.got != output.actual_bits(i))) return {};
+    r.got = output.actual_bits(i);
     ++r.n;
   }
   if (values.empty()) return {};
-  for (Index i = 0; i < output.owed * output.columns; ++i) {
-    const auto at = values.find(output.wanted(i));
+  for (Index i = 0; i < output.compared_rows * output.columns; ++i) {
+    const auto at = values.find(output.expected_bits(i));
     if (at != values.end()) ++at->second.all;
   }
   std::string words;
-  for (const auto& [wanted, r] : values) {
+  for (const auto& [want, r] : values) {
     const bool whole = r.n == r.all && r.n >= kLeast;
     if (!whole && (values.size() > 1 || r.n < kLeastPart)) return {};
-    words += (words.empty() ? "" : " and ") + std::string("where ") + in_words(dtype, wanted) +
-             " is expected, " + in_words(dtype, r.came) + " came";
+    words += (words.empty() ? "" : " and ") + std::string("where ") + in_words(dtype, want) +
+             " is expected, " + in_words(dtype, r.got) + " came";
     if (!whole) words += ", in " + std::to_string(r.n) + " of " + std::to_string(r.all) + " places";
   }
   return claim_all(output, {"value.replaced", FindingKind::symptom, true},

@@ -41,19 +41,19 @@ struct Replaced {
 };
 
 /// The one slot of a token, `own` of which it has, and the one row in its place, with which its
-/// sum is what came; none where there is none, or where several rows of other values do.
+/// sum is the actual output; none where there is none, or where several rows of other values do.
 std::optional<Replaced> replaced(const Call& call, const Output& o, const std::vector<Slot>& all,
                                  std::span<const Slot> own) {
   const auto n = static_cast<std::size_t>(o.columns);
-  const CameNumbers came = came_numbers(o, elements_of_row(o, own.front().token));
-  if (!came.tell()) return std::nullopt;
+  const CameNumbers got = came_numbers(o, elements_of_row(o, own.front().token));
+  if (!got.tell()) return std::nullopt;
   const auto weight_of = [&](const Slot& s) { return given_weight(call, s.rank, s.token, s.slot); };
   const double limit = kFit * kFit * static_cast<double>(n);
   std::optional<Replaced> found;
   for (const Slot& slot : own) {
     const double weight = weight_of(slot);
     if (weight == 0.0) continue;
-    std::vector<double> rest = came.values;
+    std::vector<double> rest = got.values;
     for (const Slot& kept : own) {
       if (&kept == &slot) continue;
       const double w = weight_of(kept);
@@ -63,7 +63,7 @@ std::optional<Replaced> replaced(const Call& call, const Output& o, const std::v
       double left = 0.0;
       for (std::size_t c = 0; c < n && left <= limit; ++c) {
         const double off = rest[c] - weight * static_cast<double>(decode(from.row[c]));
-        left += off * off * came.weight(c) * came.weight(c);
+        left += off * off * got.weight(c) * got.weight(c);
       }
       if (left > limit || from.is(slot)) continue;
       if (!found) {
@@ -134,7 +134,7 @@ void add_measured_slot_rows(Backend& backend, const Call& call, const std::vecto
   Index tokens = 0;
   for (const Output& o : outputs) {
     if (o.expected->dtype() != Dtype::bf16 || o.columns < kLeastColumns) return;
-    for (Index r = 0; r < o.owed; ++r) failing += fails(o, r);
+    for (Index r = 0; r < o.compared_rows; ++r) failing += fails(o, r);
     tokens += o.rows;
   }
   const Index slots = slots_of(call);
@@ -155,7 +155,7 @@ void add_measured_slot_rows(Backend& backend, const Call& call, const std::vecto
   }
   std::vector<Replaced> found;
   for (const Output& o : outputs) {
-    for (Index r = 0; r < o.owed; ++r) {
+    for (Index r = 0; r < o.compared_rows; ++r) {
       if (!fails(o, r)) continue;
       const std::size_t at = first.at(rank_of(o.name)) + static_cast<std::size_t>(r * slots);
       const auto one = replaced(call, o, all, {all.data() + at, static_cast<std::size_t>(slots)});

@@ -49,7 +49,7 @@ std::optional<Token> measured(const Output& o, Index row, const std::vector<Name
   const auto columns = static_cast<std::size_t>(o.columns);
   if (columns < 2 * n + 8) return std::nullopt;
   const std::string rank = rank_of(o.name);
-  const CameNumbers came = came_numbers(o, elements_of_row(o, row));
+  const CameNumbers got = came_numbers(o, elements_of_row(o, row));
   LeastSquares equations(n);
   std::vector<double> features(n);
   for (std::size_t c = 0; c < columns; ++c) {
@@ -57,7 +57,7 @@ std::optional<Token> measured(const Output& o, Index row, const std::vector<Name
       const Index at = row * o.columns + static_cast<Index>(c);
       features[s] = static_cast<double>(wide_value(slots[s].at(rank + "out"), at));
     }
-    equations.add(features, came.values[c], came.weight(c));
+    equations.add(features, got.values[c], got.weight(c));
   }
   auto fit = equations.solved();
   // The misfit of rows of zeros, or with NaN or infinities, is no number.
@@ -319,8 +319,8 @@ void add_measured_slots(Backend& backend, const Call& call, const std::vector<Ou
   for (const Output& o : outputs) {
     if (o.expected->dtype() != Dtype::bf16 || !(o.name.ends_with("out") || o.name.ends_with("dx")))
       return;
-    all += o.owed;
-    for (Index r = 0; r < o.owed; ++r) {
+    all += o.compared_rows;
+    for (Index r = 0; r < o.compared_rows; ++r) {
       if (!o.differs_in(r * o.columns, o.columns)) continue;
       auto t = measured(o, r, rows);
       if (!t) return;

@@ -55,11 +55,11 @@ class Run {
       close(found);
       first_ = i;
       fill_ = fill;
-      wanted_ = output_->wanted(i);
+      wanted_ = output_->expected_bits(i);
     }
     ++length_;
     wrong_ += output_->differs(i);
-    varied_ = varied_ || output_->wanted(i) != wanted_;
+    varied_ = varied_ || output_->expected_bits(i) != wanted_;
   }
   void close(Runs& found) {
     if (length_ >= least_ && wrong_ * 2 > length_ && (varied_ || is_plain(fill_))) {
@@ -91,17 +91,17 @@ Claims recover_unwritten(Output& output) {
   const Dtype dtype = output.expected->dtype();
   const ElementReader read(dtype);
   const auto fill_of = [&](Index i) {
-    const std::uint64_t bits = output.came(i);
+    const std::uint64_t bits = output.actual_bits(i);
     return read(bits).nan ? kAnyNan : bits;
   };
   Runs found;
   const Index least = std::min<Index>(size_of(dtype) == 1 ? 16 : 8, output.columns);
-  const Index least_down = std::max(kLeastDown, output.owed / 4);
+  const Index least_down = std::max(kLeastDown, output.compared_rows / 4);
   std::vector<Run> down;
-  if (output.owed >= kLeastDown) {
+  if (output.compared_rows >= kLeastDown) {
     down.assign(static_cast<std::size_t>(output.columns), Run(output, output.columns, least_down));
   }
-  for (Index r = 0; r < output.owed; ++r) {
+  for (Index r = 0; r < output.compared_rows; ++r) {
     const Index first = r * output.columns;
     const bool fails = output.differs_in(first, output.columns);
     if (!fails && down.empty()) continue;
@@ -115,7 +115,7 @@ Claims recover_unwritten(Output& output) {
   }
   for (Run& column : down) column.close(found);
   std::map<std::uint64_t, std::size_t> everywhere;
-  for (Index i = 0; i < output.owed * output.columns; ++i) {
+  for (Index i = 0; i < output.compared_rows * output.columns; ++i) {
     if (output.differs(i) && found.contains(fill_of(i))) ++everywhere[fill_of(i)];
   }
   Claims claims;

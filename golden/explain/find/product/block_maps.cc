@@ -164,7 +164,7 @@ void add_free_map(const Lines& lines, const std::string& side, Maps& list) {
 }
 
 /// The scales of a side with every block's replaced by its source's.
-Reading read_blocks(const Sides& s, const std::function<Index(Index)>& map) {
+Reading read_blocks(const ProductSides& s, const std::function<Index(Index)>& map) {
   std::vector<Index> from = range_of(s.factor().scales->elements());
   for (Index g = 0; g < s.p.groups(); ++g) {
     const Index blocks = ceil_div(s.p.depth(g), s.p.block);

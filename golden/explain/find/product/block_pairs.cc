@@ -20,55 +20,57 @@ struct Pair {
   std::size_t b;
 };
 
-double dot(const Sides::Line& x, const Sides::Line& y) {
+double dot(const ProductSides::Line& x, const ProductSides::Line& y) {
   return std::inner_product(x.begin(), x.end(), y.begin(), 0.0);
 }
 
 /// What came of a row of x, and what its blocks give.
 struct PairRow {
-  Sides::Line came;
-  Sides::Line left;                   ///< when the chosen pairs take all they can
-  std::vector<Sides::Line> products;  ///< of each pair
+  ProductSides::Line got;
+  ProductSides::Line left;                   ///< when the chosen pairs take all they can
+  std::vector<ProductSides::Line> products;  ///< of each pair
 };
 
-/// Products of every block of some rows of x with every block of some lines of w, and what came.
+/// Products of every block of some rows of x with every block of some lines of w, and the actual
+/// output.
 class Pairing {
  public:
   Pairing(const Product& p, const Output& y, Index g, const std::vector<Index>& rows, Index block)
       : blocks_(static_cast<std::size_t>(ceil_div(p.depth(g), block))) {
     const ElementReader read(y.expected->dtype());
     const Index step = std::max<Index>(1, p.n / kColumns);
-    std::vector<Sides::Line> lines;
+    std::vector<ProductSides::Line> lines;
     for (Index j = 0; j < p.n; j += step) lines.push_back(p.line_b(g, j));
     for (const Index r : rows) {
-      const Sides::Line x = p.line_a(g, r);
+      const ProductSides::Line x = p.line_a(g, r);
       PairRow row;
       for (Index j = 0; j < p.n; j += step)
-        row.came.push_back(read(y.came(p.output_row(g, r) * y.columns + j)).value);
-      const double square = dot(row.came, row.came);
+        row.got.push_back(read(y.actual_bits(p.output_row(g, r) * y.columns + j)).value);
+      const double square = dot(row.got, row.got);
       if (!std::isfinite(square) || square == 0.0) continue;
       for (std::size_t at = 0; at < blocks_ * blocks_; ++at) {
-        Sides::Line& products = row.products.emplace_back();
-        for (const Sides::Line& w : lines)
+        ProductSides::Line& products = row.products.emplace_back();
+        for (const ProductSides::Line& w : lines)
           products.push_back(of_blocks(x, w, pair(at), static_cast<std::size_t>(block)));
       }
       // Loud rows count no more than others.
       const double gain = std::sqrt(static_cast<double>(lines.size()) / square);
-      for (double& v : row.came) v *= gain;
+      for (double& v : row.got) v *= gain;
       rows_.push_back(std::move(row));
     }
     for (std::size_t c = 0; c < lines.size(); ++c) level_column(c);
-    for (PairRow& row : rows_) row.left = row.came;
+    for (PairRow& row : rows_) row.left = row.got;
   }
 
   std::size_t blocks() const { return blocks_; }
 
-  /// Pairs that give what came, greedily, one for each block of w at most; empty if they do not.
+  /// Pairs that give the actual output, greedily, one for each block of w at most; empty if they do
+  /// not.
   std::vector<Pair> pairs() {
     std::vector<std::size_t> chosen;
     std::vector<Pair> found;
     double all = 0.0;
-    for (const PairRow& row : rows_) all += dot(row.came, row.came);
+    for (const PairRow& row : rows_) all += dot(row.got, row.got);
     while (left() > kFits * kFits * all) {
       double most = 0.0;
       std::size_t best = 0;
@@ -93,7 +95,7 @@ class Pairing {
  private:
   Pair pair(std::size_t at) const { return {at / blocks_, at % blocks_}; }
 
-  static double of_blocks(const Sides::Line& x, const Sides::Line& w, const Pair& p,
+  static double of_blocks(const ProductSides::Line& x, const ProductSides::Line& w, const Pair& p,
                           std::size_t run) {
     double sum = 0.0;
     const std::size_t end = std::min({run, x.size() - p.a * run, w.size() - p.b * run});
@@ -104,11 +106,11 @@ class Pairing {
   /// Loud columns count no more than others, either.
   void level_column(std::size_t c) {
     double square = 0.0;
-    for (const PairRow& row : rows_) square += row.came[c] * row.came[c];
+    for (const PairRow& row : rows_) square += row.got[c] * row.got[c];
     if (square == 0.0) return;
     for (PairRow& row : rows_) {
-      row.came[c] /= std::sqrt(square);
-      for (Sides::Line& products : row.products) products[c] /= std::sqrt(square);
+      row.got[c] /= std::sqrt(square);
+      for (ProductSides::Line& products : row.products) products[c] /= std::sqrt(square);
     }
   }
 
@@ -130,15 +132,15 @@ class Pairing {
 
   static bool refit(PairRow& row, const std::vector<std::size_t>& chosen) {
     LeastSquares equations(chosen.size());
-    Sides::Line features(chosen.size());
-    for (std::size_t c = 0; c < row.came.size(); ++c) {
+    ProductSides::Line features(chosen.size());
+    for (std::size_t c = 0; c < row.got.size(); ++c) {
       for (std::size_t i = 0; i < chosen.size(); ++i) features[i] = row.products[chosen[i]][c];
-      equations.add(features, row.came[c]);
+      equations.add(features, row.got[c]);
     }
     const std::optional<LeastSquaresFit> fit = equations.solved();
-    row.left = row.came;
+    row.left = row.got;
     for (std::size_t i = 0; fit && i < chosen.size(); ++i) {
-      for (std::size_t c = 0; c < row.came.size(); ++c)
+      for (std::size_t c = 0; c < row.got.size(); ++c)
         row.left[c] -= fit->x[i] * row.products[chosen[i]][c];
     }
     return fit.has_value();
@@ -204,7 +206,7 @@ void add_measured_pairing(const Product& p, const Output& y, const std::vector<E
   // Rows of one group: the group with the most that fail.
   std::vector<Index> rows;
   Index group = 0;
-  const Sides s{p, Side::a};
+  const ProductSides s{p, Side::a};
   for (Index g = 0; g < p.groups(); ++g) {
     if (p.depth(g) <= p.block) continue;  // one block has no other to meet
     std::vector<Index> failing = s.failing(y, g);
@@ -230,7 +232,7 @@ void add_measured_pairing(const Product& p, const Output& y, const std::vector<E
   if (!moved) return;
   const std::string words = words_of(p, x_of, block);
   for (const Side side : kSides) {
-    const ProductSide& f = Sides{p, side}.factor();
+    const ProductSide& f = ProductSides{p, side}.factor();
     const std::vector<Index> source = side == Side::a ? x_of : w_of;
     const std::optional<Index> run = scale_run(p, f);
     if (run && block % *run != 0) continue;
@@ -243,7 +245,7 @@ void add_measured_pairing(const Product& p, const Output& y, const std::vector<E
       const auto alter = [=](Call& c) {
         const std::optional<Product> now = product_of(c);
         if (!now) return false;
-        const ProductSide& own = Sides{*now, side}.factor();
+        const ProductSide& own = ProductSides{*now, side}.factor();
         return read_whole(c, read_runs(*now, own.codes_name, *own.codes, stretch, source, block)) &&
                (!with || read_whole(c, read_runs(*now, own.scales_name, *own.scales, of_scales,
                                                  source, block / *run)));

@@ -1,5 +1,5 @@
 // What of the depth is missing from every sum, added twice or of the other sign: blocks, from the
-// lines that were measured, and single terms, from regression of what came on each of them.
+// lines that were measured, and single terms, from regression of the actual output on each of them.
 #include "golden/explain/alter/alterations.h"
 #include "golden/explain/find/finding.h"
 #include "golden/explain/find/product/finders.h"
@@ -111,9 +111,9 @@ void propose(const Product& p, const Odd& odd, std::vector<Hypothesis>& list) {
 
 /// An element of the output that was sampled; its lines are decoded once.
 struct Sample {
-  const Sides::Line* a;
-  const Sides::Line* b;
-  double came;
+  const ProductSides::Line* a;
+  const ProductSides::Line* b;
+  double got;
   double weight;  ///< 1 / sum of the squares of its terms
 };
 
@@ -126,22 +126,22 @@ struct Samples {
 
 /// Adds the elements of group g where failing rows and columns meet.
 void sample_group(const Product& p, const Output& y, Index g, Index most, Samples& samples) {
-  const Sides rows{p, Side::a};
+  const ProductSides rows{p, Side::a};
   const std::vector<Index> columns = evenly_spread(rows.other().failing(y, g), kColumns);
   if (columns.empty()) return;
   const ElementReader read(y.expected->dtype());
   const Index each = std::max<Index>(1, most / static_cast<Index>(columns.size()));
   for (const Index i : evenly_spread(rows.failing(y, g), each)) {
     for (const Index j : columns) {
-      if (rows.mark(y, g, i, j) == Mark::settled) continue;
-      Sample s{&samples.a(g, i), &samples.b(g, j), read(y.came(rows.element(y, g, i, j))).value,
-               1.0};
+      if (rows.mark(y, g, i, j) == Mark::explained) continue;
+      Sample s{&samples.a(g, i), &samples.b(g, j),
+               read(y.actual_bits(rows.element(y, g, i, j))).value, 1.0};
       double squares = 0.0;
       for (std::size_t d = 0; d < s.a->size(); ++d) {
         const double term = (*s.a)[d] * (*s.b)[d];
         squares += term * term;
       }
-      if (!std::isfinite(s.came) || !(squares > 0.0) || !std::isfinite(squares)) continue;
+      if (!std::isfinite(s.got) || !(squares > 0.0) || !std::isfinite(squares)) continue;
       s.weight = 1.0 / squares;
       samples.list.push_back(s);
     }
@@ -164,7 +164,7 @@ std::vector<Estimate> estimated(const std::vector<Sample>& samples,
   double noise = 0.0;
   for (std::size_t i = 0; i < samples.size(); i += step) {
     const Sample& s = samples[i];
-    double rest = s.came;
+    double rest = s.got;
     for (std::size_t d = 0; d < n; ++d) {
       terms[d] = (*s.a)[d] * (*s.b)[d];
       rest -= believed[d] * terms[d];

@@ -22,12 +22,12 @@ struct Crossing {
   std::vector<Index> a;
   std::vector<Index> b;
   std::vector<std::pair<std::size_t, std::size_t>> sums = {};  ///< places among the lines
-  CameNumbers came = {};
+  CameNumbers got = {};
 };
 
 /// That of the group with the most lines that differ; none with too few elements.
 std::optional<Crossing> crossing_of(const Product& p, const Output& y) {
-  const Sides rows{p, Side::a};
+  const ProductSides rows{p, Side::a};
   Crossing best;
   std::size_t most = 0;
   for (Index g = 0; g < p.groups(); ++g) {
@@ -42,33 +42,33 @@ std::optional<Crossing> crossing_of(const Product& p, const Output& y) {
   for (std::size_t a = 0; a < best.a.size(); ++a) {
     for (std::size_t b = 0; b < best.b.size(); ++b) {
       const Index at = best.a[a] * y.columns + best.b[b];
-      if (!y.differs(at) || !std::isfinite(read(y.came(at)).value)) continue;
+      if (!y.differs(at) || !std::isfinite(read(y.actual_bits(at)).value)) continue;
       elements.push_back(at);
       best.sums.emplace_back(a, b);
     }
   }
-  best.came = came_numbers(y, elements);
-  return elements.size() < kLeastSums || !best.came.tell() ? std::nullopt : std::optional(best);
+  best.got = came_numbers(y, elements);
+  return elements.size() < kLeastSums || !best.got.tell() ? std::nullopt : std::optional(best);
 }
 
 /// Of one side: codes of its lines, its scales at their places, and the lines that they meet.
 struct LaneOperands {
-  LaneOperands(const Sides& s, const Crossing& c) {
+  LaneOperands(const ProductSides& s, const Crossing& c) {
     const bool is_a = s.side == Side::a;
     for (const Index line : is_a ? c.a : c.b) {
       codes.push_back(s.codes_of(c.group, line));
-      Sides::Line& own = scales.emplace_back();
+      ProductSides::Line& own = scales.emplace_back();
       for (Index d = 0; d < s.p.k; ++d) own.push_back(s.scale_of(c.group, line, d));
     }
     for (const Index line : is_a ? c.b : c.a) others.push_back(s.other().line(c.group, line));
   }
-  std::vector<Sides::Line> codes;
-  std::vector<Sides::Line> scales;
-  std::vector<Sides::Line> others;
+  std::vector<ProductSides::Line> codes;
+  std::vector<ProductSides::Line> scales;
+  std::vector<ProductSides::Line> others;
 };
 
-/// Which lane each lane took: least squares of what came over the sums of every lane's codes at
-/// every lane's place; empty if one took none, or several.
+/// Which lane each lane took: least squares of the actual output over the sums of every lane's
+/// codes at every lane's place; empty if one took none, or several.
 std::vector<Index> lanes_taken(const LaneOperands& o, const Crossing& c, bool is_a, Index k,
                                Index unit) {
   constexpr Index kUnknowns = kLanes * kLanes;
@@ -78,18 +78,18 @@ std::vector<Index> lanes_taken(const LaneOperands& o, const Crossing& c, bool is
     const std::size_t own = is_a ? c.sums[e].first : c.sums[e].second;
     const std::size_t other = is_a ? c.sums[e].second : c.sums[e].first;
     std::vector<double> sums(kUnknowns);
-    double came = c.came.values[e];
+    double got = c.got.values[e];
     for (Index d = 0; d < k; ++d) {
       const double met = nth(o.others[other], d) * nth(o.scales[own], d);
       if (d >= k / run * run) {
-        came -= nth(o.codes[own], d) * met;
+        got -= nth(o.codes[own], d) * met;
         continue;
       }
       const Index first = d / run * run + d % unit;
       for (Index j = 0; j < kLanes; ++j)
         nth(sums, d % run / unit * kLanes + j) += nth(o.codes[own], first + j * unit) * met;
     }
-    equations.add(sums, came, c.came.weight(e));
+    equations.add(sums, got, c.got.weight(e));
   }
   const auto fit = equations.solved(kRidge);
   std::vector<Index> taken;
@@ -152,7 +152,7 @@ void add_measured_lanes(const Call& call, const Output& y, std::vector<Hypothesi
   const std::optional<Crossing> crossing = crossing_of(*p, y);
   if (!crossing) return;
   for (const Side side : kSides) {
-    const Sides s{*p, side};
+    const ProductSides s{*p, side};
     const LaneOperands operands(s, *crossing);
     for (Index unit : kUnits) {
       if (p->k < unit * kLanes) continue;

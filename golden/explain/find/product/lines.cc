@@ -26,7 +26,7 @@ constexpr LinePart kParts[] = {LinePart::scales, LinePart::codes, LinePart::both
 /// Neighbouring lines of one side, those they were multiplied with, and what came of it.
 class LineRun {
  public:
-  LineRun(const Sides& s, const Output& y) : s_(s), y_(y), others_(s.other()) { find(); }
+  LineRun(const ProductSides& s, const Output& y) : s_(s), y_(y), others_(s.other()) { find(); }
   LineRun(const LineRun&) = delete;
   LineRun& operator=(const LineRun&) = delete;
 
@@ -73,14 +73,14 @@ class LineRun {
   }
 
   /// Sums over blocks of the codes of `source` with the partners of group g: [partner][block].
-  const Sides::Line& sums(Index g, Index source) {
+  const ProductSides::Line& sums(Index g, Index source) {
     const auto [at, fresh] = sums_.try_emplace({g, source});
     if (!fresh) return at->second;
-    const Sides::Line codes = s_.codes_of(g, source);
+    const ProductSides::Line codes = s_.codes_of(g, source);
     const auto depth = static_cast<Index>(codes.size());
     // The other side's values, with its scales.
     for (const Index partner : partners(g)) {
-      const Sides::Line& v = others_(g, partner);
+      const ProductSides::Line& v = others_(g, partner);
       for (Index from = 0; from < depth; from += s_.p.block) {
         double sum = 0.0;
         for (Index d = from; d < std::min(depth, from + s_.p.block); ++d)
@@ -100,26 +100,26 @@ class LineRun {
       double model = 0.0;
       for (Index d = 0; d < s_.p.depth(g); d += s_.p.block)
         model += *sum++ * s_.scale_of(g, part == LinePart::codes ? line : source, d);
-      if (s_.mark(y_, g, line, partner) == Mark::settled) continue;
-      misfit.add(read(y_.came(s_.element(y_, g, line, partner))).value, model);
+      if (s_.mark(y_, g, line, partner) == Mark::explained) continue;
+      misfit.add(read(y_.actual_bits(s_.element(y_, g, line, partner))).value, model);
     }
     return misfit.within(kFit);
   }
 
-  Sides s_;
+  ProductSides s_;
   const Output& y_;
   DecodedLines others_;
   Index group_ = 0;
   Index first_ = 0;
   Index failing_ = 0;
   std::vector<bool> fails_;
-  std::map<std::pair<Index, Index>, Sides::Line> sums_;
+  std::map<std::pair<Index, Index>, ProductSides::Line> sums_;
   std::map<std::tuple<LinePart, Index, Index>, bool> known_;
 };
 
 /// Proposes that lines of a factor come from source(line); each from its own place where there is
 /// no such line.
-void propose(const Sides& s, LinePart part, const std::function<Index(Index)>& source,
+void propose(const ProductSides& s, LinePart part, const std::function<Index(Index)>& source,
              const std::string& words, std::vector<Hypothesis>& list) {
   const ProductSide& f = s.factor();
   std::vector<Reading> readings;
@@ -147,7 +147,7 @@ void propose(const Sides& s, LinePart part, const std::function<Index(Index)>& s
 /// Nearly all lines of the run: one or two may have cancelled.
 bool enough(Index good, Index all) { return all > 0 && good * 20 >= all * 19; }
 
-bool add_shift(const Sides& s, LineRun& run, LinePart part, std::vector<Hypothesis>& list) {
+bool add_shift(const ProductSides& s, LineRun& run, LinePart part, std::vector<Hypothesis>& list) {
   const Index lines = s.lines();
   for (const Index by : both_ways(kMostShift)) {
     Index all = 0;
@@ -169,7 +169,8 @@ bool add_shift(const Sides& s, LineRun& run, LinePart part, std::vector<Hypothes
   return false;
 }
 
-void add_permutation(const Sides& s, LineRun& run, LinePart part, std::vector<Hypothesis>& list) {
+void add_permutation(const ProductSides& s, LineRun& run, LinePart part,
+                     std::vector<Hypothesis>& list) {
   for (const bool of_groups : {false, true}) {
     if (of_groups && !s.by_groups()) continue;
     /// Where the runs begin that a line belongs to: at 0, or where its group does.
@@ -203,18 +204,18 @@ void add_permutation(const Sides& s, LineRun& run, LinePart part, std::vector<Hy
 /// An element of the output that differs: the codes of one side in it, and what each of them is
 /// multiplied by.
 struct Sample {
-  Sides::Line codes;
-  Sides::Line others;
-  double came;
+  ProductSides::Line codes;
+  ProductSides::Line others;
+  double got;
 };
 
-std::vector<Sample> samples_of(const Sides& s, const Output& y) {
+std::vector<Sample> samples_of(const ProductSides& s, const Output& y) {
   struct At {
     Index group, own, other;
   };
   const ElementReader read(y.expected->dtype());
-  const auto came = [&](const At& at) {
-    return read(y.came(s.element(y, at.group, at.own, at.other))).value;
+  const auto got = [&](const At& at) {
+    return read(y.actual_bits(s.element(y, at.group, at.own, at.other))).value;
   };
   std::vector<At> all;
   for (Index g = 0; g < s.p.groups(); ++g) {
@@ -226,13 +227,13 @@ std::vector<Sample> samples_of(const Sides& s, const Output& y) {
       const Index i = s.p.first_line(g) + e / s.p.n;
       const Index j = e % s.p.n;
       const At at = s.side == Side::a ? At{g, i, j} : At{g, j, i};
-      if (s.mark(y, g, at.own, at.other) == Mark::differs && std::isfinite(came(at)))
+      if (s.mark(y, g, at.own, at.other) == Mark::differs && std::isfinite(got(at)))
         all.push_back(at);
     }
   }
   std::vector<Sample> samples;
   for (const At& at : evenly_spread(all, kElements)) {
-    Sample sample{s.codes_of(at.group, at.own), s.other().line(at.group, at.other), came(at)};
+    Sample sample{s.codes_of(at.group, at.own), s.other().line(at.group, at.other), got(at)};
     for (Index d = 0; d < s.p.depth(at.group); ++d)
       nth(sample.others, d) *= s.scale_of(at.group, at.own, d);
     samples.push_back(std::move(sample));
@@ -240,7 +241,7 @@ std::vector<Sample> samples_of(const Sides& s, const Output& y) {
   return samples;
 }
 
-/// Whether codes read `by` elements on give what came, as far as they lie inside the depth.
+/// Whether codes read `by` elements on give the actual output, as far as they lie inside the depth.
 bool is_shifted(const std::vector<Sample>& samples, Index by) {
   double noise = 0.0;
   double signal = 0.0;
@@ -262,10 +263,10 @@ bool is_shifted(const std::vector<Sample>& samples, Index by) {
     }
     // Beyond the end anything may be read: as much as there usually is.
     const double may = 16.0 * edge * square / static_cast<double>(depth);
-    told += 4.0 * may < s.came * s.came;
-    const double off = std::max(0.0, std::abs(s.came - inside) - std::sqrt(may));
+    told += 4.0 * may < s.got * s.got;
+    const double off = std::max(0.0, std::abs(s.got - inside) - std::sqrt(may));
     noise += off * off;
-    signal += s.came * s.came;
+    signal += s.got * s.got;
     if (noise > kFit * kFit * signal && e >= 8) return false;
   }
   return told >= kTold;
@@ -282,7 +283,7 @@ constexpr std::pair<Beyond, const char*> kBeyond[] = {
 };
 
 /// The codes of a side read `by` elements on along their depth: of a gradient rows of each group.
-Reading shifted(const Sides& s, Index by, Beyond beyond) {
+Reading shifted(const ProductSides& s, Index by, Beyond beyond) {
   const bool rows = s.p.wgrad;
   const Tensor& codes = *s.factor().codes;
   const Index n = rows ? codes.extent(0) : codes.elements();
@@ -309,7 +310,7 @@ Reading shifted(const Sides& s, Index by, Beyond beyond) {
 
 void add_measured_lines(const Product& p, const Output& output, std::vector<Hypothesis>& list) {
   for (const Side side : kSides) {
-    const Sides s{p, side};
+    const ProductSides s{p, side};
     const ProductSide& f = s.factor();
     LineRun run(s, output);
     if (run.empty()) continue;
@@ -326,7 +327,7 @@ void add_measured_lines(const Product& p, const Output& output, std::vector<Hypo
 
 void add_depth_shifts(const Product& p, const Output& y, std::vector<Hypothesis>& list) {
   for (const Side side : kSides) {
-    const Sides s{p, side};
+    const ProductSides s{p, side};
     const ProductSide& f = s.factor();
     const std::vector<Sample> samples = samples_of(s, y);
     if (samples.size() < 12) return;

@@ -38,21 +38,21 @@ struct Misread {
   bool unscaled = false;                         ///< every scale is 1
 
   /// Where the element comes from; none where that is beyond the operand.
-  std::optional<At> source(const Sides& s, const At& to) const {
+  std::optional<At> source(const ProductSides& s, const At& to) const {
     const At at{to.group + by.group, to.line + by.line, to.d + by.d};
     const bool there = at.group >= 0 && at.group < s.p.groups() && at.d >= 0 &&
                        at.d < s.p.depth(at.group) && at.line >= 0 && at.line < s.lines();
     return there ? std::optional(at) : std::nullopt;
   }
 
-  std::uint64_t code_bits(const Sides& s, const At& to, const At& from) const {
+  std::uint64_t code_bits(const ProductSides& s, const At& to, const At& from) const {
     const At& at = codes ? from : to;
     const std::uint64_t bits = bits_at(*s.factor().codes, s.code(at.group, at.line, at.d));
     return code == nullptr ? bits : code(static_cast<std::uint8_t>(bits));
   }
 
   /// How much more the element is with it than without.
-  double change(const Sides& s, const ElementReader& read, const At& to, double was) const {
+  double change(const ProductSides& s, const ElementReader& read, const At& to, double was) const {
     const auto from = source(s, to);
     if (!from) return 0.0;
     const At& at = scales ? *from : to;
@@ -63,7 +63,7 @@ struct Misread {
 };
 
 /// Everything that is tried for a side.
-std::vector<Misread> misreads_of(const Sides& s) {
+std::vector<Misread> misreads_of(const ProductSides& s) {
   std::vector<Misread> list;
   const ProductSide& f = s.factor();
   const auto add = [&](const At& by, const std::string& where) {
@@ -110,7 +110,7 @@ std::vector<Misread> misreads_of(const Sides& s) {
 }
 
 /// Lines of which more than one output in sixteen differs: a change of a line shows in many.
-std::vector<LineAt> failing_lines(const Sides& s, const Output& y) {
+std::vector<LineAt> failing_lines(const ProductSides& s, const Output& y) {
   std::vector<LineAt> failing = s.failing(y);
   std::erase_if(failing, [&](const LineAt& at) {
     const Index outputs = s.other().last(at.group) - s.other().first(at.group);
@@ -119,10 +119,10 @@ std::vector<LineAt> failing_lines(const Sides& s, const Output& y) {
   return failing;
 }
 
-/// Outputs of some failing lines, and how far what came is from what is expected.
+/// Outputs of some failing lines, and how far the actual output is from what is expected.
 class SampledOutputs {
  public:
-  SampledOutputs(const Sides& s, const Output& y, const std::vector<LineAt>& failing)
+  SampledOutputs(const ProductSides& s, const Output& y, const std::vector<LineAt>& failing)
       : s_(s), run_(s.p.wgrad || s.p.k <= kLongDepth ? 32 : 128), decoded_(s.other()) {
     Index depth = 0;
     for (const LineAt& at : failing) depth = std::max(depth, s.p.depth(at.group));
@@ -137,7 +137,7 @@ class SampledOutputs {
     finite_ = finite_ && runs_ > 0 && outputs >= runs_ + runs_ / 2 + 8;
   }
 
-  /// Runs of the depth in which what is taken gives what came; empty if it does not.
+  /// Runs of the depth in which what is taken gives the actual output; empty if it does not.
   std::vector<Index> runs_of(const Misread& taking) const {
     if (!finite_) return {};
     const ElementReader read(s_.factor().format);
@@ -145,7 +145,7 @@ class SampledOutputs {
     std::vector<double> left;
     LeastSquares equations(runs_);
     for (const Line& line : lines_) {
-      Sides::Line change(line.was.size());
+      ProductSides::Line change(line.was.size());
       for (Index d = 0; d < static_cast<Index>(change.size()); ++d)
         nth(change, d) =
             taking.change(s_, read, {line.at.group, line.at.line, d}, nth(line.was, d));
@@ -174,13 +174,13 @@ class SampledOutputs {
 
  private:
   struct OutputOf {
-    const Sides::Line* other;
+    const ProductSides::Line* other;
     double weight;
-    double rest;  ///< what came, less what is expected, by weight
+    double rest;  ///< the actual output, less what is expected, by weight
   };
   struct Line {
     LineAt at;
-    Sides::Line was;
+    ProductSides::Line was;
     std::vector<OutputOf> outputs;
   };
 
@@ -189,14 +189,14 @@ class SampledOutputs {
     const std::vector<Index> with = evenly_spread(s_.differing(y, at.group, at.line), each);
     std::vector<Index> elements;
     for (const Index j : with) elements.push_back(s_.element(y, at.group, at.line, j));
-    const CameNumbers came = came_numbers(y, elements);
-    finite_ = finite_ && came.tell();
+    const CameNumbers got = came_numbers(y, elements);
+    finite_ = finite_ && got.tell();
     for (std::size_t e = 0; e < with.size(); ++e) {
-      const Sides::Line& other = decoded_(at.group, with[e]);
+      const ProductSides::Line& other = decoded_(at.group, with[e]);
       double expected = 0.0;
       for (std::size_t d = 0; d < other.size(); ++d) expected += line.was[d] * other[d];
-      const double weight = came.weight(e);
-      line.outputs.push_back({&other, weight, (came.values[e] - expected) * weight});
+      const double weight = got.weight(e);
+      line.outputs.push_back({&other, weight, (got.values[e] - expected) * weight});
       finite_ = finite_ && std::isfinite(line.outputs.back().rest);
     }
     lines_.push_back(std::move(line));
@@ -208,7 +208,7 @@ class SampledOutputs {
     return std::sqrt(sum / static_cast<double>(v.size()));
   }
 
-  Sides s_;
+  ProductSides s_;
   Index run_;
   DecodedLines decoded_;
   std::size_t runs_ = 0;
@@ -231,7 +231,7 @@ struct Edits {
 };
 
 /// That `t` is taken in runs of the depth of failing lines.
-Hypothesis misread(const Sides& s, const Misread& t, std::string phrase,
+Hypothesis misread(const ProductSides& s, const Misread& t, std::string phrase,
                    const std::vector<LineAt>& failing, const std::vector<Index>& runs, Index run) {
   const ProductSide& f = s.factor();
   Edits codes;
@@ -280,8 +280,8 @@ std::vector<LineAt> with_gaps_filled(const std::vector<LineAt>& failing) {
 }
 
 /// Where scales alone are misread, all that shares one.
-std::vector<Index> whole_blocks(const Sides& s, const Misread& t, const std::vector<Index>& runs,
-                                Index run) {
+std::vector<Index> whole_blocks(const ProductSides& s, const Misread& t,
+                                const std::vector<Index>& runs, Index run) {
   if (t.codes && !t.unscaled) return runs;
   std::vector<Index> wide;
   const Index every = std::max<Index>(1, s.p.block / run);
@@ -294,7 +294,7 @@ std::vector<Index> whole_blocks(const Sides& s, const Misread& t, const std::vec
 }
 
 /// "k = 32 to 63 of x", "rows 0 to 31 of each group of dy".
-std::string part_words(const Sides& s, const std::vector<Index>& runs, Index run) {
+std::string part_words(const ProductSides& s, const std::vector<Index>& runs, Index run) {
   std::vector<Index> depth;
   for (const Index r : runs) {
     const Index end = (r + 1) * run;
@@ -310,7 +310,7 @@ void add_misread_parts(const Call& call, const Output& y, std::vector<Hypothesis
   const std::optional<Product> p = product_of(call);
   if (!p || y.name != p->output || y.left == 0) return;
   for (const Side side : kSides) {
-    const Sides s{*p, side};
+    const ProductSides s{*p, side};
     const std::vector<LineAt> failing = failing_lines(s, y);
     if (failing.empty()) continue;
     const SampledOutputs outputs(s, y, failing);

@@ -60,20 +60,20 @@ class Rows {
   /// Columns of a row that differ, spread; none where they are too few to tell.
   std::vector<Index> columns_of(Index row) const {
     std::vector<Index> columns =
-        evenly_spread(Sides{p_, Side::a}.differing(y_, group_of(row), row), kColumns);
+        evenly_spread(ProductSides{p_, Side::a}.differing(y_, group_of(row), row), kColumns);
     return columns.size() < kLeastColumns ? std::vector<Index>{} : columns;
   }
 
   /// Whether row `row` of the output is row `source` of x times expert `expert`.
   bool fits(Index row, Index source, Index expert, const std::vector<Index>& columns) {
-    const Sides::Line x = p_.line_a(group_of(source), source);
-    const auto came = [&](Index c) { return read_(y_.came(row * y_.columns + c)).value; };
+    const ProductSides::Line x = p_.line_a(group_of(source), source);
+    const auto got = [&](Index c) { return read_(y_.actual_bits(row * y_.columns + c)).value; };
     double left = 0.0;
-    for (const Index c : columns) left += kFit * kFit * came(c) * came(c);
+    for (const Index c : columns) left += kFit * kFit * got(c) * got(c);
     if (!std::isfinite(left)) return false;
     for (const Index c : columns) {
-      const Sides::Line& w = weights_(expert, c);
-      left -= std::pow(came(c) - std::inner_product(x.begin(), x.end(), w.begin(), 0.0), 2.0);
+      const ProductSides::Line& w = weights_(expert, c);
+      left -= std::pow(got(c) - std::inner_product(x.begin(), x.end(), w.begin(), 0.0), 2.0);
       if (!(left > 0.0)) return false;
     }
     return !columns.empty();
@@ -138,7 +138,7 @@ void add_rows_between(Rows& rows, const std::vector<Index>& failing, Indices& ex
 bool read_first_axis(Call& call, Side side, const std::function<Index(Index)>& source) {
   const std::optional<Product> p = product_of(call);
   if (!p) return false;
-  const ProductSide& f = Sides{*p, side}.factor();
+  const ProductSide& f = ProductSides{*p, side}.factor();
   const bool scaled = f.scales != nullptr && f.scales->elements() > 1;
   return read_whole(call, read_axis(f.codes_name, *f.codes, 0, source)) &&
          (!scaled || read_whole(call, read_axis(f.scales_name, *f.scales, 0, source)));
@@ -148,9 +148,9 @@ bool read_first_axis(Call& call, Side side, const std::function<Index(Index)>& s
 Index zeros_from(const Output& out) {
   const ElementReader read(out.expected->dtype());
   Index first = -1;
-  for (Index row = out.owed - 1; row >= 0; --row) {
+  for (Index row = out.compared_rows - 1; row >= 0; --row) {
     for (const Index i : elements_of_row(out, row)) {
-      if (read(out.came(i)).value != 0.0) return first;
+      if (read(out.actual_bits(i)).value != 0.0) return first;
     }
     if (out.differs_in(row * out.columns, out.columns)) first = row;
   }
@@ -231,7 +231,7 @@ void add_measured_rows(const Call& call, const Output& output, std::vector<Hypot
   }
   if (p->wgrad || output.name != "y" || output.left == 0) return;
   std::vector<Index> failing;
-  for (const LineAt& at : Sides{*p, Side::a}.failing(output)) failing.push_back(at.line);
+  for (const LineAt& at : ProductSides{*p, Side::a}.failing(output)) failing.push_back(at.line);
   std::vector<Index> looked = evenly_spread(failing, kRows);
   // And the first of every group of which none is looked at.
   std::set<Index> groups;
@@ -282,7 +282,8 @@ void add_measured_ends(const Call& call, const Output& o, std::vector<Hypothesis
   if (static_cast<Index>(o.ends.size()) != call.input("group_ends").elements()) return;
   // Where the run of rows that differ ends which begins at `row` and goes on by `step`.
   const auto end_of_run = [&](Index row, Index step) {
-    while (row >= 0 && row < o.owed && o.differs_in(row * o.columns, o.columns)) row += step;
+    while (row >= 0 && row < o.compared_rows && o.differs_in(row * o.columns, o.columns))
+      row += step;
     return row;
   };
   Indices all;

@@ -114,7 +114,7 @@ bool has_nan_byte(const ProductSide& f) {
   return std::find(bytes, bytes + f.scales->elements(), kNanByte) != bytes + f.scales->elements();
 }
 
-Sides side_of(const Product& p, const std::string& scales) {
+ProductSides side_of(const Product& p, const std::string& scales) {
   return {p, p.a.scales_name == scales ? Side::a : Side::b};
 }
 
@@ -123,7 +123,7 @@ Sides side_of(const Product& p, const std::string& scales) {
 bool read_as_power(Call& call, const std::string& scales) {
   const std::optional<Product> p = product_of(call);
   if (!p || p->a.scales == nullptr || p->b.scales == nullptr) return false;
-  const Sides side = side_of(*p, scales);
+  const ProductSides side = side_of(*p, scales);
   const ProductSide& other = side.other().factor();
   if (size_of(other.scales->dtype()) != 1 || !has_nan_byte(side.factor())) return false;
   Tensor own = call.input(scales);
@@ -143,7 +143,7 @@ bool read_as_power(Call& call, const std::string& scales) {
 }
 
 /// Blocks of a line whose scale is byte 255.
-std::vector<Index> nan_blocks(const Sides& s, Index g, Index line) {
+std::vector<Index> nan_blocks(const ProductSides& s, Index g, Index line) {
   std::vector<Index> found;
   if (s.factor().scales == nullptr) return found;
   for (Index d = 0; d < s.p.depth(g); d += s.p.block) {
@@ -154,8 +154,8 @@ std::vector<Index> nan_blocks(const Sides& s, Index g, Index line) {
 }
 
 /// Infinity times the sums of codes in these blocks, all added up.
-double infinite_sum(const Sides::Line& a, const Sides::Line& b, const std::vector<Index>& blocks,
-                    Index block) {
+double infinite_sum(const ProductSides::Line& a, const ProductSides::Line& b,
+                    const std::vector<Index>& blocks, Index block) {
   double sum = 0.0;
   for (const Index first : blocks) {
     double codes = 0.0;
@@ -170,8 +170,8 @@ double infinite_sum(const Sides::Line& a, const Sides::Line& b, const std::vecto
 bool write_infinities(const Call& call, NamedTensors& out, const std::string& scales) {
   const std::optional<Product> p = product_of(call);
   if (!p || out.count(p->output) == 0) return false;
-  const Sides own = side_of(*p, scales);
-  const Sides other = own.other();
+  const ProductSides own = side_of(*p, scales);
+  const ProductSides other = own.other();
   const Tensor* other_scales = other.factor().scales;
   if (other_scales != nullptr && size_of(other_scales->dtype()) != 1) return false;
   if (!has_nan_byte(own.factor())) return false;
@@ -181,7 +181,7 @@ bool write_infinities(const Call& call, NamedTensors& out, const std::string& sc
     for (Index line = own.first(g); line < own.last(g); ++line) {
       const std::vector<Index> blocks = nan_blocks(own, g, line);
       if (blocks.empty()) continue;
-      const Sides::Line values = own.codes_of(g, line);
+      const ProductSides::Line values = own.codes_of(g, line);
       for (Index o = other.first(g); o < other.last(g); ++o) {
         if (!nan_blocks(other, g, o).empty()) continue;
         const double sum = infinite_sum(values, other.codes_of(g, o), blocks, p->block);

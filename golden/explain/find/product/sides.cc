@@ -14,16 +14,17 @@ constexpr Index kMostBlocks = 512;
 
 /// The other lines with which a line made elements that are still to be explained: of those that
 /// are live, from the first to the last element that is left.
-std::vector<Index> partners(const Sides& s, const Output& y, const LineAt& at,
+std::vector<Index> partners(const ProductSides& s, const Output& y, const LineAt& at,
                             std::vector<Index> live) {
   const std::vector<Index> left = s.differing(y, at.group, at.line);
   std::erase_if(live, [&](Index j) {
-    return j < left.front() || j > left.back() || s.mark(y, at.group, at.line, j) == Mark::settled;
+    return j < left.front() || j > left.back() ||
+           s.mark(y, at.group, at.line, j) == Mark::explained;
   });
   return live;
 }
 
-Effective measure_line(const Sides& s, const Output& y, const LineAt& at,
+Effective measure_line(const ProductSides& s, const Output& y, const LineAt& at,
                        const std::vector<Index>& live, DecodedLines& others) {
   Effective e{at.group, at.line, {}, {}};
   const Index blocks = ceil_div(s.p.depth(at.group), s.p.block);
@@ -31,33 +32,33 @@ Effective measure_line(const Sides& s, const Output& y, const LineAt& at,
   const auto n = static_cast<std::size_t>(blocks);
   const auto block = static_cast<std::size_t>(s.p.block);
   const ElementReader read(y.expected->dtype());
-  const Sides::Line values = s.line(at.group, at.line);
+  const ProductSides::Line values = s.line(at.group, at.line);
   std::vector<std::vector<double>> sums;  // over each block, of each equation
-  std::vector<double> came;
+  std::vector<double> got;
   double square = 0.0;
   for (const Index other : evenly_spread(partners(s, y, at, live), 2 * blocks + kSpare)) {
-    const double value = read(y.came(s.element(y, at.group, at.line, other))).value;
-    const Sides::Line& v = others(at.group, other);
+    const double value = read(y.actual_bits(s.element(y, at.group, at.line, other))).value;
+    const ProductSides::Line& v = others(at.group, other);
     std::vector<double> sum(n);
     for (std::size_t d = 0; d < values.size(); ++d) sum[d / block] += values[d] * v[d];
     const auto finite = [](double x) { return std::isfinite(x); };
     if (!finite(value) || !std::all_of(sum.begin(), sum.end(), finite)) continue;
     sums.push_back(std::move(sum));
-    came.push_back(value);
+    got.push_back(value);
     square += value * value;
   }
-  const std::size_t m = came.size();
+  const std::size_t m = got.size();
   if (n == 0 || m < n + 4 || square == 0.0) return e;
   const double rms = std::sqrt(square / static_cast<double>(m));
   LeastSquares equations(n);
   for (std::size_t i = 0; i < m; ++i)
-    equations.add(sums[i], came[i], 1.0 / (std::abs(came[i]) + rms * 0.1));
+    equations.add(sums[i], got[i], 1.0 / (std::abs(got[i]) + rms * 0.1));
   const std::optional<LeastSquaresFit> fit = equations.solved();
   if (!fit) return e;
   e.ratio = fit->x;
   double left = 0.0;
   for (std::size_t i = 0; i < m; ++i) {
-    double r = came[i];
+    double r = got[i];
     for (std::size_t a = 0; a < n; ++a) r -= sums[i][a] * e.ratio[a];
     left += r * r;
   }
@@ -69,15 +70,15 @@ Effective measure_line(const Sides& s, const Output& y, const LineAt& at,
 
 }  // namespace
 
-Sides::Line Sides::codes_of(Index g, Index i) const {
+ProductSides::Line ProductSides::codes_of(Index g, Index i) const {
   Product plain = p;
   plain.a.scales = plain.b.scales = nullptr;
-  return Sides{plain, side}.line(g, i);
+  return ProductSides{plain, side}.line(g, i);
 }
 
-std::vector<Index> Sides::differing(const Output& y, Index g, Index i, Index most) const {
+std::vector<Index> ProductSides::differing(const Output& y, Index g, Index i, Index most) const {
   std::vector<Index> found;
-  const Sides with = other();
+  const ProductSides with = other();
   for (Index j = with.first(g); j < with.last(g); ++j) {
     if (static_cast<Index>(found.size()) == most) break;
     if (mark(y, g, i, j) == Mark::differs) found.push_back(j);
@@ -85,7 +86,7 @@ std::vector<Index> Sides::differing(const Output& y, Index g, Index i, Index mos
   return found;
 }
 
-std::vector<Index> Sides::failing(const Output& y, Index g) const {
+std::vector<Index> ProductSides::failing(const Output& y, Index g) const {
   std::vector<Index> found;
   for (Index i = first(g); i < last(g); ++i) {
     if (!differing(y, g, i, 1).empty()) found.push_back(i);
@@ -93,7 +94,7 @@ std::vector<Index> Sides::failing(const Output& y, Index g) const {
   return found;
 }
 
-std::vector<LineAt> Sides::failing(const Output& y) const {
+std::vector<LineAt> ProductSides::failing(const Output& y) const {
   std::vector<LineAt> found;
   for (Index g = 0; g < p.groups(); ++g) {
     for (const Index i : failing(y, g)) found.push_back({g, i});
@@ -133,7 +134,7 @@ bool Effective::known(Index block) const {
 
 std::vector<Effective> measure(const Product& product, const Output& output, Side side,
                                Index most) {
-  const Sides s{product, side};
+  const ProductSides s{product, side};
   const std::vector<LineAt> failing = s.failing(output);
   const auto n = static_cast<Index>(failing.size());
   const Index count = std::min(n, most);

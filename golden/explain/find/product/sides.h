@@ -23,13 +23,13 @@ struct LineAt {
   Index line;
 };
 
-struct Sides {
+struct ProductSides {
   using Line = std::vector<double>;
 
   const Product& p;
   Side side;
   const ProductSide& factor() const { return side == Side::a ? p.a : p.b; }
-  Sides other() const { return {p, side == Side::a ? Side::b : Side::a}; }
+  ProductSides other() const { return {p, side == Side::a ? Side::b : Side::a}; }
   /// Lines of the whole operand, and the axis of its tensors along which they lie.
   Index lines() const { return side == Side::a ? p.a_lines : p.n; }
   int axis() const { return p.wgrad || side == Side::b ? 1 : 0; }
@@ -81,8 +81,8 @@ Index group_of_row(const Product& p, Index row);
 /// Lines of a side, decoded once.
 class DecodedLines {
  public:
-  explicit DecodedLines(const Sides& s) : s_(s) {}
-  const Sides::Line& operator()(Index g, Index i) {
+  explicit DecodedLines(const ProductSides& s) : s_(s) {}
+  const ProductSides::Line& operator()(Index g, Index i) {
     const auto [at, fresh] = kept_.try_emplace({g, i});
     if (fresh) at->second = s_.line(g, i);
     return at->second;
@@ -90,16 +90,16 @@ class DecodedLines {
   void forget() { kept_.clear(); }
 
  private:
-  Sides s_;
-  std::map<std::pair<Index, Index>, Sides::Line> kept_;
+  ProductSides s_;
+  std::map<std::pair<Index, Index>, ProductSides::Line> kept_;
 };
 
 /// How far a model of some elements is from what came of them.
 class Misfit {
  public:
-  void add(double came, double model) {
-    noise_ += (came - model) * (came - model);
-    signal_ += came * came;
+  void add(double got, double model) {
+    noise_ += (got - model) * (got - model);
+    signal_ += got * got;
   }
   /// False where something is no number, or nothing came but zeros.
   bool within(double share) const { return noise_ < share * share * signal_; }
@@ -149,7 +149,7 @@ struct Observation {
   const ProductSide& factor() const { return side == Side::a ? product.a : product.b; }
   /// Where the scale of a block of a group's line lies in the tensor of scales, or -1.
   Index at(Index group, Index line, Index block) const {
-    return Sides{product, side}.scale(group, line, block * product.block);
+    return ProductSides{product, side}.scale(group, line, block * product.block);
   }
   Index at(const Effective& e, Index block) const { return at(e.group, e.line, block); }
   /// The scale of a block as measured, on the grid of its type; NaN where it is unknown.

@@ -81,11 +81,11 @@ NanLines lines_of(const Product& p, const Output& y, Side side) {
   NanLines lines{std::vector<std::uint8_t>(n, 1), std::vector<std::uint8_t>(n)};
   const ElementReader read(y.expected->dtype());
   for (Index g = 0; g < p.groups(); ++g) {
-    for (Index r = p.begin(g); r < std::min(p.end(g), y.owed); ++r) {
+    for (Index r = p.begin(g); r < std::min(p.end(g), y.compared_rows); ++r) {
       for (Index c = 0; c < y.columns; ++c) {
         const auto line = static_cast<std::size_t>(side == Side::a ? r : g * p.n + c);
         lines.shown[line] = 1;
-        if (!read(y.came(r * y.columns + c)).nan) lines.nan[line] = 0;
+        if (!read(y.actual_bits(r * y.columns + c)).nan) lines.nan[line] = 0;
       }
     }
   }
@@ -155,9 +155,9 @@ void add_as_nan(const ProductSide& side, bool scale, const NanLines& lines,
 
 // ---- Of a product: codes read as other numbers.
 
-/// What every byte of a side is off by, in units of its own scale: what came less what is expected
-/// is the sum of that times what the byte is multiplied by, all in all.
-std::optional<LeastSquaresFit> measured(const Sides& s, const Output& y) {
+/// What every byte of a side is off by, in units of its own scale: the actual output less what is
+/// expected is the sum of that times what the byte is multiplied by, all in all.
+std::optional<LeastSquaresFit> measured(const ProductSides& s, const Output& y) {
   const Product& p = s.p;
   const bool of_a = s.side == Side::a;
   const ElementReader read(y.expected->dtype());
@@ -167,23 +167,24 @@ std::optional<LeastSquaresFit> measured(const Sides& s, const Output& y) {
   for (Index g = 0; g < p.groups(); ++g) {
     if (p.depth(g) == 0) continue;
     for (const Index i : evenly_spread(p.first_line(g), p.last_line(g), rows)) {
-      const Sides::Line a = p.line_a(g, i);
+      const ProductSides::Line a = p.line_a(g, i);
       for (const Index j : evenly_spread(0, p.n, kColumns)) {
-        if (p.output_row(g, i) >= y.owed) continue;
-        const Sides::Line b = p.line_b(g, j);
-        const double came = read(y.came(p.output_row(g, i) * y.columns + j)).value;
-        double owed = 0.0;
+        if (p.output_row(g, i) >= y.compared_rows) continue;
+        const ProductSides::Line b = p.line_b(g, j);
+        const double got = read(y.actual_bits(p.output_row(g, i) * y.columns + j)).value;
+        double expected_output = 0.0;
         double loud = 0.0;
         std::vector<double> features(kBytes);
         for (Index d = 0; d < p.depth(g); ++d) {
-          owed += nth(a, d) * nth(b, d);
+          expected_output += nth(a, d) * nth(b, d);
           loud += std::abs(nth(a, d) * nth(b, d));
           const Index line = of_a ? i : j;
           features[bits_at(*s.factor().codes, s.code(g, line, d)) & 0xFF] +=
               s.scale_of(g, line, d) * nth(of_a ? b : a, d);
         }
-        if (!std::isfinite(came) || !std::isfinite(owed) || loud == 0.0) continue;
-        system.add(features, came - owed, 1.0 / (ulp * std::max(std::abs(came), loud * 0x1p-12)));
+        if (!std::isfinite(got) || !std::isfinite(expected_output) || loud == 0.0) continue;
+        system.add(features, got - expected_output,
+                   1.0 / (ulp * std::max(std::abs(got), loud * 0x1p-12)));
       }
     }
   }
@@ -289,14 +290,14 @@ std::vector<Claim> recover_by_value(const Call& call, Output& x) {
   Table scales;
   for (Index i = 0; i < x.rows * x.columns; ++i) {
     const bool differs = x.differs(i);
-    const double came = read(x.came(i)).value;
+    const double got = read(x.actual_bits(i)).value;
     const Index at = (*scale_of)(i);
     const double scale = scale_value(scales_given, at);
-    if (!std::isnan(scale)) codes.add(codes_given[i], differs, came / scale, within);
+    if (!std::isnan(scale)) codes.add(codes_given[i], differs, got / scale, within);
     // Of zeros a number read in place of a scale shows nothing.
     const Element code = decode(codes_given[i]);
-    if (!bytes || code.nan || (code.value == 0.0 && !std::isnan(came))) continue;
-    scales.add(bits_at(scales_given, at), differs, came / code.value, within);
+    if (!bytes || code.nan || (code.value == 0.0 && !std::isnan(got))) continue;
+    scales.add(bits_at(scales_given, at), differs, got / code.value, within);
   }
   ClaimId id{"scale.decoded", FindingKind::cause, true};
   std::string sentence;
@@ -323,7 +324,7 @@ void add_decoded_codes(const Call& call, const Output& y, std::vector<Hypothesis
   const std::optional<Product> p = product_of(call);
   if (!p || y.name != p->output || y.left == 0 || call.has("main_grad") || p->k == 0) return;
   for (const Side of : kSides) {
-    const Sides s{*p, of};
+    const ProductSides s{*p, of};
     const ProductSide& side = s.factor();
     if (!is_minifloat8(side.format)) continue;
     const std::optional<LeastSquaresFit> fit = measured(s, y);

@@ -65,12 +65,12 @@ std::size_t CodeRule::code(const Grid& g, double v) const {
   return flush && g.value(c) < g.least_normal() ? 0 : c;
 }
 
-bool CodeRule::gives(const Grid& g, double v, std::uint64_t came) const {
-  if (lost > 0 && std::abs(v) >= lost) return g.no_number(came);
+bool CodeRule::gives(const Grid& g, double v, std::uint64_t got) const {
+  if (lost > 0 && std::abs(v) >= lost) return g.no_number(got);
   const std::size_t c = code(g, v);
-  if (c == 0 && (came & 0x7F) == 0 && flush && !g.fnuz()) return true;
+  if (c == 0 && (got & 0x7F) == 0 && flush && !g.fnuz()) return true;
   const std::uint64_t sign = std::signbit(v) ? 0x80 : 0;
-  return came == (c == 0 && g.fnuz() ? 0 : c | sign);
+  return got == (c == 0 && g.fnuz() ? 0 : c | sign);
 }
 
 std::string CodeRule::words(const Grid& g, const CodeRule& own) const {
@@ -158,7 +158,7 @@ bool rounds_at_random(const Grid& grid, const std::vector<CodePair>& pairs) {
   struct Bin {
     double n = 0;
     double up = 0;
-    double owed = 0;
+    double expected_output = 0;
     double variance = 0;
   };
   std::array<Bin, kBins> bins{};
@@ -174,11 +174,11 @@ bool rounds_at_random(const Grid& grid, const std::vector<CodePair>& pairs) {
     Bin& bin = bins[static_cast<std::size_t>(share * kBins)];
     ++bin.n;
     bin.up += p.code == low ? 0.0 : 1.0;
-    bin.owed += share;
+    bin.expected_output += share;
     bin.variance += share * (1.0 - share);
   }
   return std::all_of(bins.begin(), bins.end(), [](const Bin& b) {
-    return b.n >= 16 && std::abs(b.up - b.owed) <= 4.5 * std::sqrt(b.variance) + 1.0;
+    return b.n >= 16 && std::abs(b.up - b.expected_output) <= 4.5 * std::sqrt(b.variance) + 1.0;
   });
 }
 

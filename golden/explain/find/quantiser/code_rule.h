@@ -47,7 +47,7 @@ struct CodeRule {
   std::optional<Rounding> low = {};  ///< of magnitudes below the least normal one, if another
   std::size_t code(const Grid& g, double v) const;
   /// Whether `v` may become `came`, sign and all.
-  bool gives(const Grid& g, double v, std::uint64_t came) const;
+  bool gives(const Grid& g, double v, std::uint64_t got) const;
   /// In what it differs from `own`, the rule that was asked for.
   std::string words(const Grid& g, const CodeRule& own) const;
 };

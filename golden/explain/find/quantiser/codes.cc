@@ -102,9 +102,9 @@ std::vector<ValueCast> casts_of(const QuantiserCall& q) {
 /// Codes that are not explained, spread evenly.
 std::vector<Index> spread(const Output& codes) {
   std::vector<Index> found;
-  const Index n = codes.owed * codes.columns;
+  const Index n = codes.compared_rows * codes.columns;
   for (Index i = 0; i < n; i += std::max<Index>(1, n / kSampled) | 1) {
-    if (nth(codes.marks, i) != Mark::settled) found.push_back(i);
+    if (nth(codes.marks, i) != Mark::explained) found.push_back(i);
   }
   return found;
 }
@@ -128,9 +128,9 @@ std::vector<CodePair> pairs_of(const QuantiserCall& q, const ValueCast& cast,
   for (const Index i : elements) {
     if (q.blocks.scale_of(i) < 0) continue;
     const double v = cast.value(q.blocks, i);
-    const Element c = read(q.codes.came(i));
+    const Element c = read(q.codes.actual_bits(i));
     if (!std::isfinite(v) || c.nan || c.infinite) continue;
-    pairs.push_back({v, static_cast<std::size_t>(q.codes.came(i) & 0x7F)});
+    pairs.push_back({v, static_cast<std::size_t>(q.codes.actual_bits(i) & 0x7F)});
   }
   return pairs;
 }
@@ -151,7 +151,7 @@ RowFit fit_of_row(const QuantiserCall& q, Index row, const Fits& fits) {
   return found;
 }
 
-/// Whether a row holds the codes that the rule asked for makes under the scales that came.
+/// Whether a row holds the codes that the rule asked for makes under the actual scales.
 RowFit own_fit(const QuantiserCall& q, Index row) {
   const Output& codes = q.codes;
   return fit_of_row(q, row, [&](Index first, Index last, Index s) {
@@ -161,8 +161,8 @@ RowFit own_fit(const QuantiserCall& q, Index row) {
         const Mark mark = nth(codes.marks, i);
         const float v = q.blocks.value(i);
         // Under another scale an infinity may be another code, as the rule says, or what it was.
-        const bool kept = mark == Mark::settled || (!std::isfinite(v) && mark == Mark::same);
-        if (!kept && q.own->code(v, factor) != codes.came(i)) return false;
+        const bool kept = mark == Mark::explained || (!std::isfinite(v) && mark == Mark::same);
+        if (!kept && q.own->code(v, factor) != codes.actual_bits(i)) return false;
       }
       return true;
     });
@@ -176,9 +176,11 @@ RowFit rules_fit(const QuantiserCall& q, Index row, const ValueCast& cast, const
     const double factor = cast.factor(s);
     for (Index i = first; i < last; ++i) {
       const Mark mark = nth(q.codes.marks, i);
-      if (mark == Mark::settled) continue;
+      if (mark == Mark::explained) continue;
       const double v = cast.made(q.blocks.value(i), factor);
-      const auto gives = [&](const CodeRule& r) { return r.gives(grid, v, q.codes.came(i)); };
+      const auto gives = [&](const CodeRule& r) {
+        return r.gives(grid, v, q.codes.actual_bits(i));
+      };
       if (!std::isfinite(v) ? mark != Mark::same : std::none_of(rules.begin(), rules.end(), gives))
         return false;
     }
@@ -189,9 +191,9 @@ RowFit rules_fit(const QuantiserCall& q, Index row, const ValueCast& cast, const
 /// The least magnitude that came as NaN or infinity; 0 if none did, or one below the largest code.
 double least_lost(const QuantiserCall& q, const ValueCast& cast, const Grid& grid) {
   double least = HUGE_VAL;
-  for (Index i = 0; i < q.codes.owed * q.codes.columns; ++i) {
-    if (nth(q.codes.marks, i) == Mark::settled) continue;
-    if (!grid.no_number(q.codes.came(i)) || q.blocks.scale_of(i) < 0) continue;
+  for (Index i = 0; i < q.codes.compared_rows * q.codes.columns; ++i) {
+    if (nth(q.codes.marks, i) == Mark::explained) continue;
+    if (!grid.no_number(q.codes.actual_bits(i)) || q.blocks.scale_of(i) < 0) continue;
     const double v = std::abs(cast.value(q.blocks, i));
     if (std::isfinite(v)) least = std::min(least, v);
   }
@@ -222,7 +224,8 @@ std::string step_that_does_the_same(const QuantiserCall& q, const std::vector<In
       const float x = s < 0 ? 0.0f : q.blocks.value(i);
       if (s < 0 || !std::isfinite(x)) return true;
       const float factor = std::nextafter(q.own->factors(scales, s, q.amax_of(s)).front(), end);
-      return asked.gives(grid, static_cast<double>(q.own->value(x, factor)), q.codes.came(i));
+      return asked.gives(grid, static_cast<double>(q.own->value(x, factor)),
+                         q.codes.actual_bits(i));
     });
     if (all) {
       return std::string("; equivalently, x is multiplied by one unit in the last place ") + words +
@@ -242,7 +245,7 @@ bool has_too_large(const Grid& grid, const std::vector<CodePair>& pairs) {
 }  // namespace
 
 bool codes_follow(const QuantiserCall& q) {
-  for (Index row = 0; row < q.codes.owed; ++row) {
+  for (Index row = 0; row < q.codes.compared_rows; ++row) {
     if (!own_fit(q, row).fits) return false;
   }
   return true;

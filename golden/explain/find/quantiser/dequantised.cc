@@ -96,9 +96,9 @@ std::optional<Shown> Shown::of(const Call& call, const Output& x) {
     differs[at] |= x.differs(i);
     const Element code = read_code(codes[i]);
     if (code.nan || code.infinite || std::abs(code.value) <= loudest[at]) continue;
-    const Element came = read(x.came(i));
+    const Element got = read(x.actual_bits(i));
     loudest[at] = std::abs(code.value);
-    s.seen_[at] = came.infinite || came.value == 0.0 ? kNaN : came.value / code.value;
+    s.seen_[at] = got.infinite || got.value == 0.0 ? kNaN : got.value / code.value;
   }
   std::vector<std::uint8_t> row(static_cast<std::size_t>(s.all_rows));
   std::vector<std::uint8_t> column(static_cast<std::size_t>(s.all_columns));
@@ -270,7 +270,7 @@ std::optional<ScaleMap> scale_map_of(const Call& call, const Output& x) {
   const ElementReader decode(format);
   for (Index i = 0; map && i < n; i += n / 512 + 1) {
     const double v = decode(bits_at(codes, i)).value * scale_value(scales, (*map)(i));
-    const Element want = read(x.wanted(i));
+    const Element want = read(x.expected_bits(i));
     if (std::isnan(v) != want.nan) return std::nullopt;
     if (std::isfinite(v) && !want.infinite &&
         std::abs(v - want.value) > std::abs(v) * 0x1p-7 + kLeast)

@@ -31,13 +31,15 @@ std::optional<OwnRule> rule_asked(const Call& call, Dtype x, Dtype format, Dtype
 
 /// Whether a rule gives codes as they are expected from the scales that are expected.
 bool gives_expected(const OwnRule& own, const QuantiserCall& q) {
-  const Index n = q.codes.owed * q.codes.columns;
+  const Index n = q.codes.compared_rows * q.codes.columns;
   for (Index i = 0; i < n; i += std::max<Index>(1, n / 4096) | 1) {
     const Index s = q.blocks.scale_of(i);
     const float x = s < 0 ? 0.0f : q.blocks.value(i);
     if (s < 0 || !std::isfinite(x)) continue;
     const std::vector<float> factors = own.factors(*q.scales.expected, s, q.amax_of(s));
-    const auto gives = [&](float factor) { return own.code(x, factor) == q.codes.wanted(i); };
+    const auto gives = [&](float factor) {
+      return own.code(x, factor) == q.codes.expected_bits(i);
+    };
     if (std::none_of(factors.begin(), factors.end(), gives)) return false;
   }
   return true;
@@ -94,7 +96,8 @@ bool zeros_are_nan(const QuantiserCall& q, const Zeros& zeros) {
   const ElementReader read(q.format);
   for (Index i = 0; i < q.codes.expected->elements(); ++i) {
     const bool differs = q.codes.differs(i);
-    if (zeros.at(q.blocks.scale_of(i)) != (differs && read(q.codes.came(i)).nan)) return false;
+    if (zeros.at(q.blocks.scale_of(i)) != (differs && read(q.codes.actual_bits(i)).nan))
+      return false;
   }
   return true;
 }
@@ -114,11 +117,11 @@ bool are_padding(const Blocks& b, const Zeros& zeros) {
 }
 
 template <typename IsExplained>
-void settle_where(const IsExplained& is_explained, Output& output, Claim& claim) {
+void mark_where(const IsExplained& is_explained, Output& output, Claim& claim) {
   claim.where.tensor += (claim.where.tensor.empty() ? "" : ", ") + output.name;
   const Index before = output.left;
   for (Index i = 0; i < output.expected->elements(); ++i) {
-    if (is_explained(i)) output.settle(i);
+    if (is_explained(i)) output.mark_explained(i);
   }
   claim.elements += static_cast<double>(before - output.left);
 }
@@ -259,11 +262,11 @@ Claims recover_zero_blocks(const Call& call, std::vector<Output>& outputs) {
   if (scale >= 0) {
     claim.sentence += "a scale of " + scale_in_words(*q->scales.actual, scale) + " rather than " +
                       scale_in_words(*q->scales.expected, scale);
-    settle_where([](Index) { return true; }, *output_named(outputs, "scales"), claim);
+    mark_where([](Index) { return true; }, *output_named(outputs, "scales"), claim);
   }
   if (nan) {
-    settle_where([&](Index i) { return zeros.at(q->blocks.scale_of(i)); },
-                 *output_named(outputs, "codes"), claim);
+    mark_where([&](Index i) { return zeros.at(q->blocks.scale_of(i)); },
+               *output_named(outputs, "codes"), claim);
   }
   if (nan || nan_scale) {
     claim.sentence += ": as 0 / 0 is, of an amax without a floor";
@@ -283,7 +286,7 @@ std::string magnitudes_seen(const Call& call, const std::vector<Output>& outputs
   const std::optional<QuantiserCall> q = QuantiserCall::of(call, outputs);
   if (!q || q->codes.left == 0) return {};
   std::vector<std::uint8_t> differs(q->amax.size());
-  for (Index i = 0; i < q->codes.owed * q->codes.columns; ++i) {
+  for (Index i = 0; i < q->codes.compared_rows * q->codes.columns; ++i) {
     const Index s = q->blocks.scale_of(i);
     if (s >= 0 && q->codes.differs(i)) nth(differs, s) = 1;
   }

@@ -18,7 +18,7 @@ std::vector<Claim> recover_quantiser(const Call& call, std::vector<Output>& outp
 /// Blocks of x that are all zero, where all of these and no others have codes that are NaN, or
 /// scales that are wrong.
 std::vector<Claim> recover_zero_blocks(const Call& call, std::vector<Output>& outputs);
-/// Marks codes that are those that the rule asked for makes under the scales that came.
+/// Marks codes that are those that the rule asked for makes under the actual scales.
 void mark_what_follows(const Call& call, std::vector<Output>& outputs);
 /// Of a scale or two that are left their ratio, and whose amax they are; empty of more.
 std::string scales_seen(const Call& call, const std::vector<Output>& outputs);

@@ -74,10 +74,10 @@ std::string scale_in_words(const Tensor& scales, Index i);
 
 /// Codes by a measured rule.  `codes` is the one of `q`.
 std::optional<Claim> claim_codes(Output& codes, const QuantiserCall& q);
-/// Whether codes follow from the scales that came.
+/// Whether codes follow from the actual scales.
 bool codes_follow(const QuantiserCall& q);
 
-/// A rule that gives every scale that came.
+/// A rule that gives every actual scale.
 struct ScaleRuleFound {
   std::string words;                   ///< "the scale is 2^(floor(log2 amax) - 8), ..."
   std::string stacks;                  ///< ": the rule of te"; empty: of none

@@ -15,9 +15,9 @@ constexpr Index kMostLines = Index{1} << 24;  ///< of all blocks, whose amax may
 
 using Stored = std::function<float(float amax)>;
 
-/// The bits of a scale; those owed where it is no number, of which a rule says nothing.
+/// The bits of a scale; those expected where it is no number, of which a rule says nothing.
 std::uint64_t scale_bits(const Output& scales, Index i, float s) {
-  if (std::isnan(s)) return scales.wanted(i);
+  if (std::isnan(s)) return scales.expected_bits(i);
   if (size_of(scales.expected->dtype()) != 1) return bit_cast<std::uint32_t>(s);
   return static_cast<std::uint64_t>(
       std::clamp(std::log2(static_cast<double>(s)) + 127.0, 0.0, 254.0));
@@ -41,14 +41,15 @@ std::optional<OneScale> one_scale(const Output& scales, const std::vector<float>
   if (!(one > 0.0) || std::isinf(one)) return std::nullopt;
   float most = 0.0f;
   for (const float a : amax) most = std::max(most, a);
-  OneScale found{scales.came(at),
+  OneScale found{scales.actual_bits(at),
                  stored && static_cast<double>(stored(most)) == one,
                  scales.left == scales.differing,
                  {}};
   if (found.of_whole && one != 1.0) return std::nullopt;
   for (std::size_t s = 0; s < amax.size(); ++s) {
     const bool unused = amax[s] == 0.0f && scales.marks[s] == Mark::same;
-    found.of_all = found.of_all && (unused || scales.came(static_cast<Index>(s)) == found.bits);
+    found.of_all =
+        found.of_all && (unused || scales.actual_bits(static_cast<Index>(s)) == found.bits);
   }
   found.words = "every scale is " + scale_in_words(*scales.actual, at) + ", whatever amax is" +
                 (found.of_whole ? "; equivalently, amax is that of the whole tensor" : "");
@@ -59,7 +60,7 @@ std::optional<Claim> claim_one(Output& scales, const std::vector<float>& amax,
                                const OneScale& one) {
   const auto bits = [&](Index i) {
     const bool unused = nth(amax, i) == 0.0f && nth(scales.marks, i) == Mark::same;
-    return one.of_all && unused ? scales.came(i) : one.bits;
+    return one.of_all && unused ? scales.actual_bits(i) : one.bits;
   };
   std::optional<Claim> claim = claim_model(scales, bits, "scale.one", one.words, kLeastAlike);
   if (claim && one.of_all) {
@@ -167,10 +168,10 @@ std::optional<AmaxPart> part_of_blocks(const QuantiserCall& q) {
     const std::vector<std::vector<float>> lines = lines_of(q, walk);
     Range range{1, length};
     for (std::size_t s = 0; s < lines.size() && range.least <= range.most; ++s) {
-      const double came = scale_value(*q.scales.actual, static_cast<Index>(s));
-      if (lines[s].empty() || !std::isfinite(came)) continue;
+      const double got = scale_value(*q.scales.actual, static_cast<Index>(s));
+      if (lines[s].empty() || !std::isfinite(got)) continue;
       const Range own = firsts_that_give(
-          lines[s], [&](float a) { return static_cast<double>(q.own->stored(a)) == came; });
+          lines[s], [&](float a) { return static_cast<double>(q.own->stored(a)) == got; });
       // A short block is whole from its end on.
       const bool whole = own.most == static_cast<Index>(lines[s].size());
       range.least = std::max(range.least, own.least);
@@ -209,14 +210,14 @@ std::vector<Index> elements_of(const Blocks& b, Index scale) {
 /// ", as an amax of 3 gives it: that of rows 0 to 15 of x", of the part of a block, from either end
 /// of it, whose amax gives a scale: whole rows, or "the first 256 of its 512 elements".
 std::optional<std::string> part_in_words(const QuantiserCall& q, std::vector<Index> block,
-                                         float came) {
+                                         float got) {
   const auto all = static_cast<Index>(block.size());
   for (const bool from_behind : {false, true}) {
     if (from_behind) std::reverse(block.begin(), block.end());
     std::vector<float> magnitudes;
     for (const Index i : block) magnitudes.push_back(std::fabs(q.blocks.value(i)));
     const auto [least, most] =
-        firsts_that_give(magnitudes, [&](float a) { return q.own->stored(a) == came; });
+        firsts_that_give(magnitudes, [&](float a) { return q.own->stored(a) == got; });
     if (least > most || most == all) continue;
     const float amax = *std::max_element(magnitudes.begin(), magnitudes.begin() + least);
     const std::string text =
@@ -238,10 +239,10 @@ std::optional<std::string> part_in_words(const QuantiserCall& q, std::vector<Ind
 }
 
 /// The element of a block whose magnitude gives a scale.
-std::string holder_in_words(const QuantiserCall& q, const std::vector<Index>& block, float came) {
+std::string holder_in_words(const QuantiserCall& q, const std::vector<Index>& block, float got) {
   for (const Index i : block) {
     const float amax = std::fabs(q.blocks.value(i));
-    if (q.own->stored(amax) != came) continue;
+    if (q.own->stored(amax) != got) continue;
     return filled(", as an amax of {} gives it, which row {}, column {} of x holds",
                   number(static_cast<double>(amax), 4), i / q.blocks.columns, i % q.blocks.columns);
   }
@@ -274,16 +275,16 @@ std::string scales_in_words(const QuantiserCall& q, bool parts) {
   for (Index i = 0; i < scales.rows * scales.columns; ++i) {
     if (nth(scales.marks, i) != Mark::differs) continue;
     const double want = scale_value(*scales.expected, i);
-    const double came = scale_value(*scales.actual, i);
-    if (!(want > 0.0) || !(came > 0.0) || std::isinf(want) || std::isinf(came)) return {};
+    const double got = scale_value(*scales.actual, i);
+    if (!(want > 0.0) || !(got > 0.0) || std::isinf(want) || std::isinf(got)) return {};
     const std::vector<Index> block = elements_of(q.blocks, i);
-    const auto part = part_in_words(q, block, static_cast<float>(came));
+    const auto part = part_in_words(q, block, static_cast<float>(got));
     if (parts && !part) return {};
     list_words(
         text,
         filled("{} is {} times what is expected{}",
-               place_of(scales, [i](Index at) { return at == i; }).words, number(came / want, 4),
-               part ? *part : holder_in_words(q, block, static_cast<float>(came))),
+               place_of(scales, [i](Index at) { return at == i; }).words, number(got / want, 4),
+               part ? *part : holder_in_words(q, block, static_cast<float>(got))),
         "; ");
   }
   return text;
@@ -315,7 +316,7 @@ std::optional<Claim> claim_scales(Output& scales, QuantiserCall& q) {
         claim_model(scales, bits_by(stored, other), "scale.amax", "amax is that of " + words, 8);
     for (std::size_t s = 0; claim && s < q.amax.size(); ++s) {
       const auto at = static_cast<Index>(s);
-      if (scales.came(at) != scales.wanted(at)) q.amax[s] = other[s];
+      if (scales.actual_bits(at) != scales.expected_bits(at)) q.amax[s] = other[s];
     }
     return claim;
   };
@@ -325,7 +326,7 @@ std::optional<Claim> claim_scales(Output& scales, QuantiserCall& q) {
   for (const AmaxWindow& window : windows) {
     const auto bits = bits_by(stored, window.amax);
     Index s = 0;
-    while (s < static_cast<Index>(q.amax.size()) && bits(s) == scales.came(s)) ++s;
+    while (s < static_cast<Index>(q.amax.size()) && bits(s) == scales.actual_bits(s)) ++s;
     if (s < static_cast<Index>(q.amax.size())) continue;
     if (auto claim = of_another(window.words, window.amax)) return claim;
   }

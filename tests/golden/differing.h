@@ -9,16 +9,16 @@
 namespace mxo {
 
 /// Both tensors, and the output that is a view of them.
-struct Came {
+struct Differing {
   Tensor expected;
   Tensor actual;
   Output output;
-  Came(Tensor e, Tensor a, const Call& call = {"any", {}, {}}, const std::string& name = "y")
+  Differing(Tensor e, Tensor a, const Call& call = {"any", {}, {}}, const std::string& name = "y")
       : expected(std::move(e)),
         actual(std::move(a)),
         output(make_output(call, name, expected, actual)) {}
-  Came(const Came&) = delete;
-  Came& operator=(const Came&) = delete;
+  Differing(const Differing&) = delete;
+  Differing& operator=(const Differing&) = delete;
 };
 
 /// A tensor of T whose element i is value(i).

@@ -11,10 +11,10 @@ namespace mxo {
 
 inline constexpr std::uint64_t kLastBits = 64;  ///< units in the last place of an f32
 
-/// How near a model comes to what came.
+/// How near a model comes to the actual output.
 struct LastBits {
   Index beyond = 0;         ///< elements of no f32 that differ, and f32 farther off than kLastBits
-  Index mended = 0;         ///< elements within that, of which far more was owed
+  Index mended = 0;         ///< elements within that, of which far more was expected
   std::uint64_t units = 0;  ///< the most by which an f32 is off
 
   /// Whether a model is what was computed, another arithmetic apart.
@@ -35,9 +35,9 @@ struct RunResult {
   bool all() const { return broken == 0 && fixed == seen && seen > 0; }
 };
 
-class Bench {
+class AlteredCallRunner {
  public:
-  Bench(Backend& backend, const Call& call, std::vector<Output>& outputs);
+  AlteredCallRunner(Backend& backend, const Call& call, std::vector<Output>& outputs);
 
   /// A window of about so many failing rows and columns; of a small call the whole.
   void choose(Index rows, Index columns);

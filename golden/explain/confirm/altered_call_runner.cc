@@ -1,5 +1,5 @@
 // Windows, and altered calls run in them.
-#include "golden/explain/confirm/bench.h"
+#include "golden/explain/confirm/altered_call_runner.h"
 
 #include <algorithm>
 #include <cstring>
@@ -54,15 +54,15 @@ bool rows_stand_alone(const Call& call, const std::vector<Output>& outputs) {
          });
 }
 
-/// Rows of a patch in which a model is what is owed.
+/// Rows of a patch in which a model is what is expected.
 std::vector<std::uint8_t> idle_rows(const Output& output, const Variant& patch) {
   std::vector<std::uint8_t> idle(patch.rows.size());
   Index at = 0;
   for (std::size_t r = 0; r < idle.size(); ++r) {
     bool altered = false;
     for (const Index column : patch.columns) {
-      altered = altered ||
-                bits_at(patch.model, at) != output.wanted(patch.rows[r] * output.columns + column);
+      altered = altered || bits_at(patch.model, at) !=
+                               output.expected_bits(patch.rows[r] * output.columns + column);
       ++at;
     }
     idle[r] = !altered;
@@ -70,7 +70,7 @@ std::vector<std::uint8_t> idle_rows(const Output& output, const Variant& patch) 
   return idle;
 }
 
-/// Adds how near a patch comes to what came, but for the last bits of f32.
+/// Adds how near a patch comes to the actual output, but for the last bits of f32.
 void hold_last_bits(const Output& output, const Variant& patch, LastBits& sum) {
   const ElementReader read(output.expected->dtype());
   const bool is_f32 = output.expected->dtype() == Dtype::f32;
@@ -78,23 +78,24 @@ void hold_last_bits(const Output& output, const Variant& patch, LastBits& sum) {
   for (const Index row : patch.rows) {
     for (const Index column : patch.columns) {
       const Index i = row * output.columns + column;
-      const std::uint64_t came = output.came(i);
+      const std::uint64_t got = output.actual_bits(i);
       const std::uint64_t model = bits_at(patch.model, at++);
       if (!is_f32) {
-        sum.beyond += model != came;
-        sum.mended += model == came && came != output.wanted(i);
+        sum.beyond += model != got;
+        sum.mended += model == got && got != output.expected_bits(i);
         continue;
       }
-      const Element of_came = read(came);
+      const Element of_got = read(got);
       const Element of_model = read(model);
-      const Element owed = read(output.wanted(i));
-      const std::uint64_t off = of_came.nan || of_model.nan
-                                    ? (of_came.nan == of_model.nan ? 0 : kFar)
-                                    : ulp_distance(of_came.order, of_model.order);
+      const Element expected_output = read(output.expected_bits(i));
+      const std::uint64_t off = of_got.nan || of_model.nan
+                                    ? (of_got.nan == of_model.nan ? 0 : kFar)
+                                    : ulp_distance(of_got.order, of_model.order);
       sum.beyond += off > kLastBits;
       if (off > kLastBits) continue;
       sum.units = std::max(sum.units, off);
-      sum.mended += of_came.nan != owed.nan || ulp_distance(of_came.order, owed.order) > kFar;
+      sum.mended += of_got.nan != expected_output.nan ||
+                    ulp_distance(of_got.order, expected_output.order) > kFar;
     }
   }
 }
@@ -114,23 +115,24 @@ void resize_rows(Tensor& t, const Tensor& like) {
 
 bool LastBits::all() const { return beyond == 0 && mended >= kLeastMended; }
 
-Bench::Bench(Backend& backend, const Call& call, std::vector<Output>& outputs)
+AlteredCallRunner::AlteredCallRunner(Backend& backend, const Call& call,
+                                     std::vector<Output>& outputs)
     : backend_(backend), call_(call), outputs_(outputs) {
   if (outputs.size() == 1) product_ = product_of(call);
   if (product_ && outputs.front().name != product_->output) product_.reset();
   by_rows_ = rows_stand_alone(call, outputs);
 }
 
-double Bench::work(Index rows, Index columns) const {
+double AlteredCallRunner::work(Index rows, Index columns) const {
   if (!product_) return 0.0;
   const double lines = static_cast<double>(rows) * static_cast<double>(columns);
   return lines * static_cast<double>(product_->k);
 }
 
-Window Bench::failing() const {
+Window AlteredCallRunner::failing() const {
   const Output& y = outputs_.front();
   std::vector<std::uint8_t> bad(static_cast<std::size_t>(product_->a_lines));
-  for (Index r = 0; r < y.owed; ++r) {
+  for (Index r = 0; r < y.compared_rows; ++r) {
     if (y.differs_in(r * y.columns, y.columns)) {
       bad[static_cast<std::size_t>(r % product_->a_lines)] = 1;
     }
@@ -140,11 +142,11 @@ Window Bench::failing() const {
   return window;
 }
 
-std::vector<Index> Bench::failing_columns(const std::vector<Index>& rows) const {
+std::vector<Index> AlteredCallRunner::failing_columns(const std::vector<Index>& rows) const {
   const Output& y = outputs_.front();
   std::vector<std::uint8_t> bad(static_cast<std::size_t>(y.columns));
   for (const Index line : rows) {
-    for (Index r = line; r < y.owed; r += product_->a_lines) {
+    for (Index r = line; r < y.compared_rows; r += product_->a_lines) {
       for (Index c = 0; c < y.columns; ++c) {
         bad[static_cast<std::size_t>(c)] |= y.mark(r, c) == Mark::differs;
       }
@@ -153,19 +155,19 @@ std::vector<Index> Bench::failing_columns(const std::vector<Index>& rows) const 
   return marked(bad);
 }
 
-void Bench::choose(Index rows, Index columns) {
+void AlteredCallRunner::choose(Index rows, Index columns) {
   if (by_rows_) {
     whole_ = false;
     std::vector<Index> bad;
-    for (Index r = 0; r < outputs_.front().owed; ++r) {
+    for (Index r = 0; r < outputs_.front().compared_rows; ++r) {
       const auto fails = [r](const Output& o) { return o.differs_in(r * o.columns, o.columns); };
       if (std::any_of(outputs_.begin(), outputs_.end(), fails)) bad.push_back(r);
     }
-    window_.rows = spread(bad, outputs_.front().owed, rows);
+    window_.rows = spread(bad, outputs_.front().compared_rows, rows);
   }
   if (!product_) return;
   const Window bad = failing();
-  const Index lines = product_->wgrad ? product_->a_lines : outputs_.front().owed;
+  const Index lines = product_->wgrad ? product_->a_lines : outputs_.front().compared_rows;
   window_.rows = spread(bad.rows, lines, rows);
   // Where few elements fail, columns are those that do in the rows that were taken.
   const std::vector<Index> own = failing_columns(window_.rows);
@@ -182,7 +184,7 @@ void Bench::choose(Index rows, Index columns) {
   window_.columns = std::move(both);
 }
 
-void Bench::choose(Window window) {
+void AlteredCallRunner::choose(Window window) {
   if (product_) {
     const auto most = std::max<Index>(64, 2 * static_cast<Index>(window.columns.size()));
     window.columns = whole_columns(*product_, window.columns, most);
@@ -190,12 +192,13 @@ void Bench::choose(Window window) {
   window_ = std::move(window);
 }
 
-Window Bench::widened(Window window) const {
+Window AlteredCallRunner::widened(Window window) const {
   if (product_) window.columns = whole_columns(*product_, window.columns, product_->n);
   return window;
 }
 
-std::optional<Call> Bench::altered(const std::vector<const Hypothesis*>& hypotheses) const {
+std::optional<Call> AlteredCallRunner::altered(
+    const std::vector<const Hypothesis*>& hypotheses) const {
   Call altered = call_;
   try {
     for (const Hypothesis* h : hypotheses) {
@@ -207,7 +210,7 @@ std::optional<Call> Bench::altered(const std::vector<const Hypothesis*>& hypothe
   return altered;
 }
 
-std::optional<RunResult> Bench::run(const std::vector<const Hypothesis*>& hypotheses) {
+std::optional<RunResult> AlteredCallRunner::run(const std::vector<const Hypothesis*>& hypotheses) {
   // What is only read elsewhere is read as the slice needs it.
   std::vector<const Hypothesis*> rest;
   std::vector<const Reading*> readings;
@@ -226,8 +229,9 @@ std::optional<RunResult> Bench::run(const std::vector<const Hypothesis*>& hypoth
   return run(hypotheses, std::move(*call), readings);
 }
 
-std::optional<RunResult> Bench::run(const std::vector<const Hypothesis*>& hypotheses, Call altered,
-                                    const std::vector<const Reading*>& readings) {
+std::optional<RunResult> AlteredCallRunner::run(const std::vector<const Hypothesis*>& hypotheses,
+                                                Call altered,
+                                                const std::vector<const Reading*>& readings) {
   NamedTensors out;
   try {
     if (product_) {
@@ -262,12 +266,12 @@ std::optional<RunResult> Bench::run(const std::vector<const Hypothesis*>& hypoth
       patch.rows = output_rows(*product_, window_);
       patch.columns = window_.columns;
     } else {
-      patch.rows = by_rows_ && !whole_ ? window_.rows : range_of(output.owed);
+      patch.rows = by_rows_ && !whole_ ? window_.rows : range_of(output.compared_rows);
       patch.columns = range_of(output.columns);
     }
-    const auto wanted = static_cast<Index>(patch.rows.size() * patch.columns.size());
+    const auto want = static_cast<Index>(patch.rows.size() * patch.columns.size());
     if (!product_ && !by_rows_) resize_rows(at->second, *output.expected);
-    if (at->second.elements() < wanted ||
+    if (at->second.elements() < want ||
         (!product_ && !by_rows_ && at->second.elements() != output.expected->elements()) ||
         size_of(at->second.dtype()) != size_of(output.expected->dtype())) {
       return std::nullopt;
