@@ -68,7 +68,7 @@ def test_equal_runs_agree(tmp_path):
 def test_two_runs_part_at_the_first_fault(tmp_path):
     done = mxo("--diff", record(tmp_path / "a"), record(tmp_path / "b", fault=6))
     assert done.returncode == 1
-    assert "part at step 1, aten::mm of Sequential.2, call 0: the same operands" in done.stdout
+    assert "differ at step 1, aten::mm of Sequential.2, call 0: the same operands" in done.stdout
     assert "b: against the exact sum FAIL" in done.stdout
 
 
@@ -95,7 +95,7 @@ def test_the_share_of_the_log_probabilities_is_told(fault, layer, tmp_path):
     b, of_b = record_answers(tmp_path / "b", fault, graph=False)  # as inference runs
     for first, second, apart in ((a, b, of_b - of_a), (b, a, of_a - of_b)):
         done = mxo("--diff", first, second)
-        assert f"part at step 0, aten::mm of {layer}, call 0" in done.stdout, done.stderr
+        assert f"differ at step 0, aten::mm of {layer}, call 0" in done.stdout, done.stderr
         lines = done.stdout.splitlines()
         assert lines[-2].endswith(f"{apart:.3g} apart")
         share = float(lines[-1].split(" to first order, ")[1].split(" %")[0])
