@@ -1,6 +1,5 @@
 // Other values of the parameters of a call, and limits and gradients that are left out.
 #include <charconv>
-#include <ranges>
 
 #include "formats/mx_block.h"
 #include "golden/explain/alter/alterations.h"
@@ -55,11 +54,14 @@ std::string upper(std::string text) {
 
 /// The values that a parameter lists, its default first; none where the operator lacks it.
 std::vector<std::string> values_of(const Call& call, std::string_view key) {
-  std::vector<std::string> values;
   const ParameterSpec* spec = parameter_of(call, key);
-  if (spec == nullptr) return values;
-  for (const auto value : std::views::split(spec->values, '|'))
-    values.emplace_back(value.begin(), value.end());
+  std::vector<std::string> values;
+  std::string_view rest = spec == nullptr ? std::string_view{} : spec->values;
+  while (!rest.empty()) {
+    const std::size_t bar = rest.find('|');
+    values.emplace_back(rest.substr(0, bar));
+    rest = bar == std::string_view::npos ? std::string_view{} : rest.substr(bar + 1);
+  }
   return values;
 }
 
