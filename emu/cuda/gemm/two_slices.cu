@@ -16,7 +16,8 @@ constexpr int kNoBit = -(1 << 20);
 constexpr int kCodeBits = 4;
 /// Elements so small are not counted exactly: their K-vector has too many residuals.
 constexpr int kLeastShift = -60;
-/// Scales of runs whose products with each other and with residuals are normal numbers of binary32.
+/// Scales of runs whose products with each other and with residuals are normal numbers of binary32;
+/// none below 0, for which sums in high words lie on the other side.
 constexpr float kLeastScale = 0x1p-30f;
 constexpr float kGreatestScale = 0x1p30f;
 
@@ -113,8 +114,7 @@ __global__ void __launch_bounds__(32 * kWarps)
       const int shift = some ? held_scale(p, f, at, c).exponent - quantum : 0;
       float scale = 1.0f;
       if constexpr (Scaled) {
-        scale = some ? fabsf(static_cast<const float*>(f.scales.data)[scale_offset(p, f, at, c)])
-                     : 0.0f;
+        scale = some ? static_cast<const float*>(f.scales.data)[scale_offset(p, f, at, c)] : 0.0f;
         total.scale = fmaxf(total.scale, scale);
         total.far =
             total.far || (scale != 0.0f && !(scale >= kLeastScale && scale <= kGreatestScale));
