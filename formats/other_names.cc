@@ -148,6 +148,9 @@ constexpr auto kBlocks = std::to_array<Name>({
     {"per_tensor", "RxK"},
     {"tensorwise", "RxK"},
     {"per_column", "Rx1"},
+    {"1x-1", "1xK"},
+    {"-1x1", "Rx1"},
+    {"-1x-1", "RxK"},
 });
 
 constexpr auto kRules = std::to_array<Name>({

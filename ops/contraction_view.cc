@@ -88,7 +88,8 @@ ScaleForm form_of(const ContractionView& v) {
   }
   if (!all([](const Factor& f) { return f.scales.dtype == Dtype::f32; })) return ScaleForm::other;
   if (all([](const Factor& f) { return !f.blocked() && f.row_tile == 1; })) {
-    return exact || (v.sum.fold == Fold::after && plain) ? ScaleForm::rowwise : ScaleForm::other;
+    const bool after = v.sum.fold == Fold::after || (is_after(v.sum.fold) && is_machine(v.sum));
+    return exact || (after && plain) ? ScaleForm::rowwise : ScaleForm::other;
   }
   const bool tiles = all([](const Factor& f) { return f.block == kScaleTile; }) &&
                      v.a.row_tile == 1 && (v.b.row_tile == 1 || v.b.row_tile == kScaleTile);

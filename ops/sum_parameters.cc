@@ -39,12 +39,14 @@ void set_output(Accumulation& sum, std::string_view name) {
 }
 
 Fold fold_named(std::string_view name) {
-  for (const Fold fold : {Fold::term, Fold::x_then_w, Fold::joint, Fold::joint_add, Fold::after}) {
+  for (const Fold fold :
+       {Fold::term, Fold::x_then_w, Fold::joint, Fold::joint_add, Fold::after, Fold::after_joint}) {
     if (name_of(fold) == name) return fold;
   }
   throw Error(Fault::argument,
               with_nearest("sum.fold: found '" + std::string(name) + "'", name,
-                           {"term", "x_then_w", "joint", "joint_add", "after"}, "needs one of"));
+                           {"term", "x_then_w", "joint", "joint_add", "after", "after_joint"},
+                           "needs one of"));
 }
 
 }  // namespace

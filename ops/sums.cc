@@ -240,8 +240,8 @@ Accumulation sum_named(std::string_view name, OperandKind kind) {
 }
 
 std::string_view name_of(Fold fold) {
-  constexpr std::string_view kNames[] = {"by_scales", "term",      "x_then_w",
-                                         "joint",     "joint_add", "after"};
+  constexpr std::string_view kNames[] = {"by_scales", "term",  "x_then_w",   "joint",
+                                         "joint_add", "after", "after_joint"};
   return kNames[static_cast<int>(fold)];
 }
 
@@ -266,11 +266,12 @@ Accumulation resolved_sum(std::string_view op, Accumulation sum, bool scaled, bo
          "sum.fold: found " + std::string(name_of(sum.fold)) + ", but " + std::string(sum.name) +
              (term ? " takes scales after its sums only" : " takes scales inside its terms only"));
   }
-  if (sum.fold == Fold::after && shared != 0) {
-    fail(Fault::argument, "sum.fold: found after, but scales change every " +
-                              std::to_string(shared) + " k; needs x_then_w, joint or joint_add");
+  if (is_after(sum.fold) && shared != 0) {
+    fail(Fault::argument, "sum.fold: found " + std::string(name_of(sum.fold)) +
+                              ", but scales change every " + std::to_string(shared) +
+                              " k; needs x_then_w, joint or joint_add");
   }
-  if (sum.block == 0 && !term && sum.fold != Fold::after) {
+  if (sum.block == 0 && !term && !is_after(sum.fold)) {
     const bool by_128 = shared == 0 || shared % 128 == 0;
     sum.block = by_128 ? 128 : static_cast<int>(shared);
   }

@@ -38,15 +38,19 @@ enum class ScalePlace : std::uint8_t {
 /// Where scales multiply.  p is the sum of one block of K over the codes, from zero; sx and sw are
 /// the scales of its two sides (1 where there is none), acc the sum of the blocks before, from +0.
 enum class Fold : std::uint8_t {
-  by_scales,  ///< exact: term.  Else term if every scale is e8m0; `after` if none changes along
-              ///< K; x_then_w if any does
-  term,       ///< every element is code * scale before it is multiplied: exact keeps the product,
-              ///< fma_chain rounds it to f32, a machine does what its ScalePlace says
-  x_then_w,   ///< acc = fma(fl(p * sx), sw, acc)
-  joint,      ///< acc = fma(p, fl(sx * sw), acc)
-  joint_add,  ///< acc = fl(acc + fl(p * fl(sx * sw)))
-  after,      ///< fl(fl(v * sx) * sw), v the finished sum; scales do not change along K
+  by_scales,    ///< exact: term.  Else term if every scale is e8m0; `after` if none changes along
+                ///< K; x_then_w if any does
+  term,         ///< every element is code * scale before it is multiplied: exact keeps the product,
+                ///< fma_chain rounds it to f32, a machine does what its ScalePlace says
+  x_then_w,     ///< acc = fma(fl(p * sx), sw, acc)
+  joint,        ///< acc = fma(p, fl(sx * sw), acc)
+  joint_add,    ///< acc = fl(acc + fl(p * fl(sx * sw)))
+  after,        ///< fl(fl(v * sx) * sw), v the finished sum; scales do not change along K
+  after_joint,  ///< fl(v * fl(sx * sw)), the same
 };
+
+/// True where scales multiply the finished sum.
+MXO_HD constexpr bool is_after(Fold fold) { return fold == Fold::after || fold == Fold::after_joint; }
 
 /// The evidence that a machine computes what a row says.
 enum class Evidence : std::uint8_t {
@@ -160,7 +164,8 @@ inline constexpr ParameterSpec kSumParameters[] = {
     {"sum.output", "", "result of a chunk: rz_f32, rz_e8m13, rne_f16 or rne_f32"},
     {"sum.floor", "", "least value of the largest exponent"},
     {"sum.promote", "", "instructions between additions to an f32 sum; 0: no such sum"},
-    {"sum.fold", "", "where scales are multiplied: term, x_then_w, joint, joint_add or after"},
+    {"sum.fold", "",
+     "where scales are multiplied: term, x_then_w, joint, joint_add, after or after_joint"},
     {"sum.block", "", "k of a partial sum that restarts; 0: as the blocks of scales"},
     {"sum.split", "",
      "number of parts of K; auto finds it from the operand y, table is cuBLASLt's choice"},

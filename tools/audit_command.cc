@@ -18,7 +18,7 @@
 #include "tools/commands.h"
 #include "tools/terminal.h"
 #include "tools/user_command.h"
-#include "tools/without_sign.h"
+#include "tools/whole_words.h"
 
 namespace mxo::tools {
 namespace {
@@ -129,7 +129,7 @@ std::function<int()> prepare_audit(CLI::App& app, const Settings& settings) {
   app.add_option("--command", options->command,
                  "your own gate: 'g {expected} {actual}' exits with 0 if the output passes");
   app.add_option("--row", options->row, "only this row of the museum");
-  app.add_option("--seed", options->seed, "random seed of the operands")->check(without_sign);
+  app.add_option("--seed", options->seed, "random seed of the operands")->check(unsigned_word);
   app.add_flag("--json", options->json, "as JSON, schema mxo-audit/1");
   return [options, &settings] { return audit_gate(*options, settings); };
 }

@@ -56,17 +56,7 @@ int explain_file(const ExplainArguments& options, const Settings& settings) {
   // A case is what `run` would take, or it is refused as there: before anything looks at it.
   NamedTensors made = run_call(*backend, call);
   if (!options.op.empty()) known.expected = std::move(made);
-  known.actual = read_tensors(options.actual).tensors;
-  bool any = false;
-  std::string names;
-  for (const auto& [name, tensor] : known.expected) {
-    any = any || known.actual.count(name) > 0;
-    names += (names.empty() ? "" : ", ") + name;
-  }
-  if (!any) {
-    throw Error(Fault::file,
-                options.actual + ": holds no output of " + known.op + "; needs one of " + names);
-  }
+  known.actual = read_answer(known, options.actual);
   Explanation e;
   {
     ProgressBar bar(settings.quiet);

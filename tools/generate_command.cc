@@ -10,7 +10,7 @@
 #include "tools/operators.h"
 #include "tools/process.h"
 #include "tools/terminal.h"
-#include "tools/without_sign.h"
+#include "tools/whole_words.h"
 
 namespace mxo::tools {
 namespace {
@@ -117,7 +117,7 @@ std::function<int()> prepare_generate(CLI::App& app, const Settings& settings) {
   app.add_option("--level", options->suite.level, "0: quick, 1: for CI, 2: exhaustive")
       ->capture_default_str();
   app.add_option("--seed", options->suite.seed, "random seed; the same seed gives the same bytes")
-      ->check(without_sign)
+      ->check(unsigned_word)
       ->capture_default_str();
   app.add_flag("--native-dtypes", options->native, "write types such as F8_E4M3 instead of U8");
   app.add_option("--op", options->op, "instead of a suite: one operator, with --shape or --from")

@@ -35,9 +35,9 @@ std::optional<NamedTensors> run_kernel(const std::string& command, const Answere
   std::error_code error;
   if (code != 0 || !std::filesystem::exists(out, error)) return std::nullopt;
   try {
-    return read_safetensors(out).tensors;
+    return read_answer(slice, out);
   } catch (const Error&) {
-    return std::nullopt;  // a kernel that writes no file of tensors gives no outputs
+    return std::nullopt;  // a kernel that writes no file of tensors, or others, gives no outputs
   }
 }
 
@@ -88,7 +88,7 @@ int reduce(const ReduceArguments& options, const Settings& settings) {
   }
   const Causes causes(*backend);
   if (!options.actual.empty()) {
-    whole.actual = read_tensors(options.actual).tensors;
+    whole.actual = read_answer(whole, options.actual);
     causes.keep(whole, how);
   }
   const Reduction reduction = reduce_case(*backend, whole, kernel, how);

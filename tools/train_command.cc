@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <optional>
 #include <sstream>
 
 #include <fmt/core.h>
@@ -19,7 +20,7 @@
 #include "tools/train/replay.h"
 #include "tools/train/sample.h"
 #include "tools/train/weights.h"
-#include "tools/without_sign.h"
+#include "tools/whole_words.h"
 
 namespace mxo::tools {
 namespace {
@@ -106,7 +107,7 @@ struct TrainArguments {
   std::string init;
   std::string from;
   std::string export_to;
-  Index log_every = -1;
+  std::optional<Index> log_every;
   TrainJob job;
   SampleJob sample;
 };
@@ -146,9 +147,8 @@ int run_training(TrainArguments options, const Settings& settings) {
   }
   // Lines where no bar is drawn, and where they are asked for.
   const bool bar_is_seen = ProgressBar(false).seen();
-  job.log_every = options.log_every >= 0 ? options.log_every
-                  : bar_is_seen          ? 0
-                                         : std::max<Index>(1, job.options.steps / 10);
+  job.log_every =
+      options.log_every.value_or(bar_is_seen ? 0 : std::max<Index>(1, job.options.steps / 10));
   check(job);
   if (job.resume && job.output.empty()) {
     throw Error(Fault::argument, "--resume: needs --output, the directory of the checkpoint");
@@ -232,7 +232,9 @@ void add_run_options(CLI::App& app, TrainArguments& options) {
         [&](auto member) {
           CLI::Option* option = app.add_option(name, o.*member, std::string(row.meaning));
           option->capture_default_str();
-          if (row.key == "seed") option->check(without_sign);
+          using Value = std::remove_reference_t<decltype(o.*member)>;
+          if constexpr (std::is_same_v<Value, std::uint64_t>) option->check(unsigned_word);
+          if constexpr (std::is_same_v<Value, Index>) option->check(signed_word);
         },
         row.member);
   }
@@ -250,17 +252,22 @@ void add_run_options(CLI::App& app, TrainArguments& options) {
                  "initial weights: a checkpoint, or a model.safetensors of --export");
   app.add_option("--checkpoint-every", job.checkpoint_every,
                  "steps between checkpoints; 0: only at the end")
+      ->check(signed_word)
       ->capture_default_str();
   app.add_option("--keep", job.keep, "checkpoints to keep, including the last one")
+      ->check(signed_word)
       ->capture_default_str();
   app.add_option("--eval-every", job.eval_every,
                  "steps between evaluations of held-out text; 0: only at the end")
+      ->check(signed_word)
       ->capture_default_str();
   app.add_option(
-      "--log-every", options.log_every,
-      "steps between lines on stderr; 0: none; default: a tenth of the steps if stderr is not "
-      "a terminal");
+         "--log-every", options.log_every,
+         "steps between lines on stderr; 0: none; default: a tenth of the steps if stderr is not "
+         "a terminal")
+      ->check(signed_word);
   app.add_option("--digest-every", job.digest_every, "steps between digests; 0: none")
+      ->check(signed_word)
       ->capture_default_str();
   app.add_flag("--resume", job.resume, "continue from the checkpoint in --output");
 }
@@ -278,9 +285,12 @@ std::function<int()> prepare_train(CLI::App& app, const Settings& settings) {
                                                "text for the model of --from to continue");
   app.add_option("--from", options->from, "a checkpoint, or the directory of a run");
   app.add_option("--length", options->sample.length, "bytes that --sample prints")
+      ->needs(sampling)
+      ->check(signed_word)
       ->capture_default_str();
   app.add_option("--temperature", options->sample.temperature,
                  "temperature of --sample; 0: always the likeliest byte")
+      ->needs(sampling)
       ->capture_default_str();
   app.add_option("--replay", options->replay,
                  "repeat the training steps of a capture and compare weights and outputs");

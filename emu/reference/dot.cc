@@ -59,7 +59,7 @@ ExactSum exact_dot(const KVector& a, const KVector& b, Index length) {
 
 float fma_chain_dot(const Accumulation& sum, const KVector& a, const KVector& b, Index length) {
   float y = chain_of_blocks(sum, a, b, length);
-  if (sum.fold == Fold::after) y = y * a.scale(0) * b.scale(0);
+  if (is_after(sum.fold)) y = scaled_sum(sum.fold, y, a.scale(0), b.scale(0));
   return std::isnan(y) ? bit_cast<float>(0x7FC00000u) : y;
 }
 

@@ -1,4 +1,4 @@
-// How the sum of one block of K joins those before, with the scales of its two sides.
+// How scales multiply sums: that of one block of K as it joins those before, and the finished one.
 #pragma once
 
 #include <cmath>
@@ -14,6 +14,11 @@ MXO_HD inline float fold_block(Fold fold, float p, float scale_a, float scale_b,
     case Fold::joint_add: return acc + p * (scale_a * scale_b);
     default: return acc + p;
   }
+}
+
+/// The finished sum v with the scales that multiply after it.
+MXO_HD inline float scaled_sum(Fold fold, float v, float scale_a, float scale_b) {
+  return fold == Fold::after_joint ? v * (scale_a * scale_b) : v * scale_a * scale_b;
 }
 
 }  // namespace mxo

@@ -20,9 +20,9 @@ DotOperand machine_operand(const ContractionView& product, const Factor& f, Inde
 
 float machine_epilogue(const ContractionView& product, Index i, Index j, float v) {
   const bool scaled = product.a.scaled() || product.b.scaled();
-  if (product.sum.fold != Fold::after || !scaled || product.depth == 0) return v;
-  const float both = (v * product.a.scale({}, i, 0)) * product.b.scale({}, j, 0);
-  return machine_result(product.sum, both);
+  if (!is_after(product.sum.fold) || !scaled || product.depth == 0) return v;
+  return machine_result(product.sum, scaled_sum(product.sum.fold, v, product.a.scale({}, i, 0),
+                                                product.b.scale({}, j, 0)));
 }
 
 }  // namespace mxo

@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "formats/error.h"
+#include "golden/files/read_tensors.h"
 #include "golden/files/sha256.h"
 #include "golden/judge/group_rows.h"
 #include "golden/judge/judge.h"
@@ -221,6 +222,16 @@ AnsweredCall read_call(const std::filesystem::path& path) {
     return call;
   }
   throw Error(Fault::file, path.string() + ": the manifest beside it has no case '" + id + "'");
+}
+
+NamedTensors read_answer(const AnsweredCall& call, const std::string& path) {
+  NamedTensors given = read_tensors(path).tensors;
+  std::string names;
+  for (const auto& [name, tensor] : call.expected) {
+    if (given.count(name) > 0) return given;
+    names += (names.empty() ? "" : ", ") + name;
+  }
+  throw Error(Fault::file, path + ": holds no output of " + call.op + "; needs one of " + names);
 }
 
 }  // namespace mxo

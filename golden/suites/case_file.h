@@ -36,4 +36,8 @@ SuiteCase suite_case_of(const AnsweredCall& call);
 /// Throws Error(file).
 AnsweredCall read_call(const std::filesystem::path& path);
 
+/// The tensors of `path` as what a kernel gave to `call`.
+/// Throws Error(file) where none of them has the name of an expected output.
+NamedTensors read_answer(const AnsweredCall& call, const std::string& path);
+
 }  // namespace mxo

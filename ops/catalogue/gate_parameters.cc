@@ -1,6 +1,11 @@
 // The gate that a call names.
 #include "ops/catalogue/gate_parameters.h"
 
+#include <cmath>
+#include <string>
+
+#include "formats/error.h"
+
 namespace mxo {
 namespace {
 
@@ -24,7 +29,12 @@ GateRule gate_of(const Parameters& set) {
   gate.halves = static_cast<Halves>(listed(set, kHalvesParameter));
   gate.bf16_steps = static_cast<Bf16Steps>(listed(set, kStepsParameter));
   gate.alpha = static_cast<float>(set.real("alpha", gate.alpha));
-  gate.limit = static_cast<float>(set.real("limit", gate.limit));
+  const double limit = set.real("limit", gate.limit);
+  gate.limit = static_cast<float>(limit);
+  if (std::isinf(gate.limit) && !std::isinf(limit)) {
+    throw Error(Fault::argument, "limit: found " + std::string(set.text("limit", "")) +
+                                     ", needs a number that a float holds, or inf for none");
+  }
   gate.up_offset = static_cast<float>(set.real("up_offset", gate.up_offset));
   gate.arithmetic = static_cast<GateArithmetic>(listed(set, kArithmeticParameter));
   return gate;

@@ -2,6 +2,7 @@
 #include "ops/grouped_linear.h"
 
 #include <algorithm>
+#include <limits>
 #include <sstream>
 
 #include "ops/catalogue/families.h"
@@ -21,9 +22,11 @@ GroupedLinear call_of(Staging& stage, const Parameters& set) {
   op.sum = sum_from(set, product_kind(op.recipe, op.format));
   op.padding = set.flag("pad", false) ? GroupPadding::alignment : GroupPadding::none;
   op.alignment = set.integer("alignment", op.recipe.alignment);
-  if (set.has("alignment") && op.alignment <= 0) {
-    throw Error(Fault::argument, "grouped_linear: alignment: found " +
-                                     std::to_string(op.alignment) + ", needs a positive number");
+  constexpr Index kMost = std::numeric_limits<std::int32_t>::max();
+  if (set.has("alignment") && (op.alignment <= 0 || op.alignment > kMost)) {
+    throw Error(Fault::argument,
+                "grouped_linear: alignment: found " + std::to_string(op.alignment) + ", needs " +
+                    (op.alignment <= 0 ? "a positive number" : "at most " + std::to_string(kMost)));
   }
   if (stage.has("x.codes")) {
     op.x_codes = stage.codes("x.codes", op.format);

@@ -2,6 +2,7 @@
 #include "ops/grouped_matmul.h"
 #include "ops/catalogue/families.h"
 #include "ops/catalogue/product_blocks.h"
+#include "ops/catalogue/scale_parameters.h"
 #include "ops/catalogue/split_search.h"
 #include "ops/catalogue/split_table.h"
 #include "ops/catalogue/staging.h"
@@ -30,7 +31,10 @@ ScaledTensor side(std::string_view op, Staging& stage, const SideNames& names,
                                   (coded ? "it and codes or scales" : "nothing") + ", needs " +
                                   names.name + ", or " + codes + " and " + scales);
   }
-  if (!coded) return unscaled(stage.floats(names.name));
+  if (!coded) {
+    if (set.has(names.block_key)) block_named(op, set.text(names.block_key, ""), names.block_key);
+    return unscaled(stage.floats(names.name));
+  }
   ScaledTensor t;
   t.codes = stage.codes(codes, set.format(names.format_key, "e4m3"));
   const Dtype held = stage.given(scales).dtype();

@@ -16,11 +16,10 @@ namespace {
   throw Error(Fault::argument, std::string(op) + ": " + what);
 }
 
-/// One extent; `whole` names all of the axis, as -1 does.  False where it is neither.
+/// One extent; `whole` names all of the axis.  False where it is neither.
 bool read_extent(std::string_view text, char whole, Index& extent) {
   extent = kWhole;
   if (text.size() == 1 && (text[0] == whole || text[0] == whole + 32)) return true;
-  if (text == "-1") return true;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), extent);
   return error == std::errc{} && end == text.data() + text.size() && extent > 0;
 }

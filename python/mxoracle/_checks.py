@@ -55,6 +55,13 @@ def whole_between(name: str, value: Any, least: int, most: int) -> int:
     return found
 
 
+def not_negative(name: str, value: Any) -> float:
+    number = plain_number(value)
+    if isinstance(number, bool) or not isinstance(number, (int, float)) or not number >= 0:
+        raise refusal(name, value, "a number from 0 on")
+    return min(number, 1e300)
+
+
 def mapping(name: str, value: Any, needs: str) -> Mapping[str, Any]:
     """A dict whose keys are text."""
     if not isinstance(value, Mapping):

@@ -226,17 +226,12 @@ def explain(
     """
     call = call_of(op, inputs, ranks, params)
     have = call.outputs(actual).on_host()
-    work = _checks.plain_number(work)
-    if isinstance(work, bool) or not isinstance(work, (int, float)) or math.isnan(work):
-        raise _checks.refusal("work", work, "a number")
-    seconds = _checks.plain_number(seconds)
+    work = _checks.not_negative("work", work)
     if seconds is not None:
-        if isinstance(seconds, bool) or not isinstance(seconds, (int, float)) or math.isnan(seconds):
-            raise _checks.refusal("seconds", seconds, "a number")
-        work = min(work, max(0.0, min(seconds, 1e6)) * WORK_A_SECOND)
+        work = min(work, min(_checks.not_negative("seconds", seconds), 1e6) * WORK_A_SECOND)
     found = core().explain(
         engine(backend, threads), op, call.operands.on_host().views, call.params, have.views,
-        max(0.0, min(work, 1e300)),
+        work,
     )  # fmt: skip
     return None if found is None else Explanation(**found)
 

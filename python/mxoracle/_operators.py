@@ -418,7 +418,8 @@ def grouped_matmul(
         sum__output: result of a chunk: rz_f32, rz_e8m13, rne_f16 or rne_f32
         sum__floor: least value of the largest exponent
         sum__promote: instructions between additions to an f32 sum; 0: no such sum
-        sum__fold: where scales are multiplied: term, x_then_w, joint, joint_add or after
+        sum__fold: where scales are multiplied: term, x_then_w, joint, joint_add, after or
+            after_joint
         sum__block: k of a partial sum that restarts; 0: as the blocks of scales
         sum__split: number of parts of K; auto finds it from the operand y, table is cuBLASLt's
             choice
@@ -505,7 +506,8 @@ def grouped_matmul_wgrad(
         sum__output: result of a chunk: rz_f32, rz_e8m13, rne_f16 or rne_f32
         sum__floor: least value of the largest exponent
         sum__promote: instructions between additions to an f32 sum; 0: no such sum
-        sum__fold: where scales are multiplied: term, x_then_w, joint, joint_add or after
+        sum__fold: where scales are multiplied: term, x_then_w, joint, joint_add, after or
+            after_joint
         sum__block: k of a partial sum that restarts; 0: as the blocks of scales
         sum__split: number of parts of K; auto finds it from the operand y, table is cuBLASLt's
             choice
@@ -1604,7 +1606,8 @@ def fused_dot(
         sum__output: result of a chunk: rz_f32, rz_e8m13, rne_f16 or rne_f32
         sum__floor: least value of the largest exponent
         sum__promote: instructions between additions to an f32 sum; 0: no such sum
-        sum__fold: where scales are multiplied: term, x_then_w, joint, joint_add or after
+        sum__fold: where scales are multiplied: term, x_then_w, joint, joint_add, after or
+            after_joint
         sum__block: k of a partial sum that restarts; 0: as the blocks of scales
         sum__split: number of parts of K; auto finds it from the operand y, table is cuBLASLt's
             choice
@@ -1701,7 +1704,8 @@ def grouped_linear(
         sum__output: result of a chunk: rz_f32, rz_e8m13, rne_f16 or rne_f32
         sum__floor: least value of the largest exponent
         sum__promote: instructions between additions to an f32 sum; 0: no such sum
-        sum__fold: where scales are multiplied: term, x_then_w, joint, joint_add or after
+        sum__fold: where scales are multiplied: term, x_then_w, joint, joint_add, after or
+            after_joint
         sum__block: k of a partial sum that restarts; 0: as the blocks of scales
         sum__split: number of parts of K; auto finds it from the operand y, table is cuBLASLt's
             choice
@@ -2149,7 +2153,8 @@ def moe_layer(
         sum__output: result of a chunk: rz_f32, rz_e8m13, rne_f16 or rne_f32
         sum__floor: least value of the largest exponent
         sum__promote: instructions between additions to an f32 sum; 0: no such sum
-        sum__fold: where scales are multiplied: term, x_then_w, joint, joint_add or after
+        sum__fold: where scales are multiplied: term, x_then_w, joint, joint_add, after or
+            after_joint
         sum__block: k of a partial sum that restarts; 0: as the blocks of scales
         sum__split: number of parts of K; auto finds it from the operand y, table is cuBLASLt's
             choice

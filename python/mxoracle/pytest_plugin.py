@@ -83,6 +83,10 @@ class Oracle:
     def assert_case(self, case: Any, outputs: Mapping[str, Any], *, gate: str = "bits") -> None:
         """The same for a case of `mxoracle.suite_cases`, some of which have nothing to compare."""
         __tracebackhide__ = True
+        from mxoracle import Case, _checks
+
+        if not isinstance(case, Case):
+            raise _checks.refusal("case", case, "a case of mxoracle.suite_cases")
         self.assert_matches(
             case.op, case.inputs, outputs, gate=gate, nothing_compared=True, **case.parameters
         )

@@ -131,6 +131,27 @@ def test_operators_take_or_refuse_every_kind(op):
             agreed(lambda: mxoracle.run(op, inputs, threads=1, **{**settings, key: wrong}))
 
 
+ABSURD = ["-1", "-0.5", "-2147483648", "0", "inf", "-inf", "nan", "1e40", "1e400", "1000000000000"]
+REALS = {"-1", "-0.5", "-2147483648", "0", "1000000000000"}
+# Which of them mean something: ends of a range, and what any real number may be.
+MEANT = {
+    "margin": {"-1", "0"}, "sum.block": {"0"}, "sum.promote": {"0"}, "sum.floor": {"-1", "0"},
+    "capacity": {"0", "1000000000000"}, "top_k": {"0"}, "unused": {"-1", "0"}, "scale": REALS,
+    "alpha": REALS, "up_offset": REALS, "limit": {"inf", "1000000000000"},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("op", mxoracle.list_ops())
+def test_absurd_numbers_of_operators_are_refused(op):
+    inputs, settings = call_of(op)
+    (entry,) = [entry for entry in mxoracle.operators() if entry["name"] == op]
+    for spec in entry["parameters"]:
+        key = spec["key"].replace(".", "__")
+        took = {number for number in ABSURD if "|" not in spec["values"]
+                and agreed(lambda: mxoracle.run(op, inputs, threads=1, **{**settings, key: number}))}
+        assert took <= MEANT.get(spec["key"], set()), (spec["key"], took)
+
+
 @pytest.mark.parametrize("op", mxoracle.list_ops())
 def test_functions_of_operators_refuse_every_kind(op):
     function = getattr(mxoracle, op)
@@ -200,6 +221,14 @@ def test_every_public_function_is_in_a_table():
     public = {name for name in mxoracle.__all__ if inspect.isfunction(getattr(mxoracle, name))}
     without_arguments = {name for name in public if not inspect.signature(getattr(mxoracle, name)).parameters}
     assert public - without_arguments - set(mxoracle.list_ops()) - set(CALLS) == {"show"}
+
+
+@pytest.mark.parametrize("given", [{"work": -1}, {"seconds": -0.5}, {"work": float("nan")},
+                                   {"seconds": "2"}, {"work": None}])  # fmt: skip
+def test_a_budget_below_zero_is_refused(given):
+    (name,) = given
+    with pytest.raises(mxoracle.Error, match=f"^{name}: found .*, needs a number from 0 on$"):
+        mxoracle.explain("quantize", {"x": X}, OUTPUTS, **given)
 
 
 def test_backends_that_cannot_be_are_named():

@@ -45,6 +45,12 @@ def test_a_case_of_a_suite_may_owe_nothing(oracle):
         oracle.assert_case(case, mxoracle.run(case.op, case.inputs, **case.parameters))
 
 
+def test_a_case_is_one_of_a_suite(oracle):
+    for case in (3, "quantize", None):
+        with pytest.raises(mxoracle.Error, match="^case: found .*, needs a case of mxoracle.suite_cases$"):
+            oracle.assert_case(case, {})
+
+
 A = np.ones(4, np.float32)
 
 

@@ -84,6 +84,18 @@ def test_block_scales_have_the_bits_of_the_library(capture, scales):
         assert how is not None and (parts is None or how.get("sum__split", 1) == parts), (key, how)
 
 
+def test_scales_of_tensors_multiply_each_other_first():
+    torch.manual_seed(2)
+    a, b = torch.randn(16, 256).to(E4M3), torch.randn(24, 256).to(E4M3)
+    sx, sw = torch.tensor([0.3]), torch.tensor([0.7])
+    plain = mxoracle.run("grouped_matmul", {
+        "x": (a, torch.ones(1)), "w": (b[None], torch.ones(1)),
+        "group_ends": torch.tensor([16], dtype=torch.int32)}, out="f32", sum=SUMS[0])["y"]  # fmt: skip
+    for y, place in ((plain * sx * sw, ""), (plain * (sx * sw), ", sum.fold=after_joint")):
+        row = verdict(aten._scaled_mm.default, y, (a, b.t(), sx, sw), sum=SUMS[0], gate="bits")
+        assert row.verdict == "bits" and row.cause == f"as {SUMS[0]}{place}", row
+
+
 def test_a_split_of_the_contraction_is_found():
     torch.manual_seed(0)
     x, w = torch.randn(16, 2048).bfloat16(), torch.randn(24, 2048).bfloat16()

@@ -364,6 +364,10 @@ TEST_F(CudaProducts, OfTheInstructionHaveTheBytesOfTheModelOverWholeMatrices) {
       for (const SumRow& row : sums()) {
         if (row.name != name || row.kind != kind_of(spec)) continue;
         EXPECT_EQ(differing(spec, row.sum), 0) << name << ", " << describe(spec);
+        if (scales != Scales::rowwise) continue;
+        Accumulation joint = row.sum;
+        joint.fold = Fold::after_joint;
+        EXPECT_EQ(differing(spec, joint), 0) << name << ", once, " << describe(spec);
       }
     }
   }

@@ -144,10 +144,36 @@ TEST_P(SumsFolds, FoldProductsOfAMachineBlockByBlock) {
   }
 }
 
+/// Scales of rows multiply the sum that scales of one leave, in either order of two roundings.
+TEST_P(SumsFolds, ScaleFinishedSumsOnceOrTwice) {
+  for (const std::string sum : {"fma_chain", "h200_wgmma_fast", "h200_wgmma_promote4"}) {
+    Operands o(300, 200);
+    o.in.insert_or_assign("x.scales", ones({5}));
+    o.in.insert_or_assign("w.scales", ones({2, kN}));
+    const Tensor plain = call("grouped_matmul", o.in, {"sum=" + sum});
+    o.in.insert_or_assign("x.scales", o.scales({5}));
+    o.in.insert_or_assign("w.scales", o.scales({2, kN}));
+    const Tensor twice = call("grouped_matmul", o.in, {"sum=" + sum, "sum.fold=after"});
+    const Tensor once = call("grouped_matmul", o.in, {"sum=" + sum, "sum.fold=after_joint"});
+    int apart = 0;
+    for (Index i = 0; i < 5 * kN; ++i) {
+      const Index r = i / kN;
+      const float v = plain.as<float>()[i];
+      const float sx = o.in.at("x.scales").as<float>()[r];
+      const float sw = o.in.at("w.scales").as<float>()[(r < 2 ? 0 : kN) + i % kN];
+      EXPECT_EQ(twice.as<float>()[i], big_multiply(big_multiply(v, sx), sw)) << sum;
+      EXPECT_EQ(once.as<float>()[i], big_multiply(v, big_multiply(sx, sw))) << sum;
+      apart += once.as<float>()[i] != twice.as<float>()[i] ? 1 : 0;
+    }
+    EXPECT_GT(apart, 100) << sum;
+  }
+}
+
 TEST_P(SumsFolds, RefuseWhatScalesDoNotAllow) {
   const Operands o(300, 7);
   const std::pair<std::vector<std::string>, std::string> refused[] = {
-      {{"sum=fma_chain", "sum.fold=after"}, "sum.fold: found after"},
+      {{"sum=fma_chain", "sum.fold=after"}, "sum.fold: found after, but"},
+      {{"sum=fma_chain", "sum.fold=after_joint"}, "sum.fold: found after_joint, but"},
       {{"sum=fma_chain", "sum.block=96"}, "sum.block: found 96"},
       {{"sum=fma_chain", "sum.fold=before"}, "needs one of term, x_then_w"},
       {{"sum=exact", "sum.fold=joint"}, "exact has every scale in its terms"},

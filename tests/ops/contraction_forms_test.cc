@@ -66,6 +66,8 @@ TEST(ScaleForms, OfWholeRowsAreAfterTheSum) {
   EXPECT_EQ(form(rows, row), ScaleForm::other);
   const char* const fast = "h200_wgmma_fast";
   EXPECT_EQ(form(row, row, sum_named(fast, OperandKind::fp8)), ScaleForm::rowwise);
+  EXPECT_EQ(form(row, row, machine(fast, Fold::after_joint, 0)), ScaleForm::rowwise);
+  EXPECT_EQ(form(row, row, machine("fma_chain", Fold::after_joint, 0)), ScaleForm::other);
   EXPECT_EQ(form(row, row, machine(fast, Fold::after, 128)), ScaleForm::other);
   EXPECT_EQ(form(row, row, machine(fast, Fold::x_then_w, 128)), ScaleForm::other);
   EXPECT_EQ(form(row, row, machine("fma_chain", Fold::term, 0)), ScaleForm::other);

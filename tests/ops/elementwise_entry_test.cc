@@ -168,6 +168,7 @@ swiglu: x f32 2 6
   limit=0 -> swiglu: limit: found no positive number, needs one
   limit=-1 -> swiglu: limit: found no positive number, needs one
   limit=nan -> swiglu: limit: found no positive number, needs one
+  limit=1e40 -> limit: found 1e40, needs a number that a float holds, or inf for none
   activation=gelu alpha=2 -> swiglu: alpha: found with an activation that has none, needs silu
   activation=gelu arithmetic=triton_sm90 -> swiglu: arithmetic: found Triton's with an activation
       other than silu, needs silu

@@ -145,6 +145,8 @@ TEST_F(LinearEntry, GroupsArePaddedAsTold) {
         said({{"alignment", alignment}}),
         "grouped_linear: alignment: found " + std::string(alignment) + ", needs a positive number");
   }
+  EXPECT_EQ(said({{"alignment", "2147483648"}}),
+            "grouped_linear: alignment: found 2147483648, needs at most 2147483647");
   in.at("group_ends").as<std::int32_t>()[0] = 32;
   EXPECT_EQ(said({{"alignment", "1"}, {"recipe", "bf16"}}), "");
   EXPECT_FALSE(says("pad_groups", "")) << "unless told";

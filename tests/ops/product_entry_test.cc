@@ -74,6 +74,8 @@ grouped_matmul: x bf16 8 4096, w bf16 1 128 4096, group_ends = 8
   sum=h200_wgmma_fast sum.split=table -> x bf16 8x4096, w bf16 1x128x4096, group_ends i32 1, sum
       h200_wgmma_fast/25/3/by_scales, y bf16 8x128
   sum.split=auto -> grouped_matmul: y: missing; sum.split=auto needs the output to explain
+  block_x=-1 -> grouped_matmul: block_x=-1: needs rows x columns, as 1x32 or 128x128; 1xK a row
+      (per_token), Rx1 a column, RxK all (per_tensor)
 )");
 }
 

@@ -15,14 +15,14 @@ using Values = std::map<std::string, std::string, std::less<>>;
 
 TEST(ScaleParameters, BlocksAreReadAsPeopleTypeThem) {
   const std::pair<const char*, BlockExtents> read[] = {
-      {"1x128", {1, 128}},     {"(1, 128)", {1, 128}}, {"[1,128]", {1, 128}},
-      {"32x1", {32, 1}},       {"1xK", {1, kWhole}},   {"1xk", {1, kWhole}},
-      {"Rx1", {kWhole, 1}},    {"rx1", {kWhole, 1}},   {"RxK", {kWhole, kWhole}},
-      {"-1x1", {kWhole, 1}},   {"1x-1", {1, kWhole}},  {"per_token", {1, kWhole}},
-      {"rowwise", {1, kWhole}}};
+      {"1x128", {1, 128}},      {"(1, 128)", {1, 128}},     {"[1,128]", {1, 128}},
+      {"32x1", {32, 1}},        {"1xK", {1, kWhole}},       {"1xk", {1, kWhole}},
+      {"Rx1", {kWhole, 1}},     {"rx1", {kWhole, 1}},       {"RxK", {kWhole, kWhole}},
+      {"-1x1", {kWhole, 1}},    {"1x-1", {1, kWhole}},      {"per_token", {1, kWhole}},
+      {"rowwise", {1, kWhole}}, {"-1x-1", {kWhole, kWhole}}};
   for (const auto& [typed, block] : read) EXPECT_EQ(block_named("q", typed), block) << typed;
-  for (const char* typed :
-       {"", "x", "1x", "x1", "1", "1x0", "0x1", "1x-2", "1x2x3", "1x12a", "Kx1", "1xR", "1xKK"}) {
+  for (const char* typed : {"", "x", "1x", "x1", "1", "1x0", "0x1", "1x-2", "1x2x3", "1x12a", "Kx1",
+                            "1xR", "1xKK", "-1x32", "32x-1", "-1xK", "-2x1"}) {
     const std::string said = refusal([&] { block_named("q", typed, "block_x"); });
     const std::string begin = "q: block_x=" + std::string(typed) + ": needs rows x columns";
     EXPECT_TRUE(said.starts_with(begin)) << typed << ": " << said;

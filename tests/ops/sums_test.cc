@@ -95,7 +95,8 @@ TEST(Sums, WithoutKeysAreTheRowsOfTheTable) {
 }
 
 TEST(Sums, FoldsAreNamedAsTheyPrint) {
-  for (const Fold fold : {Fold::term, Fold::x_then_w, Fold::joint, Fold::joint_add, Fold::after}) {
+  using enum Fold;
+  for (const Fold fold : {term, x_then_w, joint, joint_add, after, after_joint}) {
     const std::vector<std::string> set{"sum=ada_mma", "sum.fold=" + std::string(name_of(fold))};
     EXPECT_EQ(sum_from(settings(set), OperandKind::fp8).fold, fold) << name_of(fold);
   }

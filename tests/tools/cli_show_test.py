@@ -61,6 +61,14 @@ class List(Case):
         docs = Path(__file__).resolve().parents[2] / "docs" / "profiles.md"
         self.assertEqual(self.ok("list", "rules", "--markdown"), docs.read_text())
 
+    def test_every_rule_has_its_source_in_the_documents(self):
+        page = Path(__file__).resolve().parents[2] / "docs" / "numerics.md"
+        table = page.read_text().partition("## Definitions and their sources")[2]
+        told = {name for line in table.splitlines() if line.startswith("| `")
+                for name in re.findall(r"`(\w+)`", line.split("|")[1])}
+        rows = self.ok("list", "rules").partition("\n\n")[0].splitlines()[1:]
+        self.assertEqual({row.split()[0] for row in rows} - told, set())
+
     def test_two_rules_part_where_they_say(self):
         out = self.ok("list", "rules", "--diverge", "deepgemm", "vllm")
         self.assertIn("f32 scales, power_of_2=none", out)

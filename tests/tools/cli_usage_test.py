@@ -9,7 +9,7 @@ import unittest
 from cli_case import BAD_INPUT, MXO, USAGE, Case, ramp
 import safetensors as st
 
-# In a call, {x} is a file of operands, {y} one of outputs, {suite} a suite, {case} its first case,
+# In a call, {x} is a file of operands, {y} one of outputs, {suite} a suite, {case} a case of quantize in it,
 # {out} a name where nothing is, {none} a file that is not there.
 WRONG_CALLS = [
     ("", "there are list"), ("compair a b", "did you mean compare?"), ("--bogus", "'--bogus'"),
@@ -67,7 +67,9 @@ WRONG_CALLS = [
     ("reduce {case} {y} --output {out} --runs 0", "runs"),
     ("reduce {case} --output {out} --command k", "{in}"), ("reduce {case} --bogus", "'--bogus'"),
     ("museum --row 0", "--row"), ("museum --row -1", "--row"), ("museum --row 99", "--row"),
-    ("museum --row x", "--row"), ("museum --seed -1", "seed"), ("museum --bogus", "'--bogus'"),
+    ("museum --row x", "--row"), ("museum --seed -1", "seed"),
+    *[(call + " --seed 18446744073709551616", "seed") for call in [
+        "museum", "audit --gate bits", "generate {out} --suite quantize"]], ("museum --bogus", "'--bogus'"),
     ("audit", "--gate"), ("audit --gate bits --row 0", "--row"), ("audit --gate x", "gate"),
     ("audit --gate bits --command k", "either"), ("audit --command k", "{expected}"),
     ("audit --gate bits --seed -1", "seed"), ("audit --gate bits --bogus", "'--bogus'"),
@@ -85,7 +87,9 @@ WRONG_CALLS = [
         "other-groups=some", "normalize=maybe", "scale=0", "scale=nan", "bias-rate=-1",
         "bias-rate=inf", "learning-rate=nan", "weight-decay=inf", "clip=-1", "width=33", "experts=3 --ranks=2", "sum=exakt", "format=e9m9", "format=bf16", "learning-rate-minimum=1",
         "learning-rate-minimum=nan", "warm-up=-1", "beta1=1", "beta1=nan", "beta2=-0.1",
-        "keep=0", "eval-every=-1", "log-every=x", "checkpoint-every=-1", "digest-every=-1"]],
+        "keep=0", "eval-every=-1", "log-every=x", "checkpoint-every=-1", "digest-every=-1",
+        "log-every=-1", "learning-rate=1e99", "clip=1e99", "length=3", "temperature=1",
+        *[name + "=99999999999999999999" for name in ["seed", "steps", "keep", "log-every"]]]],
     ("train --recipe bf16:mxfp8", "only mxfp8 recipes"), ("train --communicator pigeon", "pigeon"),
     ("train --linears bf17", "'bf17'"), ("train --recipe flow --format e5m2", "flow"),
     ("train --recipe vllm --format e4m3fnuz", "format"), ("train --recompute=x", "recompute"),
@@ -111,7 +115,8 @@ BAD_FILES = [
     ("explain {y} {y} --op quantize", "unknown operand 'y'"),
     ("reduce {none} {y} --output {out}", "found no manifest"),
     ("reduce {case} {case} --output {out}", "passes"),
-    ("reduce {case} {y} --output {suite}", "not an empty directory"),
+    ("reduce {case} {x} --output {out}", "holds no output of quantize; needs one of codes, scales"),
+    ("reduce {case} {outputs} --output {suite}", "not an empty directory"),
     ("fingerprint read {folder}", "no outputs"), ("judge {folder}", "trace"),
     ("judge {trace}", "'quantise'"),
     ("train --text {none}", "no such file"), ("train --replay {x}", "rceil.x"),
@@ -138,7 +143,7 @@ class Usage(Case):
         super().setUp()
         suite = self.here / "suite"
         self.ok("generate", suite, "--suite", "quantize", "--level", 0, "--quiet")
-        case = sorted((suite / "cases").iterdir())[0]
+        case = min((suite / "cases").glob("quantize.*"))
         tensors = st.decode(case.read_bytes())
         wrong = {name: (kind, shape, bytes([data[0] ^ 1]) + data[1:])
                  for name, (kind, shape, data) in tensors.items() if name in ("codes", "scales")}

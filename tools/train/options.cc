@@ -65,6 +65,7 @@ void need(bool holds, std::string_view option, const Value& found, const std::st
 
 void need_real(bool holds, const char* option, double found, const char* needs) {
   need(holds && std::isfinite(found), option, found, needs);
+  need(std::isfinite(static_cast<float>(found)), option, found, "a number that a float holds");
 }
 
 void need_multiple(const char* option, Index found, Index of, const char* what = "") {

@@ -47,7 +47,7 @@ __device__ float chain_output(const Problem& p, Index g, Index i, Index j) {
     const float part = chain(a, b, c, min(c + block, length), scaled);
     y = fold_block(fold, part, a.scale(c), b.scale(c), y);
   }
-  return fold == Fold::after ? y * a.scale(0) * b.scale(0) : y;
+  return is_after(fold) ? scaled_sum(fold, y, a.scale(0), b.scale(0)) : y;
 }
 
 __global__ void __launch_bounds__(kThreads) chain_kernel(Problem p) {

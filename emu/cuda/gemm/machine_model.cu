@@ -100,8 +100,9 @@ __device__ float machine_output(const Accumulation& how, int fraction, const Pro
     }
   }
   const float v = machine_result(how, acc.parts);
-  if (how.fold != Fold::after) return v;
-  return machine_result(how, v * scale_value(p, p.a, g, i, 0) * scale_value(p, p.b, g, j, 0));
+  if (!is_after(how.fold)) return v;
+  return machine_result(
+      how, scaled_sum(how.fold, v, scale_value(p, p.a, g, i, 0), scale_value(p, p.b, g, j, 0)));
 }
 
 __global__ void __launch_bounds__(kThreads)

@@ -6,6 +6,7 @@
 #include "emu/cuda/gemm/k_vector_memory.cuh"
 #include "emu/cuda/gemm/machine_product.cuh"
 #include "emu/cuda/gemm/tile_pipeline.cuh"
+#include "emu/sums/fold.h"
 
 namespace mxo::cuda {
 namespace {
@@ -81,13 +82,13 @@ __device__ void read_scales(const Job& job, const Work& work, float* scales) {
 
 /// Row-wise scales on the finished sums.
 template <int Words>
-__device__ void scale_rows(const Share& share, const float* scales, float (&v)[Words]) {
+__device__ void scale_rows(Fold fold, const Share& share, const float* scales, float (&v)[Words]) {
   const float upper = scales[share.row];
   const float lower = scales[share.row + 8];
 #pragma unroll
   for (int i = 0; i < Words; ++i) {
     const float scale = scales[kTileRows + share.column + i / 4 * 8 + i % 2];
-    v[i] = canonical(v[i]) * (i / 2 % 2 == 0 ? upper : lower) * scale;
+    v[i] = scaled_sum(fold, canonical(v[i]), i / 2 % 2 == 0 ? upper : lower, scale);
   }
 }
 
@@ -168,7 +169,7 @@ struct Chain {
     float v[kColumns / 2];
 #pragma unroll
     for (int i = 0; i < kColumns / 2; ++i) v[i] = __uint_as_float(d[i]);
-    if (scaled) scale_rows(share, scales, v);
+    if (scaled) scale_rows(job.p.sum.fold, share, scales, v);
     write(job, work, share, v, scratch);
   }
 };
@@ -211,7 +212,7 @@ struct Sums {
       pipeline.template multiply<U>(d, min(work.interval, work.chunks - done), group);
       add(job, work, share, done, d, sum);
     }
-    if (scaled) scale_rows(share, scales, sum);
+    if (scaled) scale_rows(job.p.sum.fold, share, scales, sum);
     write(job, work, share, sum, scratch);
   }
 };
@@ -240,7 +241,7 @@ struct ChunkSums {
       add<0>(pipeline, group, sum);
       add<1>(pipeline, group, sum);
     }
-    if (scaled) scale_rows(share, scales, sum);
+    if (scaled) scale_rows(job.p.sum.fold, share, scales, sum);
     write(job, work, share, sum, scratch);
   }
 };

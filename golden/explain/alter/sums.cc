@@ -120,7 +120,8 @@ void add_folds(const Call& call, const Product& product, const Accumulation& sum
       {Fold::x_then_w, "by the scale of one side, then fused by that of the other into the sum"},
       {Fold::joint, "by the product of both scales, fused into the sum"},
       {Fold::joint_add, "by the product of both scales, then added"},
-      {Fold::after, "after the whole sum"}};
+      {Fold::after, "after the whole sum"},
+      {Fold::after_joint, "after the whole sum, by the product of both scales"}};
   for (const auto& [fold, where] : kPlaces) {
     if (fold == sum.fold) continue;
     const std::string name(name_of(fold));

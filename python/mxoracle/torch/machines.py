@@ -20,6 +20,8 @@ _CUDA = {
     (10, 0): ("b200_tcgen05", "b200_mxf8f6f4"),
     (12, 0): ("sm120_mxf8f6f4",),
 }  # fmt: skip
+# Where scales of rows or tensors may multiply; cuBLASLt multiplies those of tensors first.
+_PLACES: tuple[dict[str, Any], ...] = ({}, {"sum__fold": "after_joint"})
 _SEARCHED = 1 << 22  # products that are added in every way before all are in one
 _MOST_PARTS = 16
 
@@ -41,25 +43,27 @@ def sum_found(product: Product, names: tuple[str, ...], settings: Mapping) -> di
     if few is None:
         return None
     for name in names:
-        try:
-            for parts in _parts(few, name, settings):
-                how = {"sum": name} if parts == 1 else {"sum": name, "sum__split": parts}
-                if few is product or same_bits(product, how, settings):
-                    return how
-        except Error as error:
-            if error.fault not in ("unsupported", "argument"):
-                raise  # else a sum of other operands, or one that is never split
+        for place in _PLACES:
+            way = {"sum": name, **place}
+            try:
+                for parts in _parts(few, way, settings):
+                    how = way if parts == 1 else {**way, "sum__split": parts}
+                    if few is product or same_bits(product, how, settings):
+                        return how
+            except Error as error:
+                if error.fault not in ("unsupported", "argument"):
+                    raise  # else a sum of other operands or scales, or one that is never split
     return None
 
 
-def _parts(product: Product, name: str, settings: Mapping) -> list[int]:
+def _parts(product: Product, way: Mapping[str, Any], settings: Mapping) -> list[int]:
     """The numbers of parts that give the bits of `product`."""
-    if same_bits(product, {"sum": name}, settings):
+    if same_bits(product, way, settings):
         return [1]
     k = product.inputs["x"]
     longest = (k[0] if isinstance(k, tuple) else k).shape[0 if product.output == "dw" else 1]
     most = min(_MOST_PARTS, longest // 32)
-    every = ({"sum": name, "sum__split": parts} for parts in range(2, most + 1))
+    every = ({**way, "sum__split": parts} for parts in range(2, most + 1))
     return [how["sum__split"] for how in every if same_bits(product, how, settings)]
 
 
@@ -90,7 +94,8 @@ def _owned(product: Product) -> int:
 def words(how: Mapping[str, Any]) -> str:
     """"as h200_wgmma_fast, K in 2 parts"."""
     parts = f", K in {how['sum__split']} parts" if "sum__split" in how else ""
-    return f"as {how['sum']}{parts}"
+    place = f", sum.fold={how['sum__fold']}" if "sum__fold" in how else ""
+    return f"as {how['sum']}{parts}{place}"
 
 
 def device_of(values: list[Any]) -> torch.device:

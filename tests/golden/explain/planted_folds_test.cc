@@ -43,7 +43,7 @@ TEST(PlantedFolds, OfBlocksAreNamed) {
 TEST(PlantedFolds, OfRowsAreNamed) {
   const auto backend = make_cpu_backend();
   names_every_fold(*backend, rowwise_product(*backend, 5, small()),
-                   {"joint", "joint_add", "after"});
+                   {"joint", "joint_add", "after", "after_joint"});
 }
 
 }  // namespace
