@@ -2,6 +2,7 @@
 // which is added up times its scales; tiles of 128 x 128 outputs.
 #include "emu/cuda/gemm/pair_tiles.cuh"
 #include "emu/cuda/gemm/side_by_side.cuh"
+#include "emu/exact/two_slices_bounds.h"
 
 namespace mxo::cuda {
 namespace {
@@ -221,8 +222,7 @@ struct RunSums {
     const ResidualsHead head =
         head_of((of_a ? job.residuals_a + work.a : job.residuals_b + work.b)[k_vector]);
     if (head.slices == 0) return {};
-    // Two fused steps a run, the correction, and what raises the bound.
-    const float roundings = of_a ? static_cast<float>(2 * work.chunks + 4) * 0x1p-53f : 1.0f;
+    const float roundings = of_a ? roundings_of_runs(work.chunks) : 1.0f;
     return {window.norm * roundings, head.slices < kBeyond ? head.sum : INFINITY, window.peak,
             static_cast<std::int16_t>(head.quantum), static_cast<std::int16_t>(head.count)};
   }
@@ -231,13 +231,9 @@ struct RunSums {
                                   int group, Sums& sums, Work meanwhile) {
     Adder::multiply(job, work, pipeline, group, sums, meanwhile);
   }
-  /// How far corrections may be off, in quanta: by what their additions round, each list's items,
-  /// those at one place, and four more; of bf16, in which those at one place are not added, by
-  /// these.
   __device__ static float rest_of(const Fact& a, const Fact& b) {
-    constexpr float kAtOnePlace = std::is_same_v<Out, float> ? 0.0f : 512.0f;
-    const auto additions = static_cast<float>(2 * (a.count + b.count) + 8) + kAtOnePlace;
-    return fmaf(a.left, b.peak, b.left * a.peak) * (additions * 0x1.001p-24f);
+    return off_of_corrections({a.count, a.left, a.peak}, {b.count, b.left, b.peak},
+                              std::is_same_v<Out, float>);
   }
   __device__ static RoundedPair round(const Sums& sums, int n, const float (&corrections)[2],
                                       const Fact& a, const Fact (&b)[2]) {

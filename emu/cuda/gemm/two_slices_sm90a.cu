@@ -1,6 +1,7 @@
 // The exact product of two slices: all four products of slices in one sweep along k, their sums in
 // registers; tiles of 128 x 128 outputs.
 #include "emu/cuda/gemm/pair_tiles.cuh"
+#include "emu/exact/two_slices_bounds.h"
 
 namespace mxo::cuda {
 namespace {
@@ -9,38 +10,14 @@ namespace {
 constexpr float kLeastFactor = 0x1p-60f;
 constexpr float kGreatestFactor = 0x1p60f;
 
-/// What the outputs need of a K-vector.
-struct FactorAndRest {
-  float factor;  ///< of its integers: 2^q, and a row-wise scale; 0 for a K-vector of zeros
-  float rest;    ///< its share of what the sums are off by; infinite: no output is decided
-};
-
 __device__ float part(std::uint32_t w) { return static_cast<float>(static_cast<std::int32_t>(w)); }
 __device__ double long_part(std::uint32_t w) {
   return static_cast<double>(static_cast<std::int32_t>(w));
 }
 
-/// The ends of an output's interval in bf16, corrected by high slices.  In binary32, off by less
-/// than 16 roundings, 2^-24 each, of the magnitudes of all parts, P = 65536 |w2| + 256 |w1| + |w0|
-/// + 256 |c|: of the three parts, of three sums, of the factors, their product and its with the
-/// sum, of the bound, of the ends.  P <= 256 (|256 w2 + w1| + 2 |w1| + |c|) + |w0|; the share of
-/// w0, at most 2^21 a chunk, is in the facts.
-struct Ends {
-  float low;
-  float high;
-};
-__device__ Ends ends_of(std::uint32_t w2, std::uint32_t w1, std::uint32_t w0, __half correction,
-                        const FactorAndRest& a, const FactorAndRest& b) {
-  const float middle = part(w1);
-  const float of_residuals = __half2float(correction);
-  const float upper = fmaf(part(w2), 256.0f, middle);
-  const float sum = fmaf(of_residuals, 256.0f, fmaf(upper, 256.0f, part(w0)));
-  const float magnitude = (fabsf(upper) + fabsf(middle)) + (fabsf(middle) + fabsf(of_residuals));
-  const float off = fmaf(magnitude, 0x1p-12f, a.rest + b.rest);
-  const float factor = a.factor * b.factor;
-  // The least number covers roundings of subnormal numbers.  What is no number gets a bound, too.
-  const float slack = fminf(fmaf(off, factor, fminf(factor, 0x1p-120f)), INFINITY);
-  return {fmaf(sum, factor, -slack), fmaf(sum, factor, slack)};
+__device__ IntervalEnds ends_of(std::uint32_t w2, std::uint32_t w1, std::uint32_t w0,
+                                __half correction, const FactorAndRest& a, const FactorAndRest& b) {
+  return ends_of_slices(part(w2), part(w1), part(w0), __half2float(correction), a, b);
 }
 
 /// One sum of each weight along all of k.
@@ -77,24 +54,17 @@ struct WholeSums {
         !(factor >= kLeastFactor && factor <= kGreatestFactor)) {
       return {1.0f, INFINITY};
     }
-    return {factor, rest_of(head.sum, work.chunks)};
+    return {factor, share_of_high_slices(head.sum, work.chunks)};
   }
   template <typename Work>
   __device__ static void multiply(const PairJob&, const PairWork& work, PairPipeline& pipeline,
                                   int group, Sums& sums, Work meanwhile) {
     pipeline.multiply(sums, work.chunks, group, meanwhile);
   }
-  /// What high slices leave of an integer is at most 128, roundings of a correction are less than a
-  /// quarter of that, what is left at one place by both is less than that sum, and 4 for sums in
-  /// binary32; then w0's share of the roundings.  Into f32 only whether there are residuals counts.
-  __device__ static float rest_of(float left, int chunks) {
-    const float of_residuals = left > 0.0f ? fmaf(left, 162.1f, 4.0f) : 0.0f;
-    return std::is_same_v<Out, float> ? of_residuals : of_residuals + static_cast<float>(chunks);
-  }
   __device__ static RoundedPair round(const Sums& sums, int n, const __half (&corrections)[2],
                                       const Fact& a, const Fact (&b)[2]) {
-    const Ends first = ends_of(sums.w2[n], sums.w1[n], sums.w0[n], corrections[0], a, b[0]);
-    const Ends second =
+    const IntervalEnds first = ends_of(sums.w2[n], sums.w1[n], sums.w0[n], corrections[0], a, b[0]);
+    const IntervalEnds second =
         ends_of(sums.w2[n + 1], sums.w1[n + 1], sums.w0[n + 1], corrections[1], a, b[1]);
     const std::uint32_t low = nearest_two(first.low, second.low);
     const std::uint32_t differ = low ^ nearest_two(first.high, second.high);
