@@ -119,10 +119,11 @@ TEST(GateTwin, HoldsSumsOfEveryMatrixUnit) {
   EXPECT_EQ(held.size(), 16u) << "rows of the table of docs/machine_models.md without scales";
 }
 
-/// A row that takes scales, the fold that is asked for, and K of a restart.
+/// A row that takes scales, the fold that is asked for, K of a restart, and one scale for all of K.
 struct Scaled {
   const char* fold = "";
   int block = 0;
+  bool whole = false;
 };
 
 /// Codes with scales of blocks of `run` along K: e8m0, or f32 of which one underflows.
@@ -157,10 +158,13 @@ TEST(GateTwin, HoldsSumsThatTakeScales) {
     const bool codes = row.kind == OperandKind::fp8 || row.kind == OperandKind::fp8_fnuz;
     if (!is_machine(row.sum) || !(mx || codes)) continue;
     const Dtype type = fnuz ? Dtype::e4m3fnuz : Dtype::e4m3;
-    const Index run = mx ? 32 : 128;
     std::vector<Scaled> asked{{}};
-    if (!mx && row.sum.fold == Fold::by_scales) asked = {{}, {"joint"}, {"joint_add"}, {"", 64}};
+    if (!mx && row.sum.fold == Fold::by_scales) {
+      asked = {{},       {"joint"},          {"joint_add"},
+               {"", 64}, {"after", 0, true}, {"after_joint", 0, true}};
+    }
     for (const Scaled& how : asked) {
+      const Index run = mx ? 32 : how.whole ? 200 : 128;
       Counts seen;
       for (std::uint64_t seed = 0; seed < 6; ++seed) {
         const Index k = mx ? 96 : 200;
@@ -178,7 +182,7 @@ TEST(GateTwin, HoldsSumsThatTakeScales) {
         if (how.block > 0) set.set("sum.block", std::to_string(how.block));
         for (const std::string side : {"x", "w"}) {
           set.set("format_" + side, name_of(type));
-          if (!mx) set.set("block_" + side, "1x128");
+          if (!mx) set.set("block_" + side, how.whole ? "1xK" : "1x128");
         }
         const auto bound = certified_bound("grouped_matmul", "y", in, set, std::string(row.name));
         ASSERT_TRUE(bound) << row.name;
@@ -187,7 +191,9 @@ TEST(GateTwin, HoldsSumsThatTakeScales) {
         // Terms in which e8m0 scales are; blocks of sums that f32 scales multiply.
         const Index blocks = mx ? 1 : ceil_div(k, run);
         Accumulation sum = row.sum;
-        if (!mx) sum.block = how.block > 0 ? how.block : sum.block > 0 ? sum.block : 128;
+        if (!mx && !how.whole) {
+          sum.block = how.block > 0 ? how.block : sum.block > 0 ? sum.block : 128;
+        }
         const Index pieces = blocks * (sum.block > 0 ? 128 / sum.block : 1) + 1;
         const Rational n(static_cast<double>(pieces));
         Twin whole;
