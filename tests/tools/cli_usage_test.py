@@ -88,7 +88,7 @@ WRONG_CALLS = [
         "keep=0", "eval-every=-1", "log-every=x", "checkpoint-every=-1", "digest-every=-1"]],
     ("train --recipe bf16:mxfp8", "only mxfp8 recipes"), ("train --communicator pigeon", "pigeon"),
     ("train --linears bf17", "'bf17'"), ("train --recipe flow --format e5m2", "flow"),
-    ("train --recipe vllm --format e4m3fnuz", "format"), ("train --recompute=x", "recompute"),
+    ("train --recompute=x", "recompute"),
     ("train --sample a", "--from"), ("train --export {out}", "--from"),
     ("train --sample a --from {x} --length 0", "length"),
     ("train --sample a --from {x} --temperature nan", "temperature"),
