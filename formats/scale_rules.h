@@ -117,8 +117,11 @@ inline constexpr ScaleRuleRow kScaleRules[] = {
     {"flow", ScaleType::f32, "1x128|128x1|128x128", f32_rule(kFlowBlockwise), RuleEvidence::read,
      "TransformerEngine-FP8FlowMoe 4c097bf3"},
     {"deepgemm", ScaleType::f32, "1x128|128x128|128x1|1x32", f32_rule(kDeepGemm, kTorchCast),
-     RuleEvidence::captured, "deepseek-ai/DeepGEMM 54e2261, deep_gemm/utils/math.py, torch 2.11",
-     "e4m3", "none|up", PowerOfTwo::up_clamped},
+     RuleEvidence::captured,
+     "deepseek-ai/DeepGEMM 54e2261, deep_gemm/utils/math.py, torch 2.11; e4m3fnuz read in vllm "
+     "0071b24, "
+     "normalize_e4m3fn_to_e4m3fnuz",
+     "e4m3|e4m3fnuz", "none|up", PowerOfTwo::up_clamped},
     {"deepgemm_cuda", ScaleType::f32, "1x128|128x128|128x1|1x32",
      f32_rule(kDeepGemmCuda, kTorchCast), RuleEvidence::captured,
      "deepseek-ai/DeepGEMM 54e2261, deep_gemm/utils/math.py on a GPU, torch 2.11", "e4m3",

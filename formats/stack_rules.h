@@ -58,9 +58,13 @@ inline constexpr ElementRule kClampDownLast224{.nan = NanCode::highest, .fnuz_ma
 /// torch.clamp, which keeps NaN.
 inline constexpr ElementRule kTorchClamp224{.fnuz_max = 224};
 
-/// DeepGEMM per_token_, per_block_ and per_channel_cast_to_fp8.
-inline constexpr F32ScaleRule kDeepGemm{
-    .quotient = Quotient::amax_over_max, .epsilon = 1e-4, .floor = AmaxFloor::in_f32};
+/// DeepGEMM per_token_, per_block_ and per_channel_cast_to_fp8.  In e4m3fnuz its codes as vLLM
+/// reads them (normalize_e4m3fn_to_e4m3fnuz): each byte is half of what it was, each scale doubled,
+/// which is amax / 224; what was NaN stays NaN.
+inline constexpr F32ScaleRule kDeepGemm{.quotient = Quotient::amax_over_max,
+                                        .epsilon = 1e-4,
+                                        .floor = AmaxFloor::in_f32,
+                                        .fnuz_max = 224};
 /// The same on a GPU, where torch multiplies by 1 / 448 where a tensor is divided by a number.
 inline constexpr F32ScaleRule kDeepGemmCuda{
     .quotient = Quotient::amax_times_reciprocal, .epsilon = 1e-4, .floor = AmaxFloor::in_f32};

@@ -93,8 +93,10 @@ CheckResult Oracle::check(std::string_view op, const NamedViews& inputs, const N
   call.inputs = copies_of(inputs);
   call.actual = copies_of(actual);
   call.expected = call_operator(*backend_, op, NamedViews(call.inputs), call.parameters, world_);
+  CompareOptions how = options;
+  how.backend = backend_.get();
   result.verdict = judge_call({call.op, call.inputs, call.parameters}, call.expected, call.actual,
-                              options, WhichOutputs::given);
+                              how, WhichOutputs::given);
   result.outcome = Report{{}, {}, {result.verdict}}.outcome();
   return result;
 }

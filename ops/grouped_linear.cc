@@ -82,7 +82,6 @@ void check_operands(const Check& check, const Backend& backend, const GroupedLin
     throw Error(Fault::dtype, "grouped_linear: format: found " + std::string(name_of(op.format)) +
                                   ", needs an 8-bit float");
   }
-  require_recipe_takes("grouped_linear", op.recipe, op.format);
   check.group_ends(backend, op.group_ends, tokens_of(op).extent[0]);
   check.shape("group_ends", op.group_ends, {op.w.extent[0]});
   check_padding(op);
@@ -201,13 +200,6 @@ OperandKind product_kind(const LinearRecipe& recipe, Dtype format) {
 
 OperandKind wgrad_kind(const GroupedLinear& op) {
   return wgrad_is_high(op) ? OperandKind::bf16 : product_kind(op.recipe, op.format);
-}
-
-void require_recipe_takes(std::string_view op, const LinearRecipe& recipe, Dtype format) {
-  if (format != Dtype::e4m3fnuz || recipe.fnuz) return;
-  throw Error(Fault::argument, std::string(op) + ": format: found e4m3fnuz, recipe " +
-                                   std::string(recipe.name) +
-                                   " divides weights by 448, beyond its 240: needs e4m3");
 }
 
 const LinearRecipe& linear_recipe_named(std::string_view name) {

@@ -26,7 +26,6 @@ struct LinearRecipe {
   std::optional<ScaleRule> weight_rule = {};  ///< of w, where it is another
   WgradPrecision wgrad = WgradPrecision::quantized;
   Index alignment = 16;  ///< of padded groups, unless the call says otherwise
-  bool fnuz = true;      ///< whether codes may be e4m3fnuz
 
   constexpr bool scaled() const { return scale != Dtype::bf16; }
   constexpr bool mx() const { return scale == Dtype::e8m0; }
@@ -71,8 +70,7 @@ inline constexpr LinearRecipe kLinearRecipes[] = {
      .rule = f32_rule(kNativeGroup, kTorchClamp224),
      .weight_rule = f32_rule(kDeepGemm, kTorchCast),
      .wgrad = WgradPrecision::high,
-     .alignment = 128,
-     .fnuz = false},
+     .alignment = 128},
     {.name = "vllm_up",
      .scale = Dtype::f32,
      .tokens = kRowBlock,
@@ -80,13 +78,9 @@ inline constexpr LinearRecipe kLinearRecipes[] = {
      .rule = f32_rule(raised(kNativeGroup, PowerOfTwo::up_log2), kTorchClamp224),
      .weight_rule = f32_rule(raised(kDeepGemm, PowerOfTwo::up_clamped), kTorchCast),
      .wgrad = WgradPrecision::high,
-     .alignment = 128,
-     .fnuz = false},
+     .alignment = 128},
     {.name = "bf16", .scale = Dtype::bf16, .wgrad = WgradPrecision::high},
 };
-
-/// Throws Error(argument) where the recipe has no such codes.
-void require_recipe_takes(std::string_view op, const LinearRecipe& recipe, Dtype format);
 
 /// Throws Error(argument) naming the recipes there are.
 const LinearRecipe& linear_recipe_named(std::string_view name);

@@ -160,7 +160,6 @@ void check_call(const MoeLayer& op, int ranks) {
     throw Error(Fault::argument, "moe_layer: alignment: found " + std::to_string(op.alignment) +
                                      ", needs a positive number");
   }
-  require_recipe_takes("moe_layer", op.recipe, op.format);
   if (op.pipeline == MoePipeline::flow && op.format != Dtype::e4m3 &&
       op.format != Dtype::e4m3fnuz) {
     check.fail(Fault::argument, "format: found " + std::string(name_of(op.format)) +

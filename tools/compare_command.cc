@@ -176,15 +176,17 @@ int compare_to_expected(const CompareArguments& options, const Settings& setting
   how.sentinel = sentinel_of(options.sentinel);
   if (options.nan_bits) how.nan = NanCompare::by_bits;
   how.threads = settings.threads;
+  how.whole_cases = options.report.groups;
   const CallGiven given = call_given(options);
+  const std::unique_ptr<Backend> backend = chosen_backend(settings, "cpu");
+  how.backend = backend.get();
   Report report;
   {
     ProgressBar bar(settings.quiet);
     const CaseFilter only(options.report.only);
     report = is_shape_suite(options.expected)
                  ? compare_shapes(options.expected, options.actual, how,
-                                  *chosen_backend(settings, "cpu"), *make_in_process_world(),
-                                  bar.callback(), only)
+                                  *backend, *make_in_process_world(), bar.callback(), only)
                  : compare(options.expected, options.actual, how, bar.callback(), given, only);
     if (!options.report.html.empty()) explain_failures(report, options, settings);
   }

@@ -7,10 +7,10 @@
 #include <memory>
 #include <numeric>
 
+#include "golden/judge/beside_exact.h"
 #include "golden/judge/element_bounds.h"
 #include "golden/judge/group_rows.h"
 #include "golden/judge/judged_product.h"
-#include "golden/judge/near_sums.h"
 #include "golden/judge/rounding_cell.h"
 #include "golden/judge/slots_bound.h"
 #include "golden/judge/sum_error.h"
@@ -224,6 +224,24 @@ struct ProductClaim {
   bool is_likely() const { return !sum && roundings == Roundings::independent; }
 };
 
+/// What stray is of M at least, in any order of f32, of every output that sums something: gamma of
+/// a block, and where scales are numbers the roundings of folds and of adding up the blocks
+/// (ProductBound, with n u for gamma_n).
+double least_relative(const JudgedProduct& product) {
+  double least = kInfinity;
+  const auto take = [&](Index k) {
+    if (k == 0) return;
+    const Index block = product.shared == 0 ? k : std::min(k, product.shared);
+    const Index added = product.scaled ? 3 + ceil_div(k, block) + 1 : 0;
+    least = std::min(least, static_cast<double>(block + added) * kU);
+  };
+  if (!product.gradient) take(product.a.k);
+  for (std::size_t g = 0; product.gradient && g < product.ends.size(); ++g) {
+    take(product.ends[g] - (g == 0 ? 0 : product.ends[g - 1]));
+  }
+  return std::isinf(least) ? 0 : least;
+}
+
 ErrorBound bound_of(JudgedProduct&& given, const std::optional<Accumulation>& sum,
                     Roundings roundings) {
   const bool many = has_many_magnitudes(given.a.value) && has_many_magnitudes(given.b.value);
@@ -232,12 +250,6 @@ ErrorBound bound_of(JudgedProduct&& given, const std::optional<Accumulation>& su
   ErrorBound bound;
   bound.count = claim->product.outputs();
   bound.promises_all = claim->promises_all();
-  if (bound.promises_all && !sum && claim->roundings == Roundings::worst &&
-      sums_in_floats(claim->product)) {
-    bound.sure = [claim](const OutputBlock& block, const std::function<double(Index)>& value) {
-      return within_any_order(claim->product, block, value);
-    };
-  }
   bound.one = [claim](Index i) {
     const auto output = claim->product.at(i);
     return output ? claim->of(*output) : ElementBound{0, kInfinity, 0};
@@ -265,7 +277,7 @@ Index shared_by(const ProductFactor& a, const ProductFactor& b, bool gradient) {
 
 std::optional<ErrorBound> product_bound(std::string_view op, const NamedTensors& inputs,
                                         const Parameters& set, std::string_view name,
-                                        Roundings roundings) {
+                                        Roundings roundings, Backend* backend) {
   const bool gradient = op == "grouped_matmul_wgrad";
   std::optional<ProductFactor> a =
       gradient ? factor_of_columns(inputs, "dy", set) : factor_of_rows(inputs, "x", set);
@@ -281,9 +293,14 @@ std::optional<ErrorBound> product_bound(std::string_view op, const NamedTensors&
       if (factor->blocks_of_32) dequantise_to_bf16(*factor);
     }
   }
-  return bound_of({std::move(*a), std::move(*b), group_ends_of(inputs.at("group_ends")), gradient,
-                   scaled, shared},
-                  sum, roundings);
+  JudgedProduct product{std::move(*a), std::move(*b), group_ends_of(inputs.at("group_ends")),
+                        gradient,      scaled,        shared};
+  const double least = least_relative(product);
+  ErrorBound bound = bound_of(std::move(product), sum, roundings);
+  if (backend != nullptr && bound.promises_all && !sum && roundings == Roundings::worst) {
+    bound.sure = beside_exact(*backend, op, gradient ? "dw" : "y", inputs, set, least);
+  }
+  return bound;
 }
 
 }  // namespace
@@ -298,7 +315,8 @@ std::optional<ErrorBound> certified_bound(std::string_view op, std::string_view 
 
 std::optional<ErrorBound> bound_when_asked(std::string_view op, std::string_view output,
                                            const NamedTensors& inputs, const Parameters& parameters,
-                                           std::string_view sum, Roundings roundings) {
+                                           std::string_view sum, Roundings roundings,
+                                           Backend* backend) {
   const bool forward = op == "grouped_matmul" && output == "y";
   // With main_grad dw is not the product alone.
   const bool gradient =
@@ -316,7 +334,7 @@ std::optional<ErrorBound> bound_when_asked(std::string_view op, std::string_view
   // Rounded to bf16 at every step, a sum of slots is another sum.
   if (slots && parameters.text("steps", "f32") == "bf16") return std::nullopt;
   if (slots) return slots_bound(op, output, inputs, parameters);
-  return product_bound(op, inputs, parameters, sum, roundings);
+  return product_bound(op, inputs, parameters, sum, roundings, backend);
 }
 
 }  // namespace mxo

@@ -16,6 +16,7 @@
 
 namespace mxo {
 
+class Backend;        // ops/backend.h
 class QuantizedPair;  // golden/judge/quantized_pair.h
 
 /// Whether NaNs of different bits are the same.
@@ -27,8 +28,13 @@ struct CompareOptions {
   std::string sum;  ///< gate bound: the accumulation that ACTUAL claims; empty: an unknown kernel
   /// Gate bound: what differs where nothing is promised is refused, too.
   bool strict = false;
+  /// Gate bound: makes the exact product that most elements of a large one are judged by; none:
+  /// each element is summed.
+  Backend* backend = nullptr;
   /// Each byte of ACTUAL before the kernel ran: what still holds it is named in the note.
   std::optional<std::uint8_t> sentinel = {};
+  /// Of a suite at a shape: a case that differs is computed whole, for the figures of all groups.
+  bool whole_cases = false;
   Index row_block = 32;
   Index column_block = 32;
   int threads = 0;  ///< 0: as many as the machine has; the answer is the same for any

@@ -59,13 +59,18 @@ std::vector<Index> group_ends_of(const Tensor& tensor) {
 Groups groups_of(std::string_view op, std::string_view output, const NamedTensors& inputs,
                  const Parameters& set, const Tensor& tensor) {
   const auto at = inputs.find("group_ends");
-  if (at == inputs.end() || tensor.rank() != 2) return {};
+  if (at == inputs.end()) return {};
+  return groups_of(op, output, group_ends_of(at->second), set, tensor.shape());
+}
+
+Groups groups_of(std::string_view op, std::string_view output, std::vector<Index> ends,
+                 const Parameters& set, const std::vector<Index>& shape) {
+  if (shape.size() != 2 || ends.empty()) return {};
   for (const RowOutput& row : kRowOutputs) {
     if (row.op != op || row.output != output) continue;
     const bool turned = is_turned(row.turned, set);
-    std::vector<Index> ends = group_ends_of(at->second);
-    if (ends.empty() || ends.back() > tensor.extent(turned ? 1 : 0)) return {};
     const Index last = ends.back();
+    if (last > shape[turned ? 1 : 0]) return {};
     if (turned) return {{}, -1, last};
     return {std::move(ends), last, -1};
   }

@@ -17,5 +17,8 @@ std::vector<Index> group_ends_of(const Tensor& tensor);
 /// compared.  None otherwise.
 Groups groups_of(std::string_view op, std::string_view output, const NamedTensors& inputs,
                  const Parameters& set, const Tensor& tensor);
+/// The same of a tensor of this shape, where group_ends holds `ends`.
+Groups groups_of(std::string_view op, std::string_view output, std::vector<Index> ends,
+                 const Parameters& set, const std::vector<Index>& shape);
 
 }  // namespace mxo

@@ -31,16 +31,16 @@ void MeasureSums::add(const Judge::Finding& found) {
   }
   if (expected.infinite) return;
 
-  if (found.judged) allowed_squared_ += found.allowed * found.allowed;
+  if (found.judged) counts_.sums.allowed += found.allowed * found.allowed;
   const double x = expected.value;
   const double y = actual.value;
   const double error = std::fabs(y - x);
-  expected_squared_ += x * x;
-  actual_squared_ += y * y;
-  product_ += x * y;
-  error_squared_ += error * error;
+  counts_.sums.expected += x * x;
+  counts_.sums.actual += y * y;
+  counts_.sums.product += x * y;
+  counts_.sums.error += error * error;
   if (error == 0) return;
-  if (found.judged) judged_squared_ += error * error;
+  if (found.judged) counts_.sums.judged += error * error;
   counts_.max_absolute = std::max(counts_.max_absolute, error);
   counts_.max_relative = std::max(counts_.max_relative, x == 0 ? kInfinity : error / std::fabs(x));
 }
@@ -57,39 +57,43 @@ void MeasureSums::add(const MeasureSums& other) {
   counts_.max_ulp = std::max(counts_.max_ulp, other.counts_.max_ulp);
   counts_.max_absolute = std::max(counts_.max_absolute, other.counts_.max_absolute);
   counts_.max_relative = std::max(counts_.max_relative, other.counts_.max_relative);
-  expected_squared_ += other.expected_squared_;
-  actual_squared_ += other.actual_squared_;
-  product_ += other.product_;
-  error_squared_ += other.error_squared_;
-  judged_squared_ += other.judged_squared_;
-  allowed_squared_ += other.allowed_squared_;
+  FigureSums& sums = counts_.sums;
+  const FigureSums& more = other.counts_.sums;
+  sums.expected += more.expected;
+  sums.actual += more.actual;
+  sums.product += more.product;
+  sums.error += more.error;
+  sums.judged += more.judged;
+  sums.allowed += more.allowed;
 }
 
 /// What a right kernel has at least, and whether this is less.
 void MeasureSums::hold_to_right(Measures& m) const {
-  m.right_sqnr = allowed_squared_ == 0    ? kInfinity
-                 : expected_squared_ == 0 ? -kInfinity
-                                          : 10 * std::log10(expected_squared_ / allowed_squared_);
+  const FigureSums& sums = counts_.sums;
+  m.right_sqnr = sums.allowed == 0    ? kInfinity
+                 : sums.expected == 0 ? -kInfinity
+                                      : 10 * std::log10(sums.expected / sums.allowed);
   // Sums of n doubles are known to n units in the last place.
   const double known = static_cast<double>(m.elements) * 0x1p-50;
-  m.below_right = judged_squared_ > allowed_squared_ * (1 + known);
+  m.below_right = sums.judged > sums.allowed * (1 + known);
 }
 
 Measures MeasureSums::measures() const {
   Measures m = counts_;
+  const FigureSums& sums = m.sums;
   if (m.nan_one_sided + m.inf_one_sided > 0) {
     m.sqnr = -kInfinity;
-  } else if (error_squared_ == 0) {
+  } else if (sums.error == 0) {
     m.sqnr = kInfinity;
-  } else if (expected_squared_ == 0) {
+  } else if (sums.expected == 0) {
     m.sqnr = -kInfinity;
   } else {
-    m.sqnr = 10 * std::log10(expected_squared_ / error_squared_);
+    m.sqnr = 10 * std::log10(sums.expected / sums.error);
   }
-  const double squares = expected_squared_ + actual_squared_;
-  m.calc_diff = squares == 0 ? 0 : 1 - 2 * product_ / squares;
-  const double norms = std::sqrt(expected_squared_) * std::sqrt(actual_squared_);
-  m.cosine = norms == 0 ? (squares == 0 ? 1 : 0) : product_ / norms;
+  const double squares = sums.expected + sums.actual;
+  m.calc_diff = squares == 0 ? 0 : 1 - 2 * sums.product / squares;
+  const double norms = std::sqrt(sums.expected) * std::sqrt(sums.actual);
+  m.cosine = norms == 0 ? (squares == 0 ? 1 : 0) : sums.product / norms;
   return m;
 }
 

@@ -9,14 +9,16 @@ namespace mxo {
 /// What one position contributes; sums of disjoint slices add up.
 class MeasureSums {
  public:
+  MeasureSums() = default;
+  explicit MeasureSums(const Measures& of) : counts_(of) {}
   void skip() { ++counts_.not_compared; }
   void add(const Judge::Finding& found);
   /// `count` elements of which none differs, whose squares add up to `squares`.
   void add_equal(Index count, double squares) {
     counts_.elements += count;
-    expected_squared_ += squares;
-    actual_squared_ += squares;
-    product_ += squares;
+    counts_.sums.expected += squares;
+    counts_.sums.actual += squares;
+    counts_.sums.product += squares;
   }
   void add(const MeasureSums& other);
   Measures measures() const;
@@ -25,12 +27,6 @@ class MeasureSums {
 
  private:
   Measures counts_;  // the figures made of sums stay untouched until measures()
-  double expected_squared_ = 0;
-  double actual_squared_ = 0;
-  double product_ = 0;
-  double error_squared_ = 0;
-  double judged_squared_ = 0;   ///< errors of elements that a right kernel is known for
-  double allowed_squared_ = 0;  ///< and what its errors may be
 };
 
 /// An infinity on one side, or two of opposite signs.

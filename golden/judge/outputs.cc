@@ -122,11 +122,12 @@ void name_codes(const JudgedCall& call, JudgedOutput& output) {
 /// The bound of one output, or nothing where it is held to bits.
 std::optional<ErrorBound> bound_of(const JudgedCall& call, const JudgedOutput& output,
                                    const ExpectedOutput& expected_output, std::string_view sum,
-                                   Roundings roundings = Roundings::worst) {
+                                   Roundings roundings = Roundings::worst,
+                                   Backend* backend = nullptr) {
   const bool codes = call.op == "quantize" && output.name == "codes";
-  auto bound =
-      codes ? quantize_bound(call.inputs, call.parameters, expected_output, *output.actual)
-            : bound_when_asked(call.op, output.name, call.inputs, call.parameters, sum, roundings);
+  auto bound = codes ? quantize_bound(call.inputs, call.parameters, expected_output, *output.actual)
+                     : bound_when_asked(call.op, output.name, call.inputs, call.parameters, sum,
+                                        roundings, backend);
   if (bound && bound->size() != expected_output.expected->elements()) bound.reset();
   return bound;
 }
@@ -201,7 +202,7 @@ TensorVerdict judge_one(const JudgedCall& call, const JudgedOutput& output,
   CompareOptions how = options;
   std::optional<ErrorBound> bound;
   if (options.gate.kind == Gate::Kind::bound) {
-    bound = bound_of(call, output, expected_output, options.sum);
+    bound = bound_of(call, output, expected_output, options.sum, Roundings::worst, options.backend);
     if (bound) expected_output.bound = &*bound;
   } else if (options.gate.kind == Gate::Kind::right && comparable(output) && !to_bits) {
     // What is right to the last bit needs no figure to be held to.
@@ -223,6 +224,7 @@ TensorVerdict judge_one(const JudgedCall& call, const JudgedOutput& output,
 /// Scales have no figures of their own: they are those of the values.
 void share_figures(const TensorVerdict& codes, TensorVerdict& scales) {
   scales.all.sqnr = codes.all.sqnr;
+  scales.all.sums = codes.all.sums;
   scales.all.calc_diff = codes.all.calc_diff;
   scales.all.cosine = codes.all.cosine;
   scales.all.max_absolute = codes.all.max_absolute;

@@ -29,6 +29,16 @@ Outcome worse_of(Outcome a, Outcome b);
 /// 0 all pass, 3 where one is INVALID, else 1 where one is FAIL, else 5 where one is NOT_RUN.
 int exit_code(Outcome gravest);
 
+/// Sums over positions, that figures are made of.
+struct FigureSums {
+  double expected = 0;  ///< of squares
+  double actual = 0;
+  double product = 0;
+  double error = 0;
+  double judged = 0;   ///< errors of elements that a right kernel is known for
+  double allowed = 0;  ///< and what its errors may be
+};
+
 /// Figures over some positions of one tensor.  Positions that are not compared count in
 /// `not_compared` only.  Where expected and actual are NaN both, or the same infinity, the position
 /// is left out of the sums and maxima.
@@ -44,12 +54,13 @@ struct Measures {
   std::uint64_t max_ulp = 0;  ///< steps between codes of the format
   double max_absolute = 0;
   double max_relative = 0;  ///< |actual - expected| / |expected|
-  double sqnr = 0;          ///< dB; +inf if identical, -inf where nothing of it is left
-  double calc_diff = 0;     ///< DeepGEMM: 1 - 2 sum xy / sum (x^2 + y^2)
+  double sqnr = 0;  ///< dB; +inf if identical, -inf where nothing of it is left; NaN: not known
+  double calc_diff = 0;  ///< DeepGEMM: 1 - 2 sum xy / sum (x^2 + y^2)
   double cosine = 1;
   /// dB that no right kernel falls below (gate sqnr=auto); NaN: not derived.
   double right_sqnr = std::numeric_limits<double>::quiet_NaN();
   bool below_right = false;  ///< the elements that it is derived of are further off
+  FigureSums sums = {};      ///< with which parts are put together again
 };
 
 /// Rows or columns of one tensor, and their figures.

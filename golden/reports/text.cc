@@ -75,6 +75,7 @@ std::string number_text(double value) {
 }
 
 std::string decibel_text(double value) {
+  if (std::isnan(value)) return "not known";
   if (std::isinf(value)) return value > 0 ? "+inf" : "-inf";
   char text[40];
   std::snprintf(text, sizeof text, "%.2f dB", value);

@@ -32,7 +32,8 @@ CheckResult* judge(Engine& engine, const std::string& op, const std::vector<Arra
                    const nb::dict& set, const std::vector<ArrayIn>& actual, const std::string& gate,
                    const std::string& sum) {
   const Parameters parameters = parameters_from(set);
-  const CompareOptions options = options_of(gate, sum);
+  CompareOptions options = options_of(gate, sum);
+  options.backend = &engine.backend();
   const nb::gil_scoped_release release;
   const FloatState ieee(engine.threads());
   const NamedTensors operands = tensors_from(inputs);

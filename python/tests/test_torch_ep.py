@@ -14,8 +14,9 @@ PIPELINES = {"bf16": ("bf16", {}), "quantize_after": ("quantize_after", {"recipe
              "mxfp8_fnuz": ("mxfp8", {"format": "e4m3fnuz"}), "flow_fnuz": ("flow", {"format": "e4m3fnuz"}),
              "fp8_blockwise": ("fp8_blockwise", {"recipe": "fp8_blockwise"}),
              "vllm": ("fp8_blockwise", {"recipe": "vllm"}),
+             "vllm_fnuz": ("fp8_blockwise", {"recipe": "vllm", "format": "e4m3fnuz"}),
              "vllm_up": ("fp8_blockwise", {"recipe": "vllm_up"})}  # fmt: skip
-WIDE = ("flow", "flow_fnuz", "fp8_blockwise", "vllm", "vllm_up")  # blocks of 128
+WIDE = ("flow", "flow_fnuz", "fp8_blockwise", "vllm", "vllm_fnuz", "vllm_up")  # blocks of 128
 
 
 def operands():

@@ -286,7 +286,6 @@ def test_hooks_sharing_and_checkpoints_stay():
         ("mxfp9", {}, "found 'mxfp9', needs one of mxfp8_rceil"),
         ("mxfp8_rceil", {"sum": "h200"}, "sum=h200: "),
         ("mxfp8_rceil", {"format": "e3m4"}, "format=e3m4, sum=exact: "),
-        ("vllm", {"format": "e4m3fnuz"}, "needs e4m3"),
         ("mxfp8_rceil", {"linears": 3}, "found 3, needs True, False, patterns"),
     ],
 )

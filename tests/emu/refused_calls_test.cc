@@ -105,8 +105,6 @@ TEST(RefusedCalls, LayersOfExperts) {
        "...recipe: found fp8_rowwise, pipeline mxfp8 needs one of the mxfp8 recipes"},
       {"moe_layer", good, "top_k=2 pipeline=fp8_blockwise",
        "...recipe: found mxfp8_rceil, pipeline fp8_blockwise needs fp8_blockwise, vllm or vllm_up"},
-      {"moe_layer", good, "top_k=2 pipeline=fp8_blockwise recipe=vllm format=e4m3fnuz",
-       "...format: found e4m3fnuz, recipe vllm divides weights by 448, beyond its 240: needs e4m3"},
       {"moe_layer", good, "top_k=2 alignment=-1",
        "...alignment: found -1, needs a positive number"},
       {"moe_layer", good, "top_k=2 scale=nan", "...route: scale: found no finite number"},

@@ -96,7 +96,7 @@ TEST(ScaleParameters, ConstantsAreThoseOfTheType) {
   EXPECT_EQ(refused({{"rule", "flashinfer"}, {"scale_mode", "floor"}}),
             "q: rule=flashinfer: scale_mode: found with a rule that has its own exponent");
   EXPECT_EQ(refused({{"rule", "deepgemm"}, {"format", "e5m2"}}),
-            "q: rule=deepgemm: format: found e5m2, needs one of e4m3");
+            "q: rule=deepgemm: format: found e5m2, needs one of e4m3|e4m3fnuz");
   EXPECT_EQ(refused({{"rule", "jax"}, {"format", "e5m2"}}), "");
   for (const char* power : {"down", "sideways"}) {
     EXPECT_EQ(

@@ -24,6 +24,19 @@ ScaledCodes deepgemm_of(const Block& b, float sf, bool up) {
 ScaledCodes deepgemm(const Block& b, bool up) {
   return deepgemm_of(b, torch_at_least(torch_amax(b), 1e-4f) / 448.0f, up);
 }
+/// normalize_e4m3fn_to_e4m3fnuz of vLLM: the bytes of e4m3 but for -0, scales doubled within float;
+/// a NaN stays one.
+ScaledCodes deepgemm_on_amd(Block b, bool up) {
+  b.format = Dtype::e4m3;
+  ScaledCodes found = deepgemm(b, up);
+  const float twice = 2.0f * bit_cast<float>(found.scale);
+  found.scale = bits_of(up ? std::fmin(twice, 0x1p127f) : twice);
+  for (std::uint8_t& code : found.codes) {
+    const bool nan = (code & 0x7F) == 0x7F;
+    code = nan ? 0x80 : code == 0x80 ? 0 : code;
+  }
+  return found;
+}
 ScaledCodes deepgemm_cuda(const Block& b, bool up) {
   const float inverse = bit_cast<float>(0x3B124925u);  // 1 / 448 = 0.00223214.., rounded
   return deepgemm_of(b, torch_at_least(torch_amax(b), 1e-4f) * inverse, up);
@@ -317,6 +330,10 @@ constexpr const char* kBoth = "e4m3|e4m3fnuz";
 constexpr StackTwin kTwins[] = {
     {"deepgemm", "1x128", "", "", "e4m3", [](const Block& b) { return deepgemm(b, false); }},
     {"deepgemm", "128x128", "up", "", "e4m3", [](const Block& b) { return deepgemm(b, true); }},
+    {"deepgemm", "1x128", "", "", "e4m3fnuz",
+     [](const Block& b) { return deepgemm_on_amd(b, false); }},
+    {"deepgemm", "128x128", "up", "", "e4m3fnuz",
+     [](const Block& b) { return deepgemm_on_amd(b, true); }},
     {"DeepGEMM", "1x32", "up", "", "e4m3", [](const Block& b) { return deepgemm(b, true); }},
     {"deepgemm_cuda", "1x128", "", "", "e4m3",
      [](const Block& b) { return deepgemm_cuda(b, false); }},

@@ -92,7 +92,7 @@ WRONG_CALLS = [
         *[name + "=99999999999999999999" for name in ["seed", "steps", "keep", "log-every"]]]],
     ("train --recipe bf16:mxfp8", "only mxfp8 recipes"), ("train --communicator pigeon", "pigeon"),
     ("train --linears bf17", "'bf17'"), ("train --recipe flow --format e5m2", "flow"),
-    ("train --recipe vllm --format e4m3fnuz", "format"), ("train --recompute=x", "recompute"),
+    ("train --recompute=x", "recompute"),
     ("train --sample a", "--from"), ("train --export {out}", "--from"),
     ("train --sample a --from {x} --length 0", "length"),
     ("train --sample a --from {x} --temperature nan", "temperature"),

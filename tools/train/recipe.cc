@@ -27,7 +27,6 @@ TrainRecipe train_recipe_named(std::string_view name, std::string_view format) {
                 "format: found " + std::string(format) + ", needs " +
                     (base == kFlow ? "e4m3 or e4m3fnuz with recipe flow" : "an 8-bit float"));
   }
-  require_recipe_takes("recipe", found.linear, found.format);
   if (found.pipeline == MoePipeline::mxfp8 && !found.linear.mx()) {
     throw Error(Fault::argument, "recipe: found '" + std::string(name) +
                                      "', only mxfp8 recipes and e4m3fnuz can travel as mxfp8");
@@ -50,7 +49,6 @@ std::optional<GroupedLinear> linears_call(const TrainOptions& options, const Tra
   GroupedLinear op;
   op.recipe = linear_recipe_named(options.linears);
   op.format = recipe.format;
-  require_recipe_takes("linears", op.recipe, op.format);
   op.padding = GroupPadding::alignment;
   op.sum = sum_named(options.sum, product_kind(op.recipe, op.format));
   op.wgrad_sum = sum_named(options.sum, wgrad_kind(op));

@@ -2,12 +2,17 @@
 #include "golden/suites/shapes/compare_shapes.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <limits>
 
 #include "formats/error.h"
+#include "golden/files/manifest.h"
+#include "golden/judge/group_rows.h"
 #include "golden/judge/judge_call.h"
+#include "golden/judge/measures.h"
 #include "golden/judge/parallel.h"
+#include "golden/reports/text.h"
 #include "golden/suites/shapes/actual_outputs.h"
 #include "golden/suites/shapes/case_report.h"
 
@@ -19,19 +24,21 @@ namespace fs = std::filesystem;
 /// Failing slices that are judged; what else differs is counted.
 constexpr int kMostFailing = 64;
 
-void add(Measures& all, const Measures& part) {
-  all.differing += part.differing;
-  all.violating += part.violating;
-  all.not_bounded += part.not_bounded;
-  all.nan_both += part.nan_both;
-  all.nan_one_sided += part.nan_one_sided;
-  all.inf_one_sided += part.inf_one_sided;
-  all.max_ulp = std::max(all.max_ulp, part.max_ulp);
-  all.max_absolute = std::max(all.max_absolute, part.max_absolute);
-  all.max_relative = std::max(all.max_relative, part.max_relative);
-  all.sqnr = std::min(all.sqnr, part.sqnr);
-  all.calc_diff = std::max(all.calc_diff, part.calc_diff);
-  all.cosine = std::min(all.cosine, part.cosine);
+/// Groups of rows, or what the first of three axes numbers, as compare_tensor has them.
+std::vector<Slice> groups_in(const ShapedCall& call, const OutputShape& whole) {
+  std::vector<Index> ends = groups_of(call.op, whole.name, call.ends, call.set, whole.shape).ends;
+  if (whole.shape.size() >= 3 && elements_of(whole) > 0) {
+    const Index each = whole_box(whole.shape).rows() / whole.shape[0];
+    for (Index e = 1; e <= whole.shape[0]; ++e) ends.push_back(e * each);
+  }
+  std::vector<Slice> groups;
+  for (const Index end : ends) {
+    Slice group{static_cast<Index>(groups.size()), groups.empty() ? 0 : groups.back().end, end, {}};
+    group.measures.elements = (end - group.begin) * whole_box(whole.shape).columns();
+    group.measures.sqnr = std::numeric_limits<double>::infinity();
+    groups.push_back(group);
+  }
+  return groups;
 }
 
 /// Position `at` of a slice's tensor as one of the whole.
@@ -64,16 +71,22 @@ class CaseJudge {
             Backend& backend, World& world)
       : item_(item), actual_(actual), options_(options), runner_(item.call, backend, world) {}
 
-  std::vector<TensorVerdict> judge() {
+  std::vector<TensorVerdict> judge(const std::function<void(double)>& of_case) {
+    parts_.resize(item_.outputs.size());
     for (const ShapedOutput& output : item_.outputs) verdicts_.push_back(first_look(output));
     const std::vector<CallSlice> slices = runner_.slicer().slices();
+    if (options_.whole_cases && !differing_.empty()) {
+      for (std::size_t i = 0; i < slices.size(); ++i) differing_[static_cast<Index>(i)];
+    }
     int failing = 0;
+    double done = 0;
     for (const auto& [slice, regions] : differing_) {
-      if (failing == kMostFailing) {
+      if (failing == kMostFailing && !options_.whole_cases) {
         count_unjudged(regions);
         continue;
       }
       failing += judge_slice(slices[static_cast<std::size_t>(slice)], slice, regions) ? 1 : 0;
+      of_case(++done / static_cast<double>(differing_.size()));
     }
     for (TensorVerdict& verdict : verdicts_) finish(verdict);
     return std::move(verdicts_);
@@ -83,6 +96,16 @@ class CaseJudge {
   struct Place {
     std::size_t output;
     std::size_t region;
+  };
+  /// What is known of one output: figures of its parts that were judged, and what was not.
+  struct Parts {
+    MeasureSums all;
+    std::map<Index, MeasureSums> groups;
+    Index judged = 0;
+    Index differing = 0;
+    Index unjudged = 0;
+    Index without_bytes = 0;
+    bool derived = true;  ///< right_sqnr, of every part
   };
 
   TensorVerdict first_look(const ShapedOutput& output) {
@@ -97,6 +120,7 @@ class CaseJudge {
       return verdict;
     }
     verdict.all.elements = elements_of(output.whole);
+    verdict.groups = groups_in(item_.call, output.whole);
     if (verdict.all.elements == 0) verdict.outcome = Outcome::not_compared;
     std::vector<char> same(output.regions.size());
     share_among_threads(static_cast<Index>(same.size()), options_.threads, [&](Index i) {
@@ -132,21 +156,25 @@ class CaseJudge {
       number_group(slice, at->second, expected_output.groups.ends);
       questions.push_back({name, expected_output, &mine});
     }
+    // All of them: codes whose bytes are right can have wrong values, by their scales.
     for (const TensorVerdict& found : judge_outputs(call, questions, options_)) {
-      for (const Place& place : differing) {
-        if (verdicts_[place.output].name != found.name) continue;
-        take(found, slice, differing, place.output, actual.at(found.name).shape());
-        failed |= found.outcome == Outcome::fail;
-        break;
-      }
+      const auto at = std::find_if(verdicts_.begin(), verdicts_.end(),
+                                   [&](const auto& verdict) { return verdict.name == found.name; });
+      take(found, slice, differing, static_cast<std::size_t>(at - verdicts_.begin()),
+           actual.at(found.name).shape());
+      failed |= found.outcome == Outcome::fail;
     }
     return failed;
   }
 
+  /// Whether a slice is part of one group, or of one matrix.
+  bool of_one_group() const {
+    return item_.call.cut == Cut::rows || item_.call.cut == Cut::features;
+  }
+
   /// A slice of one group of many keeps its number: those before it are empty.
   void number_group(const CallSlice& slice, const Tensor& part, std::vector<Index>& ends) const {
-    const bool of_group = item_.call.cut == Cut::rows || item_.call.cut == Cut::features;
-    if (!of_group || item_.call.ends.empty() || (ends.empty() && part.rank() < 3)) return;
+    if (!of_one_group() || item_.call.ends.empty() || (ends.empty() && part.rank() < 3)) return;
     const Index rows = ends.empty() ? whole_box(part.shape()).rows() : ends.back();
     ends.assign(static_cast<std::size_t>(slice.group), 0);
     ends.push_back(rows);
@@ -180,6 +208,7 @@ class CaseJudge {
     if (!bytes) {
       TensorVerdict& verdict = verdicts_[place.output];
       verdict.outcome = Outcome::fail;
+      ++parts_[place.output].without_bytes;
       if (verdict.reason.empty()) {
         verdict.reason = place_of(output.regions[place.region].box, output.whole) +
                          ": the digest differs, and ACTUAL does not have the bytes";
@@ -199,14 +228,18 @@ class CaseJudge {
     constexpr std::size_t kFirst = 8;
     TensorVerdict& verdict = verdicts_[number];
     const ShapedOutput& output = item_.outputs[number];
-    const Box box = *runner_.slicer().place(output.whole, slice, shape);
+    const std::optional<Box> place_in_whole = runner_.slicer().place(output.whole, slice, shape);
+    if (!place_in_whole) return;  // the first slice gives it as well
+    const Box box = *place_in_whole;
     if (found.outcome == Outcome::fail) {
       verdict.outcome = Outcome::fail;
       if (verdict.reason.empty()) {
         Box rows = box;  // from the first region that differs to the last
         rows.row_begin = box.row_end;
+        const auto mine = [number](const Place& place) { return place.output == number; };
+        if (std::none_of(differing.begin(), differing.end(), mine)) rows = box;
         for (const Place& place : differing) {
-          if (place.output != number) continue;
+          if (!mine(place)) continue;
           rows.row_begin = std::min(rows.row_begin, output.regions[place.region].box.row_begin);
           rows.row_end = output.regions[place.region].box.row_end;
         }
@@ -214,35 +247,75 @@ class CaseJudge {
       }
     }
     if (verdict.note.empty()) verdict.note = found.note;
-    add(verdict.all, found.all);
+    Parts& parts = parts_[number];
+    const Measures& m = found.all;
+    parts.all.add(MeasureSums(m));
+    parts.derived = parts.derived && !std::isnan(m.right_sqnr);
+    ++parts.judged;
+    parts.differing += m.differing > 0 || m.violating > 0 || m.max_absolute > 0;
+    for (const Slice& group : found.groups) {
+      if (group.begin == group.end) continue;
+      const Index of = of_one_group() ? slice.group : group.index;
+      parts.groups[of].add(MeasureSums(group.measures));
+    }
     for (const Difference& difference : found.first) {
       if (verdict.first.size() == kFirst) break;
       verdict.first.push_back({in_whole(difference.at, shape, box, output.whole.shape),
                                difference.expected, difference.actual});
     }
-    ++slices_[number];
   }
 
   void count_unjudged(const std::vector<Place>& regions) {
     for (const Place& place : regions) {
-      ++unjudged_[place.output];
+      ++parts_[place.output].unjudged;
       verdicts_[place.output].outcome = Outcome::fail;
     }
   }
 
+  /// Figures of parts as those of the whole: what is not among them is equal.
+  Measures figures(const MeasureSums& sums, bool derived, const Measures& whole) const {
+    Measures m = sums.measures();
+    if (derived) sums.hold_to_right(m);
+    m.elements = whole.elements - m.not_compared;
+    return m;
+  }
+
   void finish(TensorVerdict& verdict) {
-    const auto number = static_cast<std::size_t>(&verdict - verdicts_.data());
+    const Parts& parts = parts_[static_cast<std::size_t>(&verdict - verdicts_.data())];
     const auto note = [&verdict](const std::string& text) {
       verdict.note += (verdict.note.empty() ? "" : "; ") + text;
     };
-    if (slices_[number] > 1) {
-      note("figures are the worst of " + std::to_string(slices_[number]) + " parts that differ");
+    if (parts.judged > 0) {
+      verdict.all = figures(parts.all, parts.derived, verdict.all);
+      for (Slice& group : verdict.groups) {
+        const auto at = parts.groups.find(group.index);
+        if (at == parts.groups.end()) continue;
+        group.measures = figures(at->second, parts.derived, group.measures);
+      }
+      const Slice* worst = worst_slice(verdict.groups);
+      if (worst != nullptr) verdict.worst_group = worst->index;
     }
-    if (unjudged_[number] > 0) {
-      note(std::to_string(unjudged_[number]) + " more parts differ and were not looked at");
+    if (parts.differing > 0 && !options_.whole_cases && differing_.size() < slice_count()) {
+      note("figures are those of the parts that differ, " + std::to_string(parts.differing) +
+           " of " + std::to_string(slice_count()) + "; --groups computes all");
+    }
+    const Index unknown = parts.unjudged + parts.without_bytes;
+    if (unknown == 0) return;
+    verdict.all.sqnr = std::numeric_limits<double>::quiet_NaN();
+    verdict.groups.clear();
+    verdict.worst_group = -1;
+    if (parts.unjudged > 0) {
+      note(std::to_string(parts.unjudged) +
+           " more parts differ and were not looked at (--groups looks at all)");
       if (verdict.reason.empty()) verdict.reason = "parts of it differ by their digests";
     }
+    if (parts.without_bytes > 0) {
+      note("of " + std::to_string(parts.without_bytes) +
+           " parts that differ ACTUAL has digests only, which tell no SQNR");
+    }
   }
+
+  std::size_t slice_count() { return runner_.slicer().slices().size(); }
 
   const ShapedCase& item_;
   const ActualOutputs& actual_;
@@ -250,8 +323,7 @@ class CaseJudge {
   SliceRunner runner_;
   std::vector<TensorVerdict> verdicts_;
   std::map<Index, std::vector<Place>> differing_;
-  std::map<std::size_t, int> slices_;
-  std::map<std::size_t, int> unjudged_;
+  std::vector<Parts> parts_;  ///< by output
 };
 
 }  // namespace
@@ -265,20 +337,26 @@ Report compare_shapes(const fs::path& suite, const fs::path& actual, const Compa
                                  ": needs a directory of <case id>.safetensors, since " +
                                  suite.string() + " is a suite");
   }
-  Report report = each_case(
-      suite, only, progress,
-      [&](const ShapedCase& item, CaseVerdict& verdict, const std::function<void(double)>&) {
-        const fs::path path = actual / (item.id + ".safetensors");
-        std::error_code ignored;
-        if (!fs::exists(path, ignored)) {
-          verdict.outcome = Outcome::not_run;
-          verdict.reason = path.string() + ": no such file";
-          return;
-        }
-        const ActualOutputs outputs(path, item);
-        verdict.outputs = CaseJudge(item, outputs, options, backend, world).judge();
-        verdict.note = outputs.others(item);
-      });
+  if (fs::is_regular_file(actual / kManifestName, error)) {
+    throw Error(Fault::file, actual.string() +
+                                 ": is a suite, which holds what is expected and not what a kernel "
+                                 "gave; needs a directory of <case id>.safetensors");
+  }
+  Report report = each_case(suite, only, progress,
+                            [&](const ShapedCase& item, CaseVerdict& verdict,
+                                const std::function<void(double)>& of_case) {
+                              const fs::path path = actual / (item.id + ".safetensors");
+                              std::error_code ignored;
+                              if (!fs::exists(path, ignored)) {
+                                verdict.outcome = Outcome::not_run;
+                                verdict.reason = path.string() + ": no such file";
+                                return;
+                              }
+                              const ActualOutputs outputs(path, item);
+                              verdict.outputs =
+                                  CaseJudge(item, outputs, options, backend, world).judge(of_case);
+                              verdict.note = outputs.others(item);
+                            });
   report.title = "compare " + suite.string() + " " + actual.string();
   report.gate = to_text(options.gate);
   return report;
