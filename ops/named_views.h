@@ -44,7 +44,7 @@ using PlacedResult = PlacedView<void>;
 /// views must outlive the call.
 class NamedViews {
  public:
-  /// Memory for an output, of its shape: asked once all operands fit, before anything is computed.
+  /// Gives an output memory of its type and shape, all zeros, before anything is computed.
   using Maker = std::function<PlacedResult(std::string_view name, Dtype dtype,
                                            const std::vector<Index>& shape)>;
   using Operands = std::map<std::string, PlacedOperand, std::less<>>;
@@ -65,8 +65,8 @@ class NamedViews {
     results_.insert_or_assign(std::move(name), result);
   }
 
-  /// Where outputs that are not named here are to be written; one that starts as zeros gets zeros.
-  /// An operator on ranks does not ask.
+  /// Who makes the memory of outputs that are not named here.  An operator on ranks does not ask
+  /// and returns its outputs.
   void make_results(Maker maker) { maker_ = std::move(maker); }
 
   bool contains(std::string_view name) const { return operands_.find(name) != operands_.end(); }

@@ -57,6 +57,7 @@ def run(
     backend: str = "cpu",
     threads: int | None = None,
     ranks: int | None = None,
+    wait: bool = True,
     **params: Any,
 ) -> dict[str, Any]:
     """Calls operator `op` on `tensors`, operands under their names, and returns its outputs.
@@ -73,13 +74,17 @@ def run(
     tensor itself.  Their outputs come back the same way.  `ranks` need not be said; operands may
     also be named "rank0.x", "rank1.x", and then outputs are.
 
+    Outputs on a GPU are there when the call returns.  With wait=False they come in the order of torch's
+    current stream: for ends of groups and indices that are known to be right, because what only the
+    GPU can read it refuses afterwards.
+
     Errors: mxoracle.Error, whose `fault` says of what kind.  May be called from several threads at
     once; other Python threads run meanwhile.
     """
     call = call_of(op, tensors, ranks, params)
     given = call.operands
     if given.devices:
-        return call.by_rank(_run_on_gpu(op, given, backend, threads, call.params))
+        return call.by_rank(_run_on_gpu(op, given, backend, threads, call.params, wait))
     if threads is None and given.elements <= _SMALL and not _sums(op):
         threads = 1
     outputs = engine(backend, threads).run(op, given.views, call.params)
@@ -102,7 +107,7 @@ def run_into(
 
 
 def _run_on_gpu(
-    op: str, given: Operands, backend: str, threads: int | None, params: dict[str, str]
+    op: str, given: Operands, backend: str, threads: int | None, params: dict[str, str], wait: bool
 ) -> dict[str, Any]:
     """Operands where they lie on a GPU, and outputs beside them."""
     device = min(given.devices)
@@ -115,14 +120,14 @@ def _run_on_gpu(
     write = _arrays.writer(True)
     with _arrays.on_gpu(device) as stream:
         called = _engine_on(stream, op, given, backend, threads)
-        for name, dtype, extents, memory in called.run(op, given.views, params, make=make):
+        for name, dtype, extents, memory in called.run(op, given.views, params, make=make, wait=wait):
             results[name] = write(dtype, extents, memory).to(f"cuda:{device}")
     return results
 
 
 def _engine_on(stream: Any, op: str, given: Operands, backend: str, threads: int | None = None) -> Any:
     """The backend on torch's current stream, so that work before and after a call is in order with
-    it.  The call returns when its own is done."""
+    it."""
     for view, tensor in zip(given.views, given.kept):
         if view[5] != _arrays.HOST and backend != f"cuda:{view[5]}":
             raise Unsupported(f"{view[0]}: found a tensor on {tensor.device} and backend {backend}, "
