@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 import mxoracle
-from mxoracle._operands import Operands
 from mxoracle import _arrays, _library
+from mxoracle._operands import Operands
 
 torch = pytest.importorskip("torch")
 

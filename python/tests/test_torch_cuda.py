@@ -127,6 +127,20 @@ def test_outputs_on_a_gpu_take_no_memory_of_the_host():
     assert peak() - before < 4 << 10 < dw.nbytes >> 10
 
 
+def test_layers_wait_only_for_ends_that_they_have_not_seen():
+    x, w, ends = randn(256, 128).cuda(), randn(4, 96, 128).cuda(), ENDS.cuda()
+    want = mxt.scaled_linear(x, w, ends)
+    torch.cuda.synchronize()
+    torch.cuda._sleep(500_000_000)
+    have = mxt.scaled_linear(x, w, ends)
+    assert not torch.cuda.current_stream().query() and torch.equal(bits(have), bits(want))
+    ends[1] = 300
+    with pytest.raises(mxoracle.Error, match="group_ends"):
+        mxt.scaled_linear(x, w, ends)
+    ends[1] = 64
+    assert torch.equal(bits(mxt.scaled_linear(x, w, ends)), bits(want))
+
+
 def test_threads_take_turns_on_a_gpu():
     inputs = [randn(256, 512, seed=seed).cuda() for seed in range(4)]
     wants = [mxoracle.quantize(x.cpu())[0] for x in inputs]
