@@ -81,6 +81,8 @@ def run(
     Errors: mxoracle.Error, whose `fault` says of what kind.  May be called from several threads at
     once; other Python threads run meanwhile.
     """
+    if not isinstance(wait, bool):
+        raise _checks.refusal("wait", wait, "True or False")
     call = call_of(op, tensors, ranks, params)
     given = call.operands
     if given.devices:
