@@ -7,7 +7,7 @@ from typing import Any
 
 from mxoracle import _arrays, _checks
 from mxoracle._errors import Unsupported
-from mxoracle._library import core, engine
+from mxoracle._library import engine
 from mxoracle._operands import Call, Operands, signature
 
 
