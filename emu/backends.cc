@@ -15,7 +15,8 @@ constexpr int kMostThreads = 1024;
 
 }  // namespace
 
-std::unique_ptr<Backend> make_backend(std::string_view name, int threads) {
+std::unique_ptr<Backend> make_backend(std::string_view name, int threads,
+                                      std::optional<std::uintptr_t> stream) {
   if (threads < 0 || threads > kMostThreads) {
     throw Error(Fault::argument, "threads: found " + std::to_string(threads) + ", needs 0 to " +
                                      std::to_string(kMostThreads));
@@ -34,7 +35,7 @@ std::unique_ptr<Backend> make_backend(std::string_view name, int threads) {
     if (detailed && (error != std::errc{} || end != detail.data() + detail.size())) {
       throw Error(Fault::argument, "cuda: device is '" + std::string(detail) + "', needs a number");
     }
-    return make_cuda_backend(device);
+    return make_cuda_backend(device, stream);
   }
   throw Error(Fault::argument, "unknown backend '" + std::string(name) +
                                    "'; there are reference, cpu, cpu:<isa>, cuda, cuda:<device>");

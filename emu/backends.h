@@ -2,7 +2,9 @@
 // Thread safety: backends may be made, used and dropped by any threads at once (ops/backend.h).
 #pragma once
 
+#include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -23,8 +25,10 @@ struct CpuOptions {
 std::unique_ptr<Backend> make_cpu_backend(const CpuOptions& options = {});
 
 /// "reference", "cpu", "cpu:avx2", "cuda:0".  `threads` 0 leaves the choice to the backend.
+/// `stream`: the caller's own cudaStream_t that a backend of CUDA is to work on.
 /// Throws Error(argument) for an unknown name, Error(unsupported) where it cannot run.
-std::unique_ptr<Backend> make_backend(std::string_view name, int threads = 0);
+std::unique_ptr<Backend> make_backend(std::string_view name, int threads = 0,
+                                      std::optional<std::uintptr_t> stream = {});
 
 /// One row of `mxo list backends`.
 struct BackendRow {

@@ -2,6 +2,7 @@
 // Thread safety: values; what they point to is as its owner says.
 #pragma once
 
+#include <functional>
 #include <initializer_list>
 #include <map>
 #include <string>
@@ -43,6 +44,9 @@ using PlacedResult = PlacedView<void>;
 /// views must outlive the call.
 class NamedViews {
  public:
+  /// Gives an output memory of its type and shape, all zeros, before anything is computed.
+  using Maker = std::function<PlacedResult(std::string_view name, Dtype dtype,
+                                           const std::vector<Index>& shape)>;
   using Operands = std::map<std::string, PlacedOperand, std::less<>>;
 
   NamedViews() = default;
@@ -61,16 +65,22 @@ class NamedViews {
     results_.insert_or_assign(std::move(name), result);
   }
 
+  /// Who makes the memory of outputs that are not named here.  An operator on ranks does not ask
+  /// and returns its outputs.
+  void make_results(Maker maker) { maker_ = std::move(maker); }
+
   bool contains(std::string_view name) const { return operands_.find(name) != operands_.end(); }
   /// Null if there is none.
   const PlacedOperand* find(std::string_view name) const;
   const PlacedResult* result(std::string_view name) const;
   const Operands& operands() const { return operands_; }
   const std::map<std::string, PlacedResult, std::less<>>& results() const { return results_; }
+  const Maker& maker() const { return maker_; }
 
  private:
   Operands operands_;
   std::map<std::string, PlacedResult, std::less<>> results_;
+  Maker maker_;
 };
 
 /// The elements of `from` to `to`: views of host memory with the same extents and the same size of

@@ -8,7 +8,7 @@ std::string why_no_cuda() { return "this build has no CUDA"; }
 
 std::vector<std::string> cuda_devices() { return {}; }
 
-std::unique_ptr<Backend> make_cuda_backend(int) {
+std::unique_ptr<Backend> make_cuda_backend(int, std::optional<std::uintptr_t>) {
   throw Error(Fault::unsupported, "cuda: " + why_no_cuda());
 }
 

@@ -29,8 +29,8 @@ const char* words_of(DeviceFault fault) {
 
 }  // namespace
 
-DeviceBackend::DeviceBackend(int device)
-    : device_(device), name_("cuda:" + std::to_string(device)) {
+DeviceBackend::DeviceBackend(int device, std::optional<cudaStream_t> stream)
+    : device_(device), owns_stream_(!stream), name_("cuda:" + std::to_string(device)) {
   require_ieee_arithmetic();
   int devices = 0;
   check(cudaGetDeviceCount(&devices), "cudaGetDeviceCount");
@@ -49,7 +49,11 @@ DeviceBackend::DeviceBackend(int device)
   }
   multiprocessors_ = properties.multiProcessorCount;
   check(cudaSetDevice(device), "cudaSetDevice");
-  check(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "cudaStreamCreate");
+  if (stream) {
+    stream_ = *stream;
+  } else {
+    check(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "cudaStreamCreate");
+  }
   // Memory that is released stays with the process: a layer asks for the same sizes again.
   cudaMemPool_t pool = nullptr;
   std::uint64_t keep = UINT64_MAX;
@@ -63,10 +67,10 @@ DeviceBackend::DeviceBackend(int device)
 
 DeviceBackend::~DeviceBackend() {
   cudaSetDevice(device_);
-  cudaStreamSynchronize(stream_);
+  if (owns_stream_) cudaStreamSynchronize(stream_);  // another's may be gone
   cudaFree(status_);
   cudaFreeHost(status_host_);
-  cudaStreamDestroy(stream_);
+  if (owns_stream_) cudaStreamDestroy(stream_);
 }
 
 std::unique_ptr<Backend> DeviceBackend::for_rank(int rank) const {
@@ -146,8 +150,10 @@ std::vector<std::string> cuda_devices() {
   return names;
 }
 
-std::unique_ptr<Backend> make_cuda_backend(int device) {
-  return std::make_unique<cuda::DeviceBackend>(device);
+std::unique_ptr<Backend> make_cuda_backend(int device, std::optional<std::uintptr_t> stream) {
+  std::optional<cudaStream_t> theirs;
+  if (stream) theirs = reinterpret_cast<cudaStream_t>(*stream);
+  return std::make_unique<cuda::DeviceBackend>(device, theirs);
 }
 
 }  // namespace mxo

@@ -5,6 +5,7 @@
 #include <cuda_runtime.h>
 
 #include <cstdint>
+#include <optional>
 #include <string>
 
 #include "emu/cuda/device_fault.cuh"
@@ -15,7 +16,8 @@ namespace mxo::cuda {
 
 class DeviceBackend : public Backend {
  public:
-  explicit DeviceBackend(int device);
+  /// On a stream of its own, or on `stream`, which the caller keeps.
+  explicit DeviceBackend(int device, std::optional<cudaStream_t> stream = {});
   ~DeviceBackend() override;
   DeviceBackend(const DeviceBackend&) = delete;
   DeviceBackend& operator=(const DeviceBackend&) = delete;
@@ -86,6 +88,7 @@ class DeviceBackend : public Backend {
  private:
   int device_;
   int multiprocessors_ = 0;
+  bool owns_stream_;
   cudaStream_t stream_ = nullptr;
   std::uint32_t* status_ = nullptr;       // on the device
   std::uint32_t* status_host_ = nullptr;  // pinned

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <limits>
+#include <optional>
 
 #include "formats/memory_room.h"
 #include "ops/checked.h"
@@ -131,9 +132,15 @@ Operand Staging::on_host(std::string_view name) {
 }
 
 Result Staging::output(std::string_view name, Dtype dtype, std::vector<Index> shape) {
-  if (const PlacedResult* given = views_.result(name)) {
-    const Result home = fitting(op_, name, *given, dtype, shape);
+  std::optional<PlacedResult> given;
+  if (const PlacedResult* named = views_.result(name)) {
+    given = *named;
     placed_.emplace(name);
+  } else if (views_.maker()) {
+    given = views_.maker()(name, dtype, shape);
+  }
+  if (given) {
+    const Result home = fitting(op_, name, *given, dtype, shape);
     if (backend_.reads_host_memory() || given->memory == Memory::backend) return home;
     // What the operator does not write stays as it is.
     remote_.push_back({uploaded(to_read(home)), home});

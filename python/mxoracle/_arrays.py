@@ -6,6 +6,7 @@ bases, and a framework is looked up among the modules that are loaded.
 """
 from __future__ import annotations
 
+import contextlib
 import sys
 
 from mxoracle._errors import Error, Unsupported
@@ -209,10 +210,12 @@ def zeros_on(device: int, dtype: str, extents):
     return torch.zeros(extents, dtype=bits, device=f"cuda:{device}").view(_torch_kind(dtype))
 
 
-def finished(device: int) -> None:
-    """Waits until torch has finished its work on this GPU, on the stream that the caller
-    uses."""
-    sys.modules["torch"].cuda.current_stream(device).synchronize()
+@contextlib.contextmanager
+def on_gpu(device: int):
+    """Torch's current stream on this GPU; which GPU is current is afterwards as before."""
+    cuda = sys.modules["torch"].cuda
+    with cuda.device(device):
+        yield cuda.current_stream(device)
 
 
 def _write_torch(dtype: str, extents, memory):

@@ -7,7 +7,7 @@ from typing import Any
 
 from mxoracle import _arrays, _checks
 from mxoracle._errors import Unsupported
-from mxoracle._library import core, engine
+from mxoracle._library import engine
 from mxoracle._operands import Call, Operands, signature
 
 
@@ -57,6 +57,7 @@ def run(
     backend: str = "cpu",
     threads: int | None = None,
     ranks: int | None = None,
+    wait: bool = True,
     **params: Any,
 ) -> dict[str, Any]:
     """Calls operator `op` on `tensors`, operands under their names, and returns its outputs.
@@ -73,13 +74,19 @@ def run(
     tensor itself.  Their outputs come back the same way.  `ranks` need not be said; operands may
     also be named "rank0.x", "rank1.x", and then outputs are.
 
+    Outputs on a GPU are there when the call returns.  With wait=False they come in the order of torch's
+    current stream: for ends of groups and indices that are known to be right, because what only the
+    GPU can read it refuses afterwards.
+
     Errors: mxoracle.Error, whose `fault` says of what kind.  May be called from several threads at
     once; other Python threads run meanwhile.
     """
+    if not isinstance(wait, bool):
+        raise _checks.refusal("wait", wait, "True or False")
     call = call_of(op, tensors, ranks, params)
     given = call.operands
     if given.devices:
-        return call.by_rank(_run_on_gpu(op, given, backend, threads, call.params))
+        return call.by_rank(_run_on_gpu(op, given, backend, threads, call.params, wait))
     if threads is None and given.elements <= _SMALL and not _sums(op):
         threads = 1
     outputs = engine(backend, threads).run(op, given.views, call.params)
@@ -94,49 +101,42 @@ def run_into(
     call = call_of(op, tensors, None, params)
     given = call.operands
     homes = [_arrays.read(name, tensor)[0] for name, tensor in results.items()]
-    for device in given.devices:
-        _arrays.finished(device)
-    engine(backend).run(op, given.views, call.params, homes)
+    if not given.devices:
+        engine(backend).run(op, given.views, call.params, homes)
+        return
+    with _arrays.on_gpu(min(given.devices)) as stream:
+        _engine_on(stream, op, given, backend).run(op, given.views, call.params, homes)
 
 
 def _run_on_gpu(
-    op: str, given: Operands, backend: str, threads: int | None, params: dict[str, str]
+    op: str, given: Operands, backend: str, threads: int | None, params: dict[str, str], wait: bool
 ) -> dict[str, Any]:
-    """Operands where they lie on a GPU, and outputs beside them.  Torch's current stream is waited
-    for before the call, which returns when the backend's own is done: work before and after it is
-    in order."""
+    """Operands where they lie on a GPU, and outputs beside them."""
+    device = min(given.devices)
+    results = {}
+
+    def make(name, dtype, extents):
+        results[name] = _arrays.zeros_on(device, dtype, extents)
+        return _arrays.read(name, results[name])[0]
+
+    write = _arrays.writer(True)
+    with _arrays.on_gpu(device) as stream:
+        called = _engine_on(stream, op, given, backend, threads)
+        for name, dtype, extents, memory in called.run(op, given.views, params, make=make, wait=wait):
+            results[name] = write(dtype, extents, memory).to(f"cuda:{device}")
+    return results
+
+
+def _engine_on(stream: Any, op: str, given: Operands, backend: str, threads: int | None = None) -> Any:
+    """The backend on torch's current stream, so that work before and after a call is in order with
+    it."""
     for view, tensor in zip(given.views, given.kept):
         if view[5] != _arrays.HOST and backend != f"cuda:{view[5]}":
             raise Unsupported(f"{view[0]}: found a tensor on {tensor.device} and backend {backend}, "
                               f"needs backend=\"cuda:{view[5]}\", or one on the cpu")  # fmt: skip
-    device = min(given.devices)
-    called = engine(backend, threads)
-    results = {
-        name: _arrays.zeros_on(device, dtype, extents)
-        for name, dtype, extents in _outputs_of(op, given, params)
-    }
-    homes = [_arrays.read(name, tensor)[0] for name, tensor in results.items()]
-    _arrays.finished(device)
-    write = _arrays.writer(True)
-    for name, dtype, extents, memory in called.run(op, given.views, params, homes):
-        results[name] = write(dtype, extents, memory).to(f"cuda:{device}")
-    return results
-
-
-def _outputs_of(op: str, given: Operands, params: dict[str, str]) -> list:
-    """(name, element type, extents) of the outputs, where operands tell them.  Ends of groups,
-    indices and scales are looked at on the host; of the others only the shapes count."""
-    if params.get("sum.split") == "auto":
-        return []
-    asked = Operands()
-    for view, tensor in zip(given.views, given.kept):
-        if view[5] == _arrays.HOST:
-            asked.views.append(view)
-        elif view[1] in ("i32", "i64") or view[0].endswith("scales"):
-            asked.add(view[0], tensor.cpu())
-        else:
-            asked.add(view[0], tensor.new_empty(tensor.shape, device="cpu"))
-    return core().outputs_of(op, asked.views, params)
+    if signature(op).of_ranks:
+        stream.synchronize()  # ranks have streams of their own
+    return engine(backend, threads, stream.cuda_stream)
 
 
 # Elements below which waking a team of threads costs more than it saves; the bits are the same.

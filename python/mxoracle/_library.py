@@ -31,12 +31,12 @@ def _threads() -> int:
     return 0 if count is None else count()
 
 
-def engine(backend: str = "cpu", threads: int | None = None):
-    """The backend of that name; made once for each number of threads."""
+def engine(backend: str = "cpu", threads: int | None = None, stream: int | None = None):
+    """The backend of that name; made once for each number of threads, and each stream of a caller."""
     _checks.text("backend", backend, "the name of a backend")
     if threads is not None:
         threads = _checks.whole_between("threads", threads, 0, 2**31 - 1)
-    key = backend, 1 if _one_thread else _threads() if threads is None else threads
+    key = backend, 1 if _one_thread else _threads() if threads is None else threads, stream
     found = _engines.get(key)
     if found is None:
         with _lock:

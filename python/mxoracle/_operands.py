@@ -76,13 +76,12 @@ class Operands:
         self.torch = self.torch or type(keep).__module__.startswith("torch")
 
     def on_host(self) -> Operands:
-        """The same where the host can read it: copies of what lies on a GPU."""
-        if not self.devices:
-            return self
-        copied = Operands()
-        for view, value in zip(self.views, self.kept):
-            copied.add(view[0], value.cpu() if view[5] != _arrays.HOST else value)
-        return copied
+        """These, of which copies on the host have replaced what lies on a GPU."""
+        for i, (view, value) in enumerate(zip(self.views, self.kept)):
+            if view[5] != _arrays.HOST:
+                self.views[i], self.kept[i] = _arrays.read(view[0], value.cpu())
+        self.devices.clear()
+        return self
 
 
 def plain(tensors: Mapping[str, Any]) -> Operands:

@@ -129,11 +129,13 @@ OperandsIn operands_from(const std::vector<ArrayIn>& arrays) {
   return operands;
 }
 
+PlacedResult result_from(const ArrayIn& array) {
+  require_aligned(array);
+  return view_of<void>(array);
+}
+
 void write_to(NamedViews& views, const std::vector<ArrayIn>& arrays) {
-  for (const ArrayIn& array : arrays) {
-    require_aligned(array);
-    views.write_to(std::get<0>(array), view_of<void>(array));
-  }
+  for (const ArrayIn& array : arrays) views.write_to(std::get<0>(array), result_from(array));
 }
 
 nb::list arrays_from(NamedTensors tensors) {

@@ -36,6 +36,9 @@ struct OperandsIn {
 /// address that is no multiple of its element's size.
 OperandsIn operands_from(const std::vector<ArrayIn>& arrays);
 
+/// Memory for an output.  Throws as operands_from.
+PlacedResult result_from(const ArrayIn& array);
+
 /// Outputs go to `arrays`.  Throws as operands_from.
 void write_to(NamedViews& views, const std::vector<ArrayIn>& arrays);
 

@@ -10,6 +10,8 @@ import numpy as np
 import pytest
 
 import mxoracle
+from mxoracle import _arrays
+from mxoracle._library import engine
 
 
 def test_unset_parameters_are_not_passed(random):
@@ -48,6 +50,23 @@ def test_missing_backend_is_unsupported_and_not_implemented():
     with pytest.raises(mxoracle.Unsupported) as caught:
         mxoracle.run("encode", {"x": np.zeros(4, np.float32)}, backend="cuda:7")
     assert isinstance(caught.value, NotImplementedError) and isinstance(caught.value, mxoracle.Error)
+
+
+def test_outputs_are_written_where_they_are_made(random):
+    view, x = _arrays.read("x", random.standard_normal((64, 128)).astype(np.float32))
+    made = {}
+
+    def make(name, dtype, extents):
+        if name == "scales" and not extents[1] % 8:
+            raise MemoryError(name)
+        made[name] = np.zeros(extents, np.uint8)
+        return _arrays.read(name, made[name])[0]
+
+    assert engine("cpu", 1).run("quantize", [view], {}, make=make) == []
+    for name, want in mxoracle.run("quantize", {"x": x}).items():
+        assert (made[name] == want.view(np.uint8)).all() and want.view(np.uint8).any()
+    with pytest.raises(MemoryError, match="scales"):
+        engine("cpu", 1).run("quantize", [view], {"block": "1x16"}, make=make)
 
 
 def test_errors_survive_pickling():

@@ -168,7 +168,7 @@ VECTORS = VectorCase("a", "dequantize", {}, 0, [], {"y": ("f32", list(X.shape))}
                      {"y": [Region((0, len(X)), (0, X.shape[1]), bytes(32))]})  # fmt: skip
 CALLS = {
     "run": (mxoracle.run, {"op": "encode", "tensors": {"x": X}, "backend": "cpu", "threads": 1,
-                           "ranks": 1, "format": "e4m3"}),
+                           "ranks": 1, "wait": True, "format": "e4m3"}),
     "judge": (mxoracle.judge, {"op": "quantize", "inputs": {"x": X}, "outputs": OUTPUTS, "gate": "bits",
                                "claimed_sum": "", "backend": "cpu", "threads": 1, "ranks": 1}),
     "explain": (mxoracle.explain, {"op": "quantize", "inputs": {"x": X}, "actual": OUTPUTS,

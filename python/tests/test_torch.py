@@ -8,6 +8,7 @@ import pytest
 
 import mxoracle
 from mxoracle import _arrays, _library
+from mxoracle._operands import Operands
 
 torch = pytest.importorskip("torch")
 
@@ -172,3 +173,13 @@ def test_threads_are_those_that_torch_has_now():
             assert _library.engine(threads=3).threads == 3
     finally:
         torch.set_num_threads(before)
+
+
+def test_copies_for_the_host_live_as_long_as_their_operands(monkeypatch):
+    monkeypatch.setattr(torch.Tensor, "cpu", torch.Tensor.clone)
+    x, operands = torch.ones(4), Operands()
+    operands.add("x", x)
+    operands.views[0], operands.devices = (*operands.views[0][:5], 0), {0}  # as if on a GPU
+    views = operands.on_host().views
+    assert not operands.devices and views[0][2] == operands.kept[0].data_ptr() != x.data_ptr()
+    assert views[0][5] == -1

@@ -5,6 +5,7 @@
 Skipped where torch sees no GPU or the package was built without CUDA.
 """
 import threading
+from pathlib import Path
 
 import pytest
 
@@ -96,6 +97,48 @@ def test_calls_are_in_order_with_the_stream_of_the_caller():
             again = codes.view(torch.uint8).clone()
         torch.cuda.synchronize()
         assert torch.equal(bits(again), bits(want)) and torch.equal(bits(codes), bits(want))
+
+
+@pytest.mark.parametrize("wrong", [{"group_ends": [64, 32, 192, 256]}, {"group_ends": [64, 64, 192, 257]},
+                                   {"group_ends": [64, 32, 192, 256], "dy": [256, 95]}])  # fmt: skip
+def test_a_refused_call_leaves_no_fault_behind(wrong):
+    operands = {name: value.cuda() for name, value in CALLS["layer"][1].items()}
+    bad = {name: torch.tensor(value, dtype=torch.int32) if name == "group_ends" else randn(*value)
+           for name, value in wrong.items()}  # fmt: skip
+    with pytest.raises(mxoracle.Error, match="dy" if "dy" in wrong else "group_ends"):
+        mxoracle.run("grouped_linear", operands | {name: value.cuda() for name, value in bad.items()},
+                     backend="cuda:0")  # fmt: skip
+    have = mxoracle.run("grouped_linear", operands, backend="cuda:0")
+    want = mxoracle.run("grouped_linear", CALLS["layer"][1])
+    assert all(torch.equal(bits(have[name]), bits(each)) for name, each in want.items())
+
+
+def test_outputs_on_a_gpu_take_no_memory_of_the_host():
+    def peak():  # kB
+        words = Path("/proc/self/status").read_text().split()
+        return int(words[words.index("VmHWM:") + 1])
+
+    operands = {"dy": randn(64, 4096), "x": randn(64, 8192), "group_ends": torch.tensor([64], dtype=torch.int32)}
+    operands = {name: value.cuda() for name, value in operands.items()}
+    for _ in range(2):  # the first loads what is needed
+        Path("/proc/self/clear_refs").write_text("5")  # the peak is what is held now
+        before = peak()
+        dw = mxoracle.run("grouped_matmul_wgrad", operands, backend="cuda:0")["dw"]
+    assert peak() - before < 4 << 10 < dw.nbytes >> 10
+
+
+def test_layers_wait_only_for_ends_that_they_have_not_seen():
+    x, w, ends = randn(256, 128).cuda(), randn(4, 96, 128).cuda(), ENDS.cuda()
+    want = mxt.scaled_linear(x, w, ends)
+    torch.cuda.synchronize()
+    torch.cuda._sleep(500_000_000)
+    have = mxt.scaled_linear(x, w, ends)
+    assert not torch.cuda.current_stream().query() and torch.equal(bits(have), bits(want))
+    ends[1] = 300
+    with pytest.raises(mxoracle.Error, match="group_ends"):
+        mxt.scaled_linear(x, w, ends)
+    ends[1] = 64
+    assert torch.equal(bits(mxt.scaled_linear(x, w, ends)), bits(want))
 
 
 def test_threads_take_turns_on_a_gpu():

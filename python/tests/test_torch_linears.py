@@ -411,3 +411,16 @@ def test_the_example_trains_recipes_side_by_side(tmp_path, capsys):
     losses = [[float(cell) for cell in row[1:]] for row in rows[1:]]
     assert all(0 < max(row) - min(row) < 0.01 for row in losses)  # near one another, and not the same
     assert "parameters, loss" in capsys.readouterr().out
+
+
+def test_right_ends_are_known_by_tensor_rows_and_version():
+    ends = torch.tensor([2, 2, 5], dtype=torch.int32)
+    assert operator._are_right(ends, 5) and operator._right[ends] == (5, ends._version)
+    assert not operator._are_right(ends, 4) and not operator._are_right(-ends, 5)
+    ends[0] = 3
+    assert not operator._are_right(ends, 5)
+    ends[0] = 0
+    assert operator._are_right(ends, 6) and ends.clone() not in operator._right
+    with torch.inference_mode():
+        known = len(operator._right)
+        assert operator._are_right(torch.tensor([1, 5]), 5) and len(operator._right) == known

@@ -118,6 +118,28 @@ TEST_F(StagingOf, OutputsFitByTypeAndShape) {
   EXPECT_EQ(refusal([&] { stage.output("y", Dtype::f32, {4}); }), "q: y: found f32 [3], needs [4]");
 }
 
+TEST_F(StagingOf, OutputsWithoutMemoryGoWhereItIsMade) {
+  NotingMemory device;
+  Tensor home = counted({2, 3}), named(Dtype::i16, {1});
+  std::string asked;
+  views.write_to("z", PlacedResult(named.result(), Memory::backend));
+  views.make_results([&](std::string_view name, Dtype dtype, const std::vector<Index>& shape) {
+    asked += std::string(name) + " " + std::string(name_of(dtype)) + " " +
+             std::to_string(shape[0]) + "x" + std::to_string(shape[1]);
+    return PlacedResult(home.result(), Memory::backend);
+  });
+  Staging stage = on(device);
+  EXPECT_EQ(stage.output("y", Dtype::bf16, {2, 3}).data, home.data());
+  EXPECT_EQ(stage.output("z", Dtype::i16, {1}).data, named.data());
+  EXPECT_TRUE(stage.finish().empty());
+  EXPECT_EQ(asked, "y bf16 2x3");
+  EXPECT_EQ(device.seen, std::vector<std::string>{"synchronize"}) << "nothing moves or is zeroed";
+  EXPECT_EQ(refusal([&] {
+              stage.output("x", Dtype::bf16, {3, 2});
+            }),
+            "q: x: found i16 [2, 3], needs [3, 2]");
+}
+
 TEST(Delivery, PutsOutputsWhereTheyAreWanted) {
   Tensor home = counted({2, 3}), wrong(Dtype::f32, {2, 3});
   NamedTensors outputs;
