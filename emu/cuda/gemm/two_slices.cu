@@ -16,10 +16,6 @@ constexpr int kNoBit = -(1 << 20);
 constexpr int kCodeBits = 4;
 /// Elements so small are not counted exactly: their K-vector has too many residuals.
 constexpr int kLeastShift = -60;
-/// Scales of runs whose products with each other and with residuals are normal numbers of binary32;
-/// none below 0, for which sums in high words lie on the other side.
-constexpr float kLeastScale = 0x1p-30f;
-constexpr float kGreatestScale = 0x1p30f;
 
 /// Added to a binary32 below 2^16, rounds it to an integer, whose low bytes with 128 added to each
 /// end the sum's bits.
@@ -80,8 +76,8 @@ __device__ void take_bytes(const std::uint32_t (&v)[kStep], int first, std::uint
 /// What lanes add up of a K-vector.
 struct Totals {
   float left = 0;     ///< of residuals' magnitudes
-  float squares = 0;  ///< of integers, and kRunFloor of each run
-  float norm = 0;     ///< the same, scaled
+  float run = 0;      ///< the most squares of a run's integers, kRunFloor included
+  float norm = 0;     ///< all of them, scaled
   float scale = 0;    ///< the greatest
   bool far = false;   ///< an element or a scale is too far from the others
 };
@@ -135,8 +131,13 @@ __global__ void __launch_bounds__(32 * kWarps)
         if constexpr (Scaled) squares = fmaf(rounded - kToInteger, rounded - kToInteger, squares);
       }
       if constexpr (Scaled) {
-        total.squares += squares;
         total.norm = fmaf(squares, scale * scale, total.norm);
+        const unsigned lanes = 0xFFu << (lane & 24);  // of the run
+#pragma unroll
+        for (int apart = 1; apart < 8; apart *= 2) {
+          squares += __shfl_xor_sync(lanes, squares, apart);
+        }
+        total.run = fmaxf(total.run, squares);
       }
       std::uint32_t low[4];
       std::uint32_t high[4];
@@ -163,9 +164,9 @@ __global__ void __launch_bounds__(32 * kWarps)
     const bool many = __any_sync(~0u, total.far) != 0 || count > kMaxResiduals;
     // A lane has added 2^15 numbers at most, so that it is off by less than 2^-9 of its sum.
     const auto sum = static_cast<float>(sum_of_warp(static_cast<double>(total.left)) * 1.003);
-    const double squares = sum_of_warp(static_cast<double>(total.squares));
     const double scaled = sum_of_warp(static_cast<double>(total.norm));
     const float scale = __uint_as_float(__reduce_max_sync(~0u, __float_as_uint(total.scale)));
+    const float run = __uint_as_float(__reduce_max_sync(~0u, __float_as_uint(total.run)));
     if (lane != 0) continue;
     const float element =
         given ? static_cast<float>(top.significand << (kTopBit - kCodeBits + 1)) + 0.5f : 0.5f;
@@ -178,7 +179,7 @@ __global__ void __launch_bounds__(32 * kWarps)
                      norm,
                      peak,
                      Scaled ? scale : sum,
-                     Scaled ? static_cast<float>(sqrt(squares)) * 1.003f : sum};
+                     Scaled ? sqrtf(run) * 1.003f : sum};
     residuals[index].quantum = quantum;
     residuals[index].slices = number;
     residuals[index].sum = sum;

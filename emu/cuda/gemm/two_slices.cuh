@@ -13,6 +13,11 @@ namespace mxo::cuda {
 inline constexpr int kMaxResiduals = 60;
 inline constexpr std::int32_t kManyResiduals = kBeyond + 1;
 
+/// Scales of runs whose products with each other and with residuals are normal numbers of binary32;
+/// none below 0, for which sums in high words lie on the other side.
+inline constexpr float kLeastScale = 0x1p-30f;
+inline constexpr float kGreatestScale = 0x1p30f;
+
 /// What the integer of element `place` leaves of it, in quanta: exact, four bits of significand.
 struct Residual {
   std::uint16_t place;
@@ -43,8 +48,8 @@ struct RunScales {
 
 /// Two slices of every K-vector.  Their windows have kManyResiduals in place of a number of slices
 /// where the list was too short.  Where runs have scales, norm and peak are those of scaled
-/// elements, and in place of the residuals' norm and sum stand the greatest scale and the integers'
-/// own norm.
+/// elements, and in place of the residuals' norm and sum stand the greatest scale and the norm of
+/// the integers of any run.
 struct TwoSlices {
   Slices slices;
   const Residuals* residuals = nullptr;  ///< of each window
