@@ -21,14 +21,46 @@ bool is_hopper(const DeviceBackend& backend) {
   return major == 9;
 }
 
-/// The K-vectors of both factors, laid along k.
-struct Laid {
-  std::optional<Scratch<std::uint8_t>> scratch[2];
-  KVectorMemory a;
-  KVectorMemory b;
-  Laid(DeviceBackend& backend, const Problem& p)
-      : a(lay_k_vectors(backend, p, p.a, p.a.rows, scratch[0])),
-        b(lay_k_vectors(backend, p, p.b, p.b.rows, scratch[1])) {}
+/// The K-vectors of both factors along k.  Those that two slices take from where they lie are laid
+/// when they are asked for.
+class Laid {
+ public:
+  Laid(DeviceBackend& backend, const Problem& p, bool by_two_slices)
+      : sides_{{p, p.a, by_two_slices}, {p, p.b, by_two_slices}},
+        a(sides_[0].lay(backend, p)),
+        b(sides_[1].lay(backend, p)) {}
+  TwoSlices two_slices(DeviceBackend& backend, const Problem& p, const Factor& f,
+                       TwoSliceScratch& scratch) const {
+    const bool first = &f == &p.a;
+    return (sides_[first ? 0 : 1].later ? slice_columns : make_two_slices)(
+        backend, p, f, first ? a : b, f.rows, scratch);
+  }
+  /// Lays the rest if one of the two numbers that `wanted` has on the device is not 0.
+  void lay_rest(DeviceBackend& backend, const Problem& p, const std::int32_t* wanted) const {
+    for (const Side& side : sides_) {
+      if (!side.later) continue;
+      const bool first = &side == sides_;
+      transpose_k_vectors(backend, p, side.of, first ? a : b, side.scratch->data(), wanted);
+    }
+  }
+
+ private:
+  struct Side {
+    const Factor& of;
+    bool later;
+    std::optional<Scratch<std::uint8_t>> scratch;
+
+    Side(const Problem& p, const Factor& f, bool by_two_slices)
+        : of(f), later(by_two_slices && takes_columns(p, f, f.rows)) {}
+    KVectorMemory lay(DeviceBackend& backend, const Problem& p) {
+      return (later ? room_for_k_vectors : lay_k_vectors)(backend, p, of, of.rows, scratch);
+    }
+  };
+  Side sides_[2];
+
+ public:
+  const KVectorMemory a;
+  const KVectorMemory b;
 };
 
 /// By slices, as many as K-vectors need: all tiles, or the hard ones.
@@ -47,13 +79,14 @@ void multiply_hard_tiles(DeviceBackend& backend, const Problem& p, const Laid& l
   compute_failed_outputs(backend, p, a, b, failed, hard.any);
 }
 
-/// By two slices all tiles but hard ones, which it names.
+/// By two slices all tiles but hard ones, which it names.  `wanted` says of tiles whether some are
+/// hard, and of outputs whether the codes of some are needed.
 void multiply_easy_tiles(DeviceBackend& backend, const Problem& p, const Laid& laid,
-                         const HardTiles& hard) {
+                         const HardTiles& hard, std::int32_t* wanted) {
   TwoSliceScratch scratch_a;
   TwoSliceScratch scratch_b;
-  const TwoSlices a = make_two_slices(backend, p, p.a, laid.a, p.a.rows, scratch_a);
-  const TwoSlices b = make_two_slices(backend, p, p.b, laid.b, p.b.rows, scratch_b);
+  const TwoSlices a = laid.two_slices(backend, p, p.a, scratch_a);
+  const TwoSlices b = laid.two_slices(backend, p, p.b, scratch_b);
   std::optional<Scratch<std::uint8_t>> sums;
   const Corrections corrections = make_corrections(backend, p, a, b, sums);
   constexpr Index kMostDoubts = Index{1} << 25;
@@ -61,25 +94,32 @@ void multiply_easy_tiles(DeviceBackend& backend, const Problem& p, const Laid& l
   Scratch<Doubt> list(backend, capacity);
   Scratch<unsigned long long> count(backend, 1);
   backend.fill_zero(reinterpret_cast<std::byte*>(count.data()), sizeof(unsigned long long));
-  const Doubts doubts{list.data(), static_cast<unsigned long long>(capacity), count.data()};
-  (p.form == ScaleForm::blockwise ? multiply_scaled_runs : multiply_two_slices)(
-      backend, p, a, b, corrections, doubts, hard);
-  settle_doubts(backend, p, a, b, doubts);
+  const Doubts doubts{list.data(), static_cast<unsigned long long>(capacity), count.data(),
+                      wanted + 1};
+  if (p.form == ScaleForm::blockwise) {
+    multiply_scaled_runs(backend, p, a, b, corrections, doubts, hard);
+  } else {
+    multiply_two_slices(backend, p, a, b, corrections, doubts, hard);
+    settle_by_residuals(backend, p, a, b, doubts);
+  }
+  laid.lay_rest(backend, p, wanted);
+  settle_from_codes(backend, p, a, b, doubts);
 }
 
 void multiply_exactly(DeviceBackend& backend, const Problem& p) {
   if (p.form == ScaleForm::other || !is_hopper(backend)) return add_in_fixed_point(backend, p);
-  const Laid laid(backend, p);
-  if (!takes_two_slices(p)) return multiply_hard_tiles(backend, p, laid, {});
+  const bool by_two_slices = takes_two_slices(p);
+  const Laid laid(backend, p, by_two_slices);
+  if (!by_two_slices) return multiply_hard_tiles(backend, p, laid, {});
   const Index tiles = (p.contracts_rows() ? p.groups * ceil_div(p.a.rows, 128)
                                           : ceil_div(p.a.rows, 128) + p.groups) *
                       ceil_div(p.b.rows, 256);
   Scratch<std::uint8_t> tile(backend, tiles);
-  Scratch<std::int32_t> any(backend, 1);
+  Scratch<std::int32_t> wanted(backend, 2);
   backend.fill_zero(reinterpret_cast<std::byte*>(tile.data()), static_cast<std::size_t>(tiles));
-  backend.fill_zero(reinterpret_cast<std::byte*>(any.data()), sizeof(std::int32_t));
-  const HardTiles hard{tile.data(), any.data()};
-  multiply_easy_tiles(backend, p, laid, hard);
+  backend.fill_zero(reinterpret_cast<std::byte*>(wanted.data()), 2 * sizeof(std::int32_t));
+  const HardTiles hard{tile.data(), wanted.data()};
+  multiply_easy_tiles(backend, p, laid, hard, wanted.data());
   multiply_hard_tiles(backend, p, laid, hard);
 }
 

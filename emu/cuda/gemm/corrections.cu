@@ -55,6 +55,9 @@ __global__ void __launch_bounds__(kTurnThreads)
 template <typename Of, bool OfA>
 SideBySide turn(DeviceBackend& backend, const Problem& p, const TwoSlices& of, Index tiles,
                 std::optional<Scratch<std::uint8_t>>& scratch) {
+  if (std::is_same_v<Of, HighSlices> && of.high_lines != nullptr) {
+    return {of.high_lines, tiles * kSide};
+  }
   const KVectorMemory& m = of.slices.memory;
   scratch.emplace(backend, tiles * kSide * m.k_vector_bytes);
   const SideBySide turned{scratch->data(), tiles * kSide};

@@ -150,7 +150,10 @@ __global__ void __launch_bounds__(kThreads, 4)
     if (doubt.a == kNoDoubt) continue;
     const Line of_a = line_of(p, p.a, a, doubt.a);
     const Line of_b = line_of(p, p.b, b, doubt.b);
-    if (of_a.slices >= kBeyond || of_b.slices >= kBeyond) continue;
+    if (of_a.slices >= kBeyond || of_b.slices >= kBeyond) {
+      *doubts.left = 1;
+      continue;
+    }
     const Place place = place_of(p, doubt);
     const Index row = place.at.k_vector;
     double scale = 1;
@@ -164,7 +167,10 @@ __global__ void __launch_bounds__(kThreads, 4)
     if (!rounded.passed) {
       rounded = settle_exactly(of_a, of_b, doubt.sum, scale, wide ? 23 : 7);
     }
-    if (!rounded.passed) continue;
+    if (!rounded.passed) {
+      *doubts.left = 1;
+      continue;
+    }
     const Index at = p.out_at(place.at.group, row, place.column);
     if (wide) {
       static_cast<std::uint32_t*>(p.out.data)[at] = rounded.bits;
@@ -208,15 +214,21 @@ __global__ void __launch_bounds__(kThreads) settle_in_fixed_point_kernel(Problem
   });
 }
 
+unsigned blocks_of(const DeviceBackend& backend) {
+  return static_cast<unsigned>(backend.multiprocessors() * 8);
+}
+
 }  // namespace
 
-void settle_doubts(DeviceBackend& backend, const Problem& p, const TwoSlices& a, const TwoSlices& b,
-                   const Doubts& doubts) {
-  const auto blocks = static_cast<unsigned>(backend.multiprocessors() * 8);
-  if (p.form != ScaleForm::blockwise) {  // the integers hold the scales
-    settle_kernel<<<blocks, kThreads, 0, backend.stream()>>>(p, a, b, doubts);
-    check_launch("settle_kernel");
-  }
+void settle_by_residuals(DeviceBackend& backend, const Problem& p, const TwoSlices& a,
+                         const TwoSlices& b, const Doubts& doubts) {
+  settle_kernel<<<blocks_of(backend), kThreads, 0, backend.stream()>>>(p, a, b, doubts);
+  check_launch("settle_kernel");
+}
+
+void settle_from_codes(DeviceBackend& backend, const Problem& p, const TwoSlices& a,
+                       const TwoSlices& b, const Doubts& doubts) {
+  const unsigned blocks = blocks_of(backend);
   const SlicedSides sides{a.slices.codes, b.slices.codes, a.slices.window, b.slices.window};
   settle_in_binary64_kernel<<<blocks, kThreads, 0, backend.stream()>>>(p, sides, doubts);
   settle_in_fixed_point_kernel<<<blocks, kThreads, 0, backend.stream()>>>(p, doubts);

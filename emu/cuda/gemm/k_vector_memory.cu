@@ -187,21 +187,28 @@ EncodeTiled encode_tiled() {
 
 }  // namespace
 
+KVectorMemory room_for_k_vectors(DeviceBackend& backend, const Problem& p, const Factor& f,
+                                 Index k_vectors, std::optional<Scratch<std::uint8_t>>& scratch) {
+  KVectorMemory memory = laid(p, f, k_vectors, static_cast<int>(size_of(f.codes.dtype)));
+  scratch.emplace(backend, memory.group_bytes * memory.groups);
+  memory.data = scratch->data();
+  return memory;
+}
+
 KVectorMemory lay_k_vectors(DeviceBackend& backend, const Problem& p, const Factor& f,
                             Index k_vectors, std::optional<Scratch<std::uint8_t>>& scratch) {
   const auto bytes = static_cast<Index>(size_of(f.codes.dtype));
-  KVectorMemory memory = laid(p, f, k_vectors, static_cast<int>(bytes));
   if (lies_ready(p, f, bytes)) {
+    KVectorMemory memory = laid(p, f, k_vectors, static_cast<int>(bytes));
     memory.data = static_cast<const std::uint8_t*>(f.codes.data);
     memory.length = p.depth;
     memory.k_vector_bytes = f.row_step * bytes;
     memory.group_bytes = f.group_step * bytes;
     return memory;
   }
-  scratch.emplace(backend, memory.group_bytes * memory.groups);
-  memory.data = scratch->data();
+  const KVectorMemory memory = room_for_k_vectors(backend, p, f, k_vectors, scratch);
   if (can_transpose_k_vectors(f, k_vectors)) {
-    transpose_k_vectors(backend, p, f, memory, scratch->data());
+    transpose_k_vectors(backend, p, f, memory, scratch->data(), nullptr);
   } else if (bytes == 1) {
     lay_elements<std::uint8_t>(backend, p, f, memory, scratch->data());
   } else {

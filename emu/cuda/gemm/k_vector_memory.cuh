@@ -25,6 +25,9 @@ struct KVectorMemory {
 /// `scratch`, groups of contracted rows padded with zeros to multiples of 128.
 KVectorMemory lay_k_vectors(DeviceBackend& backend, const Problem& p, const Factor& f,
                             Index k_vectors, std::optional<Scratch<std::uint8_t>>& scratch);
+/// Memory for such a copy.
+KVectorMemory room_for_k_vectors(DeviceBackend& backend, const Problem& p, const Factor& f,
+                                 Index k_vectors, std::optional<Scratch<std::uint8_t>>& scratch);
 /// The same with e8m0 scales folded in: bf16, rounded to nearest even.
 KVectorMemory lay_dequantized_k_vectors(DeviceBackend& backend, const Problem& p, const Factor& f,
                                         Index k_vectors,
@@ -33,8 +36,10 @@ KVectorMemory lay_dequantized_k_vectors(DeviceBackend& backend, const Problem& p
 /// K-vectors whose elements are neighbours across them, in steps of 16 bytes, can be laid a whole
 /// tile at a time: contracted rows, or transposed weights; transpose_k_vectors() does.
 bool can_transpose_k_vectors(const Factor& f, Index k_vectors);
+/// Unless `wanted` is given and both its numbers on the device are 0.
 void transpose_k_vectors(DeviceBackend& backend, const Problem& p, const Factor& f,
-                         const KVectorMemory& memory, std::uint8_t* out);
+                         const KVectorMemory& memory, std::uint8_t* out,
+                         const std::int32_t* wanted);
 
 /// The boxes of `rows` K-vectors of 128 bytes for copies of tiles: axes k, K-vector, depth.  Bytes,
 /// or elements of two bytes.

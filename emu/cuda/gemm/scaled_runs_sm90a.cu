@@ -8,21 +8,33 @@ namespace mxo::cuda {
 namespace {
 
 /// Scales of a tile's runs as a thread needs them: of its two rows, and from its first column on.
+/// Those of the next run are on their way while one is multiplied.
 struct ThreadScales {
-  const float* a;
+  struct Run {
+    float low;  ///< of the first row
+    float high;
+    float column;
+  };
+  const float* a;  ///< of the run that is fetched next
   Index line_a;
   const float* b;
   Index line_b;
-  float low;  ///< of this run and the first row
-  float high;
-  float column;
+  const float* of_columns;  ///< of the run at hand
+  int left;                 ///< runs to fetch
+  Run coming{};
+  Run run{};  ///< at hand
 
-  __device__ void next() {
-    low = a[0];
-    high = a[8];
-    column = b[0];
+  __device__ void fetch() {
+    if (left == 0) return;
+    --left;
+    coming = {a[0], a[8], b[0]};
     a += line_a;
     b += line_b;
+  }
+  __device__ void next() {
+    run = coming;
+    of_columns += line_b;
+    fetch();
   }
 };
 __device__ ThreadScales thread_scales(const PairJob& job, const PairWork& work, int group) {
@@ -32,13 +44,11 @@ __device__ ThreadScales thread_scales(const PairJob& job, const PairWork& work, 
   const Index run = work.place / 128;
   const RunScales& a = job.scales_a;
   const RunScales& b = job.scales_b;
-  return {a.data + run * a.line + number_a * kSide + group * 64 + row_of_word(0),
-          a.line,
-          b.data + run * b.line + number_b * kSide + column_of_word(0),
-          b.line,
-          0,
-          0,
-          0};
+  const float* of_b = b.data + run * b.line + number_b * kSide + column_of_word(0);
+  ThreadScales scales{a.data + run * a.line + number_a * kSide + group * 64 + row_of_word(0),
+                      a.line, of_b, b.line, of_b - b.line, work.chunks};
+  scales.fetch();
+  return scales;
 }
 
 /// What the outputs need of a K-vector.
@@ -63,15 +73,15 @@ struct Binary64 {
     __device__ void upper(const std::uint32_t (&part)[kPairWords]) { add(part, 256.0); }
     __device__ void lower(const std::uint32_t (&part)[kPairWords]) { add(part, 1.0); }
     __device__ void add(const std::uint32_t (&part)[kPairWords], double weight) {
-      const double rows[2] = {static_cast<double>(low) * weight,
-                              static_cast<double>(high) * weight};
-      const double uniform = static_cast<double>(column);
+      const double rows[2] = {static_cast<double>(run.low) * weight,
+                              static_cast<double>(run.high) * weight};
+      const double uniform = static_cast<double>(run.column);
       const double scale[2] = {rows[0] * uniform, rows[1] * uniform};
 #pragma unroll
       for (int n = 0; n < kPairWords; n += 4) {
         double of[2] = {};
         if constexpr (!Uniform) {
-          const float2 columns = *reinterpret_cast<const float2*>(b - line_b + n / 4 * 8);
+          const float2 columns = *reinterpret_cast<const float2*>(of_columns + n / 4 * 8);
           of[0] = static_cast<double>(columns.x);
           of[1] = static_cast<double>(columns.y);
         }
@@ -108,97 +118,141 @@ struct Binary64 {
   }
 };
 
-/// Sums in integers of 32 bits: a run's product over 64, rounded down, times its scales S in units
-/// of w, the high word of it.  w is that of a row times that of the tile's columns; no scale is
-/// above 2^15.42 units and no norm above 2^34.46 units of its own side, so that S is below 2^30.84
-/// and that the magnitudes of a sum add up to less than 2^62.92 before the low words are dropped.
+/// Sums in integers of 32 bits: a run's product over 2^shift, rounded down, times S, its scales in
+/// units of w, the high word of it.  The greatest scales of a row and of the tile's columns are less
+/// than 2^31 w, and no run's product reaches 2^(31 + shift), so that a run adds 2^30 at most.  Sums
+/// that leave [-2^30, 2^30) are halved, all of a warp, and w is doubled.
 struct HighWords {
+  static constexpr std::uint32_t kZero = 1u << 30;  ///< what a sum of 0 is kept as
   struct Sums {
-    std::int32_t of[kPairWords];  ///< less what was added
-    float unit[2];                ///< 2^38 w of each row and of the columns
-    float middle[2];  ///< that a row's sums lie above what was added, give or take as much
-    float norm[2];    ///< of each row's integers, times the greatest of the columns'
+    std::uint32_t of[kPairWords];  ///< less what was added
+    float unit[2];                 ///< 2^(32 + shift) w of each row
+    float middle[2];               ///< that sums lie above what is kept, give or take as much
+    float off[2];                  ///< and what S is off by
   };
   struct Take : ThreadScales {
     Sums& sums;
-    double factor[2];
-    int scale[2];
-    __device__ Take(const ThreadScales& scales, Sums& all)
-        : ThreadScales(scales),
-          sums(all),
-          factor{0x1p38 / static_cast<double>(all.unit[0]),
-                 0x1p38 / static_cast<double>(all.unit[1])} {}
+    int shift;
+    float factor[2];  ///< 1 / w
+    float rest[2];    ///< that it lacks
+    std::int32_t scale[2] = {};
+
+    /// Without binary64, which waits for the tensor cores.
     __device__ void prepare() {
-      const float rows[2] = {low, high};
+      const float rows[2] = {run.low, run.high};
 #pragma unroll
       for (int i = 0; i < 2; ++i) {
-        const double product = static_cast<double>(rows[i]) * static_cast<double>(column);
-        scale[i] = __double2int_rn(product * factor[i]);
+        const float product = rows[i] * run.column;
+        const float lacking = fmaf(rows[i], run.column, -product);
+        const float first = product * factor[i];
+        const std::int32_t integer = __float2int_rn(first);
+        const float second = fmaf(lacking, factor[i],
+                                  fmaf(product, rest[i], fmaf(product, factor[i], -first)));
+        scale[i] = integer + __float2int_rn(second + (first - static_cast<float>(integer)));
         sums.middle[i] += fmaf(static_cast<float>(scale[i]), 0x1p-33f, 0.5f);
       }
     }
     __device__ void operator()(const std::uint32_t (&upper)[kPairWords],
                                const std::uint32_t (&lower)[kPairWords]) {
+      const std::uint32_t weight = 256u >> shift;
+      std::uint32_t all = 0;
 #pragma unroll
       for (int n = 0; n < kPairWords; ++n) {
-        const std::int32_t product =
-            static_cast<std::int32_t>(upper[n] * 4) + (static_cast<std::int32_t>(lower[n]) >> 6);
+        const auto product = static_cast<std::int32_t>(
+            upper[n] * weight +
+            static_cast<std::uint32_t>(static_cast<std::int32_t>(lower[n]) >> shift));
         std::int32_t high;
         asm volatile("mul.hi.s32 %0, %1, %2;" : "=r"(high) : "r"(product), "r"(scale[n / 2 % 2]));
-        sums.of[n] -= high;
+        sums.of[n] -= static_cast<std::uint32_t>(high);
+        all |= sums.of[n];
+      }
+      if (__any_sync(~0u, all >> 31 != 0) != 0) halve();
+    }
+    __device__ void halve() {
+#pragma unroll
+      for (std::uint32_t& sum : sums.of) {
+        const auto raised = static_cast<std::int32_t>(sum - kZero + 1);
+        sum = static_cast<std::uint32_t>(raised >> 1) + kZero;
+      }
+#pragma unroll
+      for (int i = 0; i < 2; ++i) {
+        factor[i] *= 0.5f;
+        rest[i] *= 0.5f;
+        sums.unit[i] *= 2.0f;
+        sums.middle[i] = fmaf(sums.middle[i], 0.5f, 0.25f);
       }
     }
   };
-  /// The least w of a K-vector.
-  __device__ static float unit_of(const KVectorWindow& window) {
-    if (window.slices == 0 || window.slices >= kBeyond) return 0x1p-60f;
-    return fmaxf(fmaxf(window.norm * 0x1.75p-35f, window.residual * 0x1.8p-16f), 0x1p-60f);
+  /// A K-vector's greatest scale, raised, and at least the norm of its integers in any run.
+  struct Reach {
+    float scale = kLeastScale;
+    float run = 0;
+
+    __device__ void join(const KVectorWindow& window) {
+      if (window.slices == 0 || window.slices >= kBeyond) return;
+      scale = fmaxf(scale, window.residual * 1.0001f);
+      run = fmaxf(run, window.residual_sum);
+    }
+  };
+  __device__ static float greatest_of_warp(float v) {
+    return __uint_as_float(__reduce_max_sync(~0u, __float_as_uint(v)));
   }
   template <typename Work>
   __device__ static void multiply(const PairJob& job, const PairWork& work, PairPipeline& pipeline,
                                   int group, Sums& sums, Work meanwhile) {
-    float columns = 0;
-    float norm = 0;
+    Reach columns;
     for (int i = static_cast<int>(threadIdx.x) % 32; i < work.columns; i += 32) {
-      const KVectorWindow window = job.window_b[work.b + i];
-      columns = fmaxf(columns, unit_of(window));
-      norm = fmaxf(norm, window.residual_sum);
+      columns.join(job.window_b[work.b + i]);
     }
-    columns = __uint_as_float(__reduce_max_sync(~0u, __float_as_uint(columns)));
-    norm = __uint_as_float(__reduce_max_sync(~0u, __float_as_uint(norm)));
+    columns = {greatest_of_warp(columns.scale), greatest_of_warp(columns.run)};
+    Reach rows[2];
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
       const int row = group * 64 + row_of_word(0) + half * 8;
-      KVectorWindow window{};
-      if (row < work.rows) window = job.window_a[work.a + row];
-      sums.unit[half] = 0x1p38f * columns * unit_of(window);
+      if (row < work.rows) rows[half].join(job.window_a[work.a + row]);
+    }
+    const float run = columns.run * greatest_of_warp(fmaxf(rows[0].run, rows[1].run));
+    // The power of two above run, raised, over 2^31.
+    const int shift = max((__float_as_int(run * 1.02f) >> 23) - 127 - 30, 0);
+    Take take{thread_scales(job, work, group), sums, shift, {}, {}};
+    const float power = __int_as_float((1 + shift + 127) << 23);
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      sums.unit[half] = power * columns.scale * rows[half].scale;
+      const double factor =
+          static_cast<double>(power) * 0x1p31 / static_cast<double>(sums.unit[half]);
+      take.factor[half] = static_cast<float>(factor);
+      take.rest[half] = static_cast<float>(factor - static_cast<double>(take.factor[half]));
       sums.middle[half] = 0;
-      sums.norm[half] = norm * window.residual_sum;
     }
 #pragma unroll
-    for (std::int32_t& sum : sums.of) sum = 0;
-    Take take(thread_scales(job, work, group), sums);
+    for (std::uint32_t& sum : sums.of) sum = kZero;
     meanwhile();
     pipeline.multiply_each(work.chunks, group, take);
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      const float of_scales = static_cast<float>(work.chunks) * run * (0x1.05p-32f / power);
+      sums.off[half] = sums.middle[half] + of_scales + 0.5f;
+    }
   }
   struct Ends {
     float low;
     float high;
   };
   /// A run lies up to 1 and S 2^-32 above what was added, so half of that is added and half of it
-  /// is how far it is off.  S is off by 1/2 and what its double lost, of products over 64, whose
-  /// magnitudes add up to less than the integers' norms'.  In binary32: roundings of the sum, the
-  /// correction and the bound.
+  /// is how far it is off; what halving drops likewise.  S is off by 1/2 and what its double lost,
+  /// of products over 2^(32 + shift), whose magnitudes are less than the norms'.  In binary32: five
+  /// roundings of the sum, the correction and the bound.
   __device__ static Ends ends(const Sums& sums, int n, float correction, float rest,
                               const NormAndRest& a, const NormAndRest& b) {
     const int row = n / 2 % 2;
     const float unit = sums.unit[row];
     const bool zeros = a.norm == 0.0f || b.norm == 0.0f;
-    const float all = zeros ? 0.0f : sums.middle[row] - static_cast<float>(sums.of[n]);
+    const auto kept = static_cast<std::int32_t>(kZero - sums.of[n]);
+    const float all = zeros ? 0.0f : sums.middle[row] + static_cast<float>(kept);
     const float sum = fmaf(all, unit, correction);
     const float magnitude = fmaf(fabsf(all), unit, fabsf(correction));
-    const float least = fmaf(sums.norm[row], 0x1.01p-39f, sums.middle[row] + 0.5f);
-    const float of_sum = fmaf(least, unit, magnitude * 0x1p-21f);
+    const float of_sum = fmaf(sums.off[row], unit, magnitude * 0x1.8p-22f);
     const float off = fminf(rest + (zeros ? 0.0f : of_sum), INFINITY);
     const float quantum = __int_as_float((a.quantum + b.quantum + 127) << 23);
     return {(sum - off) * quantum, (sum + off) * quantum};

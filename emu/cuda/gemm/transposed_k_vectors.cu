@@ -15,7 +15,9 @@ constexpr int kTransposeThreads = 256;
 /// K-vector on the way out.
 template <typename Element>
 __global__ void __launch_bounds__(kTransposeThreads)
-    transpose_kernel(Problem p, Factor f, Index k_vectors, Index out_k_vector, Element* out) {
+    transpose_kernel(Problem p, Factor f, Index k_vectors, Index out_k_vector, Element* out,
+                     const std::int32_t* wanted) {
+  if (wanted != nullptr && (wanted[0] | wanted[1]) == 0) return;
   constexpr int kKVectors = kTransposedBytes / static_cast<int>(sizeof(Element));
   constexpr int kRun = 32;
   __shared__ uint4 tile[kTransposedPlaces][kTransposedBytes / 16 + 1];
@@ -65,12 +67,12 @@ __global__ void __launch_bounds__(kTransposeThreads)
 
 template <typename Element>
 void transpose(DeviceBackend& backend, const Problem& p, const Factor& f,
-               const KVectorMemory& memory, std::uint8_t* out) {
+               const KVectorMemory& memory, std::uint8_t* out, const std::int32_t* wanted) {
   const Index tiles = ceil_div(memory.k_vectors * memory.element_bytes, kTransposedBytes) *
                       (memory.length / kTransposedPlaces) * memory.groups;
   const auto blocks = static_cast<unsigned>(std::clamp<Index>(tiles, 1, Index{1} << 20));
   transpose_kernel<<<blocks, kTransposeThreads, 0, backend.stream()>>>(
-      p, f, memory.k_vectors, memory.length, reinterpret_cast<Element*>(out));
+      p, f, memory.k_vectors, memory.length, reinterpret_cast<Element*>(out), wanted);
   check_launch("transpose_kernel");
 }
 
@@ -85,11 +87,12 @@ bool can_transpose_k_vectors(const Factor& f, Index k_vectors) {
 }
 
 void transpose_k_vectors(DeviceBackend& backend, const Problem& p, const Factor& f,
-                         const KVectorMemory& memory, std::uint8_t* out) {
+                         const KVectorMemory& memory, std::uint8_t* out,
+                         const std::int32_t* wanted) {
   if (memory.element_bytes == 1) {
-    transpose<std::uint8_t>(backend, p, f, memory, out);
+    transpose<std::uint8_t>(backend, p, f, memory, out, wanted);
   } else {
-    transpose<std::uint16_t>(backend, p, f, memory, out);
+    transpose<std::uint16_t>(backend, p, f, memory, out, wanted);
   }
 }
 

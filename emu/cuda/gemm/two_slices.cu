@@ -3,27 +3,13 @@
 #include "emu/cuda/gemm/two_slices.cuh"
 
 #include "emu/cuda/cuda_check.cuh"
-#include "emu/cuda/gemm/k_vector_elements.cuh"
+#include "emu/cuda/gemm/integer_bytes.cuh"
 
 namespace mxo::cuda {
 namespace {
 
 constexpr int kWarps = 8;
-/// Place of the greatest bit of the integers: with four significant bits at most they stay below
-/// 0x7F7F, what two signed slices hold.
-constexpr int kTopBit = 14;
 constexpr int kNoBit = -(1 << 20);
-constexpr int kCodeBits = 4;
-/// Elements so small are not counted exactly: their K-vector has too many residuals.
-constexpr int kLeastShift = -60;
-/// Scales of runs whose products with each other and with residuals are normal numbers of binary32;
-/// none below 0, for which sums in high words lie on the other side.
-constexpr float kLeastScale = 0x1p-30f;
-constexpr float kGreatestScale = 0x1p30f;
-
-/// Added to a binary32 below 2^16, rounds it to an integer, whose low bytes with 128 added to each
-/// end the sum's bits.
-constexpr float kToInteger = 0x1.8p23f + 0x8080;
 
 /// The power of two that the integers of the elements from place c on hold.
 __device__ Parts held_scale(const Problem& p, const Factor& f, const KVectorAt& at, Index c) {
@@ -68,22 +54,13 @@ __device__ Top top_of(const Problem& p, const Factor& f, const KVectorAt& at) {
   return {top >> 4, top & 15, __any_sync(~0u, beyond) != 0};
 }
 
-/// The low bytes and the bytes above them of four words.
-__device__ void take_bytes(const std::uint32_t (&v)[kStep], int first, std::uint32_t& low,
-                           std::uint32_t& high) {
-  const std::uint32_t two = __byte_perm(v[first], v[first + 1], 0x5140);
-  const std::uint32_t others = __byte_perm(v[first + 2], v[first + 3], 0x5140);
-  low = __byte_perm(two, others, 0x5410) ^ 0x80808080u;
-  high = __byte_perm(two, others, 0x7632) ^ 0x80808080u;
-}
-
 /// What lanes add up of a K-vector.
 struct Totals {
-  float left = 0;     ///< of residuals' magnitudes
-  float squares = 0;  ///< of integers, and kRunFloor of each run
-  float norm = 0;     ///< the same, scaled
-  float scale = 0;    ///< the greatest
-  bool far = false;   ///< an element or a scale is too far from the others
+  float left = 0;    ///< of residuals' magnitudes
+  float run = 0;     ///< the most squares of a run's integers, kRunFloor included
+  float norm = 0;    ///< all of them, scaled
+  float scale = 0;   ///< the greatest
+  bool far = false;  ///< an element or a scale is too far from the others
 };
 /// Of a run's squares 16 elements' share of 2^22: twice the product of two runs' low slices stays
 /// below that, whatever their norms.
@@ -119,24 +96,23 @@ __global__ void __launch_bounds__(32 * kWarps)
         total.far =
             total.far || (scale != 0.0f && !(scale >= kLeastScale && scale <= kGreatestScale));
       }
-      // Above 40 all codes are zeros.
-      const float unit = __int_as_float((min(max(shift, kLeastShift), 40) + 127) << 23);
       float x[kStep];
       decode_codes<Code>(some ? *reinterpret_cast<const uint4*>(at.codes + c) : uint4{}, x);
       std::uint32_t v[kStep];
-      bool any_left = false;
-      float squares = kRunFloor;
-#pragma unroll
-      for (int i = 0; i < kStep; ++i) {
-        x[i] *= unit;
-        const float rounded = x[i] + kToInteger;
-        v[i] = __float_as_uint(rounded);
-        any_left = any_left || rounded - kToInteger != x[i];
-        if constexpr (Scaled) squares = fmaf(rounded - kToInteger, rounded - kToInteger, squares);
-      }
+      const bool any_left = to_integers(shift, x, v);
       if constexpr (Scaled) {
-        total.squares += squares;
+        float squares = kRunFloor;
+#pragma unroll
+        for (int i = 0; i < kStep; ++i) {
+          squares = fmaf(integer_of(v[i]), integer_of(v[i]), squares);
+        }
         total.norm = fmaf(squares, scale * scale, total.norm);
+        const unsigned lanes = 0xFFu << (lane & 24);  // of the run
+#pragma unroll
+        for (int apart = 1; apart < 8; apart *= 2) {
+          squares += __shfl_xor_sync(lanes, squares, apart);
+        }
+        total.run = fmaxf(total.run, squares);
       }
       std::uint32_t low[4];
       std::uint32_t high[4];
@@ -148,7 +124,7 @@ __global__ void __launch_bounds__(32 * kWarps)
       total.far = total.far || shift < kLeastShift;
 #pragma unroll
       for (int i = 0; i < kStep; ++i) {
-        const float value = x[i] - (__uint_as_float(v[i]) - kToInteger);
+        const float value = x[i] - integer_of(v[i]);
         if (value == 0.0f) continue;
         total.left = fmaf(fabsf(value), scale, total.left);
         const std::int32_t slot = atomicAdd(found + warp, 1);
@@ -163,26 +139,20 @@ __global__ void __launch_bounds__(32 * kWarps)
     const bool many = __any_sync(~0u, total.far) != 0 || count > kMaxResiduals;
     // A lane has added 2^15 numbers at most, so that it is off by less than 2^-9 of its sum.
     const auto sum = static_cast<float>(sum_of_warp(static_cast<double>(total.left)) * 1.003);
-    const double squares = sum_of_warp(static_cast<double>(total.squares));
     const double scaled = sum_of_warp(static_cast<double>(total.norm));
     const float scale = __uint_as_float(__reduce_max_sync(~0u, __float_as_uint(total.scale)));
+    const float run = __uint_as_float(__reduce_max_sync(~0u, __float_as_uint(total.run)));
     if (lane != 0) continue;
-    const float element =
-        given ? static_cast<float>(top.significand << (kTopBit - kCodeBits + 1)) + 0.5f : 0.5f;
-    const float peak = Scaled ? element * scale * 1.001f : element;
-    const float norm = Scaled ? static_cast<float>(sqrt(scaled)) * 1.003f
-                              : peak * sqrtf(static_cast<float>(at.length)) * 1.001f;
-    const std::int32_t number = top.beyond ? kBeyond : many ? kManyResiduals : given ? 2 : 0;
-    window[index] = {quantum,
-                     number,
-                     norm,
-                     peak,
-                     Scaled ? scale : sum,
-                     Scaled ? static_cast<float>(sqrt(squares)) * 1.003f : sum};
-    residuals[index].quantum = quantum;
-    residuals[index].slices = number;
-    residuals[index].sum = sum;
-    residuals[index].count = min(count, kMaxResiduals);
+    KVectorWindow made = window_of({quantum, top.significand, top.beyond, given,
+                                    many ? kMaxResiduals + 1 : count, sum, at.length},
+                                   residuals[index]);
+    if constexpr (Scaled) {
+      made.norm = static_cast<float>(sqrt(scaled)) * 1.003f;
+      made.peak *= scale * 1.001f;
+      made.residual = scale;
+      made.residual_sum = sqrtf(run) * 1.003f;
+    }
+    window[index] = made;
   }
 }
 

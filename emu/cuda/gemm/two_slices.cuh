@@ -13,6 +13,11 @@ namespace mxo::cuda {
 inline constexpr int kMaxResiduals = 60;
 inline constexpr std::int32_t kManyResiduals = kBeyond + 1;
 
+/// Scales of runs whose products with each other and with residuals are normal numbers of binary32;
+/// none below 0, for which sums in high words lie on the other side.
+inline constexpr float kLeastScale = 0x1p-30f;
+inline constexpr float kGreatestScale = 0x1p30f;
+
 /// What the integer of element `place` leaves of it, in quanta: exact, four bits of significand.
 struct Residual {
   std::uint16_t place;
@@ -43,17 +48,19 @@ struct RunScales {
 
 /// Two slices of every K-vector.  Their windows have kManyResiduals in place of a number of slices
 /// where the list was too short.  Where runs have scales, norm and peak are those of scaled
-/// elements, and in place of the residuals' norm and sum stand the greatest scale and the integers'
-/// own norm.
+/// elements, and in place of the residuals' norm and sum stand the greatest scale and the norm of
+/// the integers of any run.
 struct TwoSlices {
   Slices slices;
   const Residuals* residuals = nullptr;  ///< of each window
   RunScales scales;
+  std::uint8_t* high_lines = nullptr;  ///< the high slices side by side, if they were made so
 };
 struct TwoSliceScratch {
   SliceScratch slices;
   std::optional<Scratch<Residuals>> residuals;
   std::optional<Scratch<float>> scales;
+  std::optional<Scratch<std::uint8_t>> lines;
 };
 
 /// True if a product may be tried with two slices.
@@ -64,6 +71,11 @@ RunScales lay_run_scales(DeviceBackend& backend, const Problem& p, const Factor&
 /// Takes `f` apart, p.a or p.b itself, whose K-vectors are laid in `codes`.
 TwoSlices make_two_slices(DeviceBackend& backend, const Problem& p, const Factor& f,
                           const KVectorMemory& codes, Index k_vectors, TwoSliceScratch& scratch);
+/// The same from where K-vectors lie side by side, without their codes in `codes`, where
+/// takes_columns().
+bool takes_columns(const Problem& p, const Factor& f, Index k_vectors);
+TwoSlices slice_columns(DeviceBackend& backend, const Problem& p, const Factor& f,
+                        const KVectorMemory& codes, Index k_vectors, TwoSliceScratch& scratch);
 
 /// An output whose rounding the corrections do not decide: the product of its K-vectors' integers,
 /// if these hold the scales.
@@ -77,6 +89,7 @@ struct Doubts {
   Doubt* list;
   unsigned long long capacity;
   unsigned long long* count;  ///< asked for; what is beyond `capacity` is not there
+  std::int32_t* left;         ///< 1: residuals do not decide all of them
 };
 
 /// What residuals add to each output, tiles of 128 x 128 one after the other; nothing of hard
@@ -108,9 +121,11 @@ void multiply_two_slices(DeviceBackend& backend, const Problem& p, const TwoSlic
 void multiply_scaled_runs(DeviceBackend& backend, const Problem& p, const TwoSlices& a,
                           const TwoSlices& b, const Corrections& corrections, const Doubts& doubts,
                           const HardTiles& hard);
-/// The outputs of `doubts`: with all that residuals add, and where that does not decide, by
-/// failed_outputs.
-void settle_doubts(DeviceBackend& backend, const Problem& p, const TwoSlices& a, const TwoSlices& b,
-                   const Doubts& doubts);
+/// The outputs of `doubts`, where the integers hold the scales: with all that residuals add.
+void settle_by_residuals(DeviceBackend& backend, const Problem& p, const TwoSlices& a,
+                         const TwoSlices& b, const Doubts& doubts);
+/// Those that are left, from their codes: in binary64, and where that fails, too, in fixed point.
+void settle_from_codes(DeviceBackend& backend, const Problem& p, const TwoSlices& a,
+                       const TwoSlices& b, const Doubts& doubts);
 
 }  // namespace mxo::cuda
