@@ -114,6 +114,7 @@ struct VariantMatch {
   Index misses = 0;  ///< units that it alters, and of which it gives not all
   Index astray = 0;  ///< elements beside the live part that the model does not give
   std::vector<std::uint8_t> mask;  ///< of the patch: 1 where fixed
+  bool by_columns = false;         ///< units are whole columns: rows say nothing
   double gain_db = 0;              ///< signal to noise of the model less that of the expected
   bool whole() const { return broken == 0; }
 };
@@ -122,7 +123,8 @@ struct VariantMatch {
 enum class Unit : std::uint8_t { whole, row, segment };
 
 /// Holds `patch` against the actual output.  Where it fails somewhere, it is credited with the
-/// units (rows, or 32 columns of a row) in which every element fits and that it alters at all.
+/// units (rows, or 32 columns of a row, or else whole columns) in which every element fits and that
+/// it alters at all.
 VariantMatch credit(const Output& output, const Variant& patch, Unit least);
 
 }  // namespace mxo

@@ -88,6 +88,16 @@ std::vector<ValueCast> casts_of(const QuantiserCall& q) {
         {std::string("codes are made with the scale of the ") + name, beside, divided_in_f64});
   }
   const std::string made = "codes are made with ";
+  for (const bool up : {true, false}) {
+    if (size_of(scales.dtype()) == 1) break;
+    list.push_back(
+        {made + "the scale " + (up ? "rounded up" : "cut") + " to a power of two, which it is not",
+         [scale, up](Index s) {
+           const double e = std::log2(scale(s));
+           return std::exp2(up ? std::ceil(e) : std::floor(e));
+         },
+         divided_in_f64});
+  }
   for (const Multiplier& m : kMultipliers) {
     const auto factor = [&q, of = m.of, max = static_cast<float>(largest(q.format))](Index s) {
       return of(q.amax_of(s), max);

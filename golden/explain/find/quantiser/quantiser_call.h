@@ -29,6 +29,8 @@ class OwnRule {
   float value(float x, float factor) const;
   std::uint8_t code(float x, float factor) const;
   const ElementRule& element() const { return rule_.element; }
+  /// Whether scales are f32 that are rounded to powers of two.
+  bool rounds_to_powers() const;
   /// Whether x is divided by the stored scale, or multiplied by its inverse.
   bool divides() const;
 
@@ -82,6 +84,8 @@ struct ScaleRuleFound {
   std::string words;                   ///< "the scale is 2^(floor(log2 amax) - 8), ..."
   std::string stacks;                  ///< ": the rule of te"; empty: of none
   std::function<float(float)> stored;  ///< amax to the stored scale; NaN: not told
+  bool named = true;                   ///< somebody's, rather than a step that was measured
+  bool powers = true;                  ///< it stores powers of two
 };
 /// Of bytes a step function of the significand; of numbers a quotient, floor and power of two.
 std::optional<ScaleRuleFound> rule_of(const std::vector<float>& amax, const Tensor& scales,
