@@ -304,7 +304,7 @@ void add_left_out_hypotheses(const Call& call, List& list) {
   }
   if (!call.op.starts_with("swiglu") && call.op != "moe_layer") return;
   add_limits(call, list);
-  for (const double limit : {5.0, 6.0, 7.0, 8.0, 10.0, 12.0, 15.0, 16.0, 20.0}) {
+  for (const double limit : {5.0, 6.0, 7.0, 8.0, 10.0}) {
     add_number(call, list, "limit", limit,
                "the limit is {}: the gate is cut at {} and up is clamped to {}");
   }

@@ -55,7 +55,7 @@ struct Units {
 Units units_of(const Output& output, const Variant& patch, Unit least) {
   Units units;
   units.of.assign(patch.columns.size(), 0);
-  if (least != Unit::segment) {
+  if (least < Unit::segment) {
     units.count = 1;
     return units;
   }
@@ -293,7 +293,7 @@ VariantMatch credit(const Output& output, const Variant& patch, Unit least) {
     credit.hits += t.altered > 0 && t.wrong == 0;
     credit.misses += t.altered > 0 && t.wrong > 0;
   }
-  if (least == Unit::segment && wrong > 0 && columns == output.columns) {
+  if (least == Unit::line && wrong > 0 && columns == output.columns) {
     credit_columns(of_columns, rows, credit);
     if (!credit.by_columns && credit.fixed < credit.seen && is_riddled(tallies, units.count)) {
       for (Tally& t : tallies) t.counts = false;

@@ -120,11 +120,28 @@ struct VariantMatch {
 };
 
 /// How small a unit may be in which a model has to give every element.
-enum class Unit : std::uint8_t { whole, row, segment };
+enum class Unit : std::uint8_t { whole, row, segment, line };
 
 /// Holds `patch` against the actual output.  Where it fails somewhere, it is credited with the
-/// units (rows, or 32 columns of a row, or else whole columns) in which every element fits and that
-/// it alters at all.
+/// units (rows, or 32 columns of a row; of `line` whole columns, too) in which every element fits
+/// and that it alters at all.
 VariantMatch credit(const Output& output, const Variant& patch, Unit least);
+
+// ---- The outputs of a call beside those that were expected.
+
+struct Outputs {
+  std::vector<Output> list;
+  std::vector<std::string> missing;
+  std::string later;  ///< steps that follow from the first that differs
+};
+
+/// `actual` beside `expected`.
+Outputs outputs_of(const Call& call, const NamedTensors& expected, const NamedTensors& actual);
+
+/// Of an operator of many steps only those outputs stay that belong to its first wrong step.
+void keep_first_step(const Call& call, Outputs& outputs);
+
+/// Signal to noise of all outputs, in dB; -infinity where one has a NaN or an infinity of its own.
+double sqnr_of(const std::vector<Output>& outputs);
 
 }  // namespace mxo

@@ -43,11 +43,13 @@ std::vector<Index> spread(const std::vector<Index>& failing, Index extent, Index
 }
 
 /// How small a part of the output a cause of this kind may be: another sum is that of all.
-Unit least_unit(const std::vector<const Hypothesis*>& hypotheses) {
+Unit least_unit(const std::vector<const Hypothesis*>& hypotheses, const Call& call) {
   for (const Hypothesis* h : hypotheses) {
     if (h->stage == Stage::sum || h->stage == Stage::output) return Unit::whole;
   }
-  return Unit::segment;
+  // Columns of a product are windows, those of a router slots that follow from one another.
+  const bool elementwise = call.has("x") || call.has("codes");
+  return elementwise && !call.has("group_ends") ? Unit::line : Unit::segment;
 }
 
 /// True where row r of every output is made of row r of x alone, and x is large.
@@ -283,7 +285,7 @@ std::optional<RunResult> AlteredCallRunner::run(const std::vector<const Hypothes
     return std::nullopt;  // the alternative is no valid call: it cannot be what happened
   }
   RunResult trial;
-  const Unit least = least_unit(hypotheses);
+  const Unit least = least_unit(hypotheses, call_);
   for (const Output& output : outputs_) {
     const auto at = out.find(output.name);
     if (at == out.end()) return std::nullopt;

@@ -114,6 +114,16 @@ class Search {
       near_.clear();
       for (Output& o : outputs()) find_live(o);
       std::vector<Claim> explained = singles();
+      if (!explained.empty() && left_of(outputs()) > 0 && round_ == 0) {
+        // A cause of all but the last bits says more than the same of a part.
+        const Snapshot part(outputs());
+        start.restore(outputs());
+        if (auto all = but_for_last_bits(near_of_16_bits_); !all.empty()) {
+          explained = std::move(all);
+        } else {
+          part.restore(outputs());
+        }
+      }
       if (explained.empty()) explained = pairs();
       if (explained.empty()) explained = but_for_last_bits(near_of_16_bits_);
       if (explained.empty()) explained = on_sampled_lines();

@@ -188,8 +188,14 @@ class Settling {
     const auto o = static_cast<std::size_t>(&output - runner_.outputs().data());
     if (o >= trial.idle.size() || trial.idle[o].empty()) return place;
     const bool by_columns = trial.credits[o].by_columns;
+    // Where something else differs, it is not that nothing was altered.
+    std::vector<std::uint8_t> idle = trial.idle[o];
+    for (Index i = 0; i < output.compared_rows * output.columns; ++i) {
+      const Index line = by_columns ? i % output.columns : i / output.columns;
+      if (output.differs(i)) idle[static_cast<std::size_t>(line)] = 0;
+    }
     std::vector<Index>& lines = by_columns ? place.columns : place.rows;
-    lines = joined(lines, trial.idle[o], by_columns ? std::vector<Index>{} : output.ends);
+    lines = joined(lines, idle, by_columns ? std::vector<Index>{} : output.ends);
     if (by_columns) place.rows = range_of(output.compared_rows);
     Place told = place_of(output, std::move(place.rows), std::move(place.columns));
     told.elements = place.elements;

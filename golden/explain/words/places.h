@@ -61,4 +61,7 @@ Place place_of(const Output& output, const Holds& holds) {
   return place;
 }
 
+/// The elements that are left, in words: where, how far, of what kind.  Empty if none are.
+std::string pattern_of(const Output& output);
+
 }  // namespace mxo

@@ -109,12 +109,13 @@ Call small() {
 /// Blocks whose scale byte is below 123 are zero.
 Call bytes() {
   NamedTensors in;
-  in.emplace("codes", Tensor(Dtype::u8, {64, 256}));
-  for (Index i = 0; i < 64 * 256; ++i)
+  in.emplace("codes", Tensor(Dtype::u8, {96, 256}));
+  for (Index i = 0; i < 96 * 256; ++i)
     in.at("codes").as<std::uint8_t>()[i] = i % 3 == 0 ? 0xB8 : 0x38;
-  in.emplace("scales", Tensor(Dtype::e8m0, {64, 8}));
-  for (Index i = 0; i < 512; ++i)
-    in.at("scales").as<std::uint8_t>()[i] = static_cast<std::uint8_t>(120 + i * 7 % 11);
+  in.emplace("scales", Tensor(Dtype::e8m0, {96, 8}));
+  for (Index i = 0; i < 768; ++i)
+    in.at("scales").as<std::uint8_t>()[i] =
+        static_cast<std::uint8_t>(120 + (static_cast<std::uint32_t>(i) * 2654435761u >> 20) % 11);
   return of("dequantize", std::move(in));
 }
 
@@ -122,9 +123,9 @@ Edit dequantised(Index (*from)(Index row, Index block)) {
   return [from](const Call& call, NamedTensors& out) {
     out = run(call, [&](Call& c) {
       Tensor scales = c.input("scales");
-      for (Index i = 0; i < 512; ++i)
+      for (Index i = 0; i < 768; ++i)
         scales.as<std::uint8_t>()[i] =
-            c.input("scales").as<std::uint8_t>()[from(i / 8, i % 8) % 512];
+            c.input("scales").as<std::uint8_t>()[from(i / 8, i % 8) % 768];
       c.replace("scales", std::move(scales));
     });
   };
@@ -172,7 +173,7 @@ Call by_rows() {
   for (Index r = 0; r < 96; ++r)
     in.at("x.scales").as<float>()[r] = std::ldexp(1.0f, static_cast<int>(r * 5 % 7));
   in.emplace("group_ends", ends_of({40, 96}));
-  return of("grouped_matmul", std::move(in), {{"block", "128"}});
+  return of("grouped_matmul", std::move(in));
 }
 
 void by_column(const Call& call, NamedTensors& out) {
@@ -232,13 +233,13 @@ const Kind kKinds[] = {
     {"explained: x is rounded to 4 significant bits first", small, round_twice},
     {"explained: scale bytes are read otherwise: 120 as 0 rather than 0.0078125", bytes,
      [](const Call& call, NamedTensors& out) {
-       for (Index i = 0; i < 64 * 256; ++i) {
+       for (Index i = 0; i < 96 * 256; ++i) {
          if (call.input("scales").as<std::uint8_t>()[i / 32] < 123)
            store_wide(out.at("x"), i, 0.0f);
        }
      }},
     {"explained: scales are column-major", bytes, dequantised([](Index row, Index block) {
-       return (row * 8 + block) % 64 * 8 + (row * 8 + block) / 64;
+       return (row * 8 + block) % 96 * 8 + (row * 8 + block) / 96;
      })},
     {"explained: all rows take the scales of the first 32", bytes,
      dequantised([](Index row, Index block) { return row % 32 * 8 + block; })},
@@ -301,7 +302,10 @@ const Kind kNearMisses[] = {
     {"one in four a step off: no other activation's last bits", [] { return gate(); },
      [](const Call& call, NamedTensors& out) {
        activated([](double a, double b) { return std::clamp(a, 0.0, 6.0) * b; })(call, out);
-       for (Index i = 0; i < 64 * 128; i += 4) out.at("y").as<std::uint16_t>()[i] ^= 1;
+       for (Index i = 0; i < 64 * 128; ++i) {
+         if (static_cast<std::uint32_t>(i) * 2654435761u < 1u << 30)
+           out.at("y").as<std::uint16_t>()[i] ^= 1;
+       }
      }},
     {"counts one more and one less", router,
      [](const Call&, NamedTensors& out) {

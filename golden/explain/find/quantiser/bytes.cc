@@ -10,7 +10,6 @@
 #include "golden/explain/find/least_squares.h"
 #include "golden/explain/find/output/claims.h"
 #include "golden/explain/find/product/sides.h"
-#include "golden/explain/find/quantiser/code_rule.h"
 #include "golden/explain/find/quantiser/quantiser.h"
 #include "golden/explain/find/quantiser/quantiser_call.h"
 

@@ -2,7 +2,6 @@
 #include "golden/explain/case/product.h"
 #include "golden/explain/find/finding.h"
 #include "golden/explain/find/output/claims.h"
-#include "golden/explain/find/quantiser/code_rule.h"
 #include "golden/explain/find/quantiser/quantiser_call.h"
 
 namespace mxo {
