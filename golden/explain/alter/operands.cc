@@ -12,9 +12,16 @@ namespace mxo {
 namespace {
 
 /// The halves of every row of x exchanged, or taken from even and odd runs of so many elements.
-void add_halves(Index columns, List& list) {
+void add_halves(Index columns, bool interleaved, List& list) {
   const Index half = columns / 2;
   if (columns < 2 || columns % 2 != 0) return;
+  for (const Index run : {2, 4, 8, 16, 32, 64, 128}) {
+    if (!interleaved || half % run != 0) continue;
+    add_read_locally(list, "x=runs", filled("gate and up lie interleaved in runs of {}", run),
+                     read_lines("x", -1, [=](Index c) {
+                       return c / 2 / run * 2 * run + c / 2 % run + c % 2 * run;
+                     }));
+  }
   add_read_locally(list, "x=halves", "gate and up are exchanged",
                    read_lines("x", -1, [=](Index c) { return (c + half) % columns; }));
   for (const Index run : {1, 2, 4, 8, 16, 32, 64, 128}) {
@@ -309,7 +316,8 @@ void add_input_hypotheses(const Call& call, List& list) {
     add_read(list, "x=transposed", "x is read transposed", {read_transposed("x")});
   }
   if (call.op.starts_with("swiglu") && call.has("x") && call.input("x").rank() > 0)
-    add_halves(call.input("x").shape().back(), list);
+    add_halves(call.input("x").shape().back(),
+               call.set.text("halves", "gate_first") == "interleaved", list);
   add_ends(call, product, list);
   add_weights(call, list);
   if (call.op == "dequantize") {

@@ -350,6 +350,18 @@ void add_route_hypotheses(const Call& call, List& list) {
       return true;
     });
   }
+  if (call.has("bias")) {
+    add_altered(list, "bias=in_logits", "the bias is added to the logits rather than to the scores",
+                [experts](Call& c) {
+                  const Tensor& given = c.input("logits");
+                  const Tensor& bias = c.input("bias");
+                  c.replace("logits", with_values(given, [&](Index i) {
+                              return wide_value(given, i) + wide_value(bias, i % experts);
+                            }));
+                  c.inputs.erase("bias");
+                  return true;
+                });
+  }
   const Index k = call.set.integer("top_k", 1);
   add_router(list, "top_k=next",
              "the last slot takes choice " + std::to_string(k + 1) + " rather than choice " +

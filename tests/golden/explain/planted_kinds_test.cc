@@ -215,6 +215,22 @@ Call router() {
   return of("route", std::move(in), {{"top_k", "4"}});
 }
 
+Call biased() {
+  NamedTensors in;
+  in.emplace("logits", random_floats({96, 16}, 7));
+  in.emplace("bias", random_floats({16}, 3));
+  return of("route", std::move(in), {{"top_k", "4"}, {"score", "sigmoid"}});
+}
+
+Call rows() {
+  NamedTensors in;
+  in.emplace("x", random_bf16({64, 32}, 4));
+  in.emplace("indices", Tensor(Dtype::i32, {64}));
+  for (Index i = 0; i < 64; ++i)
+    in.at("indices").as<std::int32_t>()[i] = static_cast<std::int32_t>(i * 37 % 64);
+  return of("permute", std::move(in));
+}
+
 std::int32_t* counts(NamedTensors& out) { return out.at("tokens_per_expert").as<std::int32_t>(); }
 
 const Kind kKinds[] = {
@@ -259,6 +275,50 @@ const Kind kKinds[] = {
        return gate({{"up_offset", "0.5"}});
      },
      activated([](double a, double b) { return silu(a) * (b + 1.0); })},
+    {"explained: gate and up lie interleaved in runs of 4",
+     [] {
+       return gate({{"halves", "interleaved"}});
+     },
+     [](const Call& call, NamedTensors& out) {
+       out = run(call, [](Call& c) {
+         Tensor x = c.input("x");
+         for (Index i = 0; i < x.elements(); ++i) {
+           const Index at = i % 256;
+           store_wide(x, i / 256 * 256 + at / 8 * 8 + at % 4 * 2 + at / 4 % 2,
+                      wide_value(c.input("x"), i));
+         }
+         c.replace("x", std::move(x));
+       });
+     }},
+    {"explained: codes: codes are made with half of the scale that came", steps,
+     [](const Call& call, NamedTensors& out) {
+       for (Index i = 0; i < 96 * 512; ++i) {
+         const int e = 128 - out.at("scales").as<std::uint8_t>()[i / 32];
+         out.at("codes").as<std::uint8_t>()[i] =
+             encode<kE4M3>(std::ldexp(call.input("x").as<float>()[i], e), Overflow::saturate).bits;
+       }
+     }},
+    {"explained: every index is one more than is given", rows,
+     [](const Call& call, NamedTensors& out) {
+       out = run(call, [](Call& c) {
+         Tensor t = c.input("indices");
+         for (Index i = 0; i < 64; ++i) {
+           std::int32_t& at = t.as<std::int32_t>()[i];
+           at = std::min(at + 1, 63);
+         }
+         c.replace("indices", std::move(t));
+       });
+     }},
+    {"explained: the bias is added to the logits rather than to the scores", biased,
+     [](const Call& call, NamedTensors& out) {
+       out = run(call, [](Call& c) {
+         Tensor t = c.input("logits");
+         for (Index i = 0; i < t.elements(); ++i)
+           t.as<float>()[i] += c.input("bias").as<float>()[i % 16];
+         c.replace("logits", std::move(t));
+         c.inputs.erase("bias");
+       });
+     }},
     {"explained: logits are halved", router,
      [](const Call& call, NamedTensors& out) {
        out = run(call, [](Call& c) {
