@@ -6,7 +6,7 @@
 #include <iterator>
 #include <nlohmann/json.hpp>
 
-#include "golden/explain/case/compared_outputs.h"
+#include "golden/explain/case/output.h"
 #include "golden/explain/case/product.h"
 #include "golden/explain/confirm/score.h"
 #include "golden/explain/confirm/search.h"
@@ -15,7 +15,7 @@
 #include "golden/explain/finders.h"
 #include "golden/explain/shown.h"
 #include "golden/explain/steps/steps.h"
-#include "golden/explain/words/pattern.h"
+#include "golden/explain/words/places.h"
 
 namespace mxo {
 namespace {

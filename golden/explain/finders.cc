@@ -198,6 +198,7 @@ constexpr Finder kFinders[] = {
     {"tiles", Turn::order, each<recover_tiles>},
     {"exchanged", Turn::order, each<recover_exchanged>},
 
+    {"integers", Turn::look, each<recover_integers>},
     {"factors", Turn::look, looks<recover_factors>},
     {"mapped", Turn::look, looks<recover_mapped>, nullptr, true},
     {"scaled", Turn::look, looks<recover_scaled>},

@@ -97,7 +97,8 @@ void add_experts(const Product& p, List& list) {
           {read_lines(operand, 0, [n = p.groups(), of = other.of](Index e) { return of(e, n); })});
     };
     add(p.b.codes_name, "every expert takes the codes of {} ({}), and its own scales");
-    if (p.b.scales->rank() == 2) add(p.b.scales_name, "every expert takes the scales of {} ({})");
+    if (p.b.scales->rank() == 2 || p.b.scales->shape().back() == 1)
+      add(p.b.scales_name, "every expert takes the scales of {} ({})");
   }
 }
 
@@ -152,6 +153,12 @@ void add_both_scales(const Product& p, List& list) {
   add_both_sides(
       p, "last_block", "every K block takes the scales of the last",
       [blocks](Index) { return blocks - 1; }, list);
+  add_both_sides(
+      p, "reversed", "K blocks take the scales in the reverse order",
+      [blocks](Index c) { return blocks - 1 - c; }, list);
+  add_both_sides(
+      p, "pairs", "K blocks exchange their scales in pairs",
+      [blocks](Index c) { return (c ^ 1) < blocks ? c ^ 1 : c; }, list);
   const Index tile = std::max<Index>(1, 128 / p.block);
   if (blocks <= tile) return;
   add_both_sides(
@@ -161,25 +168,56 @@ void add_both_scales(const Product& p, List& list) {
 }
 
 /// Scales that were written column-major, and are read as they are expected.
-void add_column_major(const ProductSide& side, List& list) {
-  if (side.scales == nullptr) return;
-  add_read(list, side.scales_name + "=column_major",
-           filled("the scales of {} are column-major, and read row by row", side.name),
+void add_column_major(const std::string& scales, const std::string& words, List& list) {
+  add_read(list, scales + "=column_major", words + " are column-major, and read row by row",
            {make_reading(
-               side.scales_name, [](const Matrices& m) { return m.rows > 1 && m.columns > 1; },
+               scales, [](const Matrices& m) { return m.rows > 1 && m.columns > 1; },
                [](const Matrices& m, Index matrix, Index row, Index column) {
                  const Index i = row * m.columns + column;
                  return (matrix * m.rows + i % m.rows) * m.columns + i / m.rows;
                })});
 }
 
+/// Scales of codes that are no product's operand.
+void add_scales_alone(Index blocks, List& list) {
+  add_column_major("scales", "scales", list);
+  const auto add = [&](const char* id, std::string phrase, int axis, Lines from) {
+    add_read(list, filled("scales={}", id), std::move(phrase),
+             {read_lines("scales", axis, std::move(from))});
+  };
+  for (const Index tile : {32, 64, 128}) {
+    add("first_tile", filled("all rows take the scales of the first {}", tile), 0,
+        [tile](Index r) { return r % tile; });
+  }
+  add("reversed", "blocks of a row take the scales in the reverse order", -1,
+      [blocks](Index c) { return blocks - 1 - c; });
+}
+
+/// `lie` and `read`: rows from one column to the next in the buffer, and as a kernel has it.
+void add_stride(const ProductSide& side, Index lie, Index read, List& list) {
+  add_read(list, side.scales_name + "=column_stride",
+           filled("columns of the scales of {} lie {} rows apart and are read {} apart", side.name,
+                  lie, read),
+           {make_reading(
+               side.scales_name, [](const Matrices& m) { return m.rows > 1 && m.columns > 1; },
+               [=](const Matrices& m, Index matrix, Index row, Index column) {
+                 const Index at = column * read + row;
+                 const bool inside = at % lie < m.rows && at / lie < m.columns;
+                 return inside ? (matrix * m.rows + at % lie) * m.columns + at / lie : m.elements;
+               })});
+}
+
 }  // namespace
 
 void add_addressing_hypotheses(const Call& call, List& list) {
+  if (call.op == "dequantize" && call.has("scales") && call.input("scales").rank() >= 2)
+    add_scales_alone(call.input("scales").shape().back(), list);
   const std::optional<Product> p = product_of(call);
   if (!p) return;
-  add_column_major(p->a, list);
-  add_column_major(p->b, list);
+  for (const ProductSide* side : {&p->a, &p->b}) {
+    if (side->scales != nullptr)
+      add_column_major(side->scales_name, "the scales of " + side->name, list);
+  }
   if (p->wgrad) return;
   add_rows(*p, list);
   add_chunks(*p, list);
@@ -210,6 +248,22 @@ void add_stale_stages(const Call& call, List& list) {
             *p, "first_stage", words + "first pass",
             [=](Index c) { return hits(c) ? c % pass : c; }, list);
       }
+    }
+  }
+}
+
+void add_padded_columns(const Call& call, List& list) {
+  const std::optional<Product> p = product_of(call);
+  if (!p || p->wgrad) return;
+  for (const ProductSide* side : {&p->a, &p->b}) {
+    if (side->scales == nullptr || side->scales->rank() < 2) continue;
+    const Index rows = side->scales->extent(side->scales->rank() - 2);
+    std::set<Index> padded;
+    for (const Index to : {4, 16, 32, 64, 128}) padded.insert(ceil_div(rows, to) * to);
+    padded.erase(rows);
+    for (const Index more : padded) {
+      add_stride(*side, rows, more, list);
+      add_stride(*side, more, rows, list);
     }
   }
 }

@@ -1,6 +1,9 @@
-// Biases, and weights of experts, that are left out, used twice, or another's.
+// Biases, and weights of experts, that are left out, used another number of times, or another's.
+#include <cmath>
+#include <limits>
 
 #include "golden/explain/alter/alterations.h"
+#include "golden/judge/group_rows.h"
 
 namespace mxo {
 namespace {
@@ -120,6 +123,75 @@ void add_experts(const Call& call, List& list) {
   }
 }
 
+constexpr std::size_t kTold = 4;  ///< groups that are told one by one
+
+/// By how much the columns of rows [first, end) are off on average; of what is no number nothing.
+std::vector<double> mean_of(const Output& y, Index first, Index end) {
+  std::vector<double> sum(static_cast<std::size_t>(y.columns));
+  for (Index i = first * y.columns; i < end * y.columns; ++i) {
+    const double off = static_cast<double>(wide_value(*y.actual, i)) - wide_value(*y.expected, i);
+    if (std::isfinite(off)) sum[static_cast<std::size_t>(i % y.columns)] += off;
+  }
+  for (double& s : sum) s /= static_cast<double>(end - first);
+  return sum;
+}
+
+/// The expert whose bias is nearest to the actual output; `g` itself where none is much nearer.
+Index source_of(const Tensor& bias, Index g, const std::vector<double>& off) {
+  const auto n = static_cast<Index>(off.size());
+  const auto away = [&](Index e) {
+    double sum = 0.0;
+    for (Index c = 0; c < n; ++c) {
+      const double more =
+          static_cast<double>(wide_value(bias, e * n + c)) - wide_value(bias, g * n + c);
+      const double rest = off[static_cast<std::size_t>(c)] - more;
+      sum += rest * rest;
+    }
+    return sum;
+  };
+  Index best = g;
+  double least = away(g) / 16.0;
+  for (Index e = 0; e < bias.extent(0); ++e) {
+    const double here = e == g ? std::numeric_limits<double>::infinity() : away(e);
+    if (here >= least) continue;
+    least = here;
+    best = e;
+  }
+  return best;
+}
+
+struct LeftOut {
+  const char* operand;
+  const char* phrase;
+  const char* with = nullptr;  ///< what goes with it
+};
+
+constexpr LeftOut kLeftOut[] = {
+    {"w1.bias", "w1.bias is left out"},
+    {"w2.bias", "w2.bias is left out"},
+    {"router.bias", "router.bias is left out"},
+    {"logits.bias", "logits.bias is left out"},
+    {"shared.w1", "the shared expert is left out", "shared.w2"},
+};
+
+/// Numbers by which an operand may be multiplied, all powers of two: what it adds is so, too.
+constexpr double kTimes[] = {2.0, 4.0, 8.0, 0.5, 0.25};
+
+void add_times(const Call& call, const std::string& operand, const std::string& phrase,
+               List& list) {
+  if (!call.has(operand)) return;
+  for (const double by : kTimes) {
+    const std::string number =
+        by < 1.0 ? "1/" + std::to_string(std::lround(1.0 / by)) : std::to_string(std::lround(by));
+    add_altered(list, operand + "=times", phrase + number, [operand, by](Call& c) {
+      c.replace(operand, with_values(c.input(operand), [&](Index i) {
+                  return static_cast<float>(by) * wide_value(c.input(operand), i);
+                }));
+      return true;
+    });
+  }
+}
+
 }  // namespace
 
 void add_elementwise_hypotheses(const Call& call, List& list) {
@@ -157,6 +229,71 @@ void add_bias_hypotheses(const Call& call, List& list) {
         [by_row](Backend& b, const Call& c) { return add_before_rounding(b, c, by_row); },
         Stage::output);
   }
+}
+
+void add_measured_biases(const Call& call, const Output& o, List& list) {
+  const bool sum = call.op == "add_bias" && o.name == "out";
+  if (!sum && !(call.op == "grouped_linear" && o.name == "y")) return;
+  if (o.left == 0 || !call.has("bias") || !call.has("group_ends")) return;
+  const Tensor& bias = call.input("bias");
+  if (bias.rank() != 2 || bias.extent(1) != o.columns || !is_wide_float(o.expected->dtype()) ||
+      bias.extent(0) != call.input("group_ends").elements())
+    return;
+  std::vector<Index> sources = range_of(bias.extent(0));
+  std::string words;
+  std::size_t changed = 0;
+  std::size_t others = 0;    // groups that keep their own
+  bool one_distance = true;  // which has a row of its own
+  bool all_first = true;
+  Index distance = -1;
+  Index begin = 0;
+  const std::vector<Index> ends = group_ends_of(call.input("group_ends"));
+  for (std::size_t g = 0; g < ends.size(); ++g) {
+    const Index first = std::exchange(begin, std::min(ends[g], o.compared_rows));
+    if (begin <= first) continue;
+    const auto own = static_cast<Index>(g);
+    const Index from = source_of(bias, own, mean_of(o, first, begin));
+    all_first = all_first && from == 0;
+    if (from == own) {
+      ++others;
+      continue;
+    }
+    sources[g] = from;
+    const Index by = (from - own + bias.extent(0)) % bias.extent(0);
+    one_distance = one_distance && (distance < 0 || distance == by);
+    distance = by;
+    if (changed++ >= kTold) continue;
+    words += (words.empty() ? "" : ", ") + std::string("group ") + std::to_string(g) +
+             " takes the bias of expert " + std::to_string(from);
+  }
+  if (changed == 0 || all_first) return;
+  const bool listed = distance == 1 || distance == bias.extent(0) - 1;
+  if (one_distance && listed && others == 0) return;
+  if (changed > kTold) words += " and " + std::to_string(changed - kTold) + " more another's";
+  add_altered(
+      list, "bias=other_experts", words,
+      [sources](Call& c) {
+        c.replace("bias", with_rows(c.input("bias"), [&](Index e, Index) {
+                    return sources[static_cast<std::size_t>(e)];
+                  }));
+        return true;
+      },
+      Stage::rule);
+}
+
+void add_layer_operands(const Call& call, List& list) {
+  if (call.op != "moe_layer") return;
+  for (const LeftOut& row : kLeftOut) {
+    if (!call.has(row.operand)) continue;
+    add_altered(list, std::string(row.operand) + "=left_out", row.phrase, [&row](Call& c) {
+      c.inputs.erase(row.operand);
+      if (row.with != nullptr) c.inputs.erase(row.with);
+      return true;
+    });
+  }
+  add_times(call, "w1.bias", "w1.bias is multiplied by ", list);
+  add_times(call, "w2.bias", "w2.bias is multiplied by ", list);
+  add_times(call, "shared.w2", "the shared expert is multiplied by ", list);
 }
 
 }  // namespace mxo

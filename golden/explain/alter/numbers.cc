@@ -17,7 +17,16 @@ float power(float v, double (*rounded)(double)) {
   return v > 0.0f ? static_cast<float>(std::exp2(rounded(std::log2(static_cast<double>(v))))) : v;
 }
 
+/// To nearest even, as a normal code of e4m3 is.
+float to_4_bits(float v) {
+  int e = 0;
+  const float m = std::frexp(v, &e);
+  return std::isfinite(v) ? std::ldexp(std::nearbyint(m * 16.0f) / 16.0f, e) : v;
+}
+
 constexpr Row<float (*)(float)> kNarrowed[] = {
+    {"4_bits", "rounded to 4 significant bits first, as normal codes are: subnormal ones twice",
+     to_4_bits},
     {"bf16", "rounded to bf16 first", by_bf16},
     {"bf16_cut", "cut to bf16 first, toward zero",
      [](float v) { return bit_cast<float>(bit_cast<std::uint32_t>(v) & 0xFFFF0000u); }},
@@ -28,24 +37,25 @@ constexpr Row<float (*)(float)> kNarrowed[] = {
      [](float v) { return power(v, std::round); }},
 };
 
-/// Operands that may be rounded, by the first so many of these.
+/// Operands that may be rounded, by so many of these.
 struct Narrow {
   const char* operand;
   const char* subject;
+  std::size_t first;
   std::size_t roundings;
 };
-constexpr Narrow kOperands[] = {{"x", "x is", 3},
-                                {"scales", "the scales are", 6},
-                                {"logits", "logits are", 3},
-                                {"bias", "the bias is", 1}};
+constexpr Narrow kOperands[] = {{"x", "x is", 0, 4},
+                                {"scales", "the scales are", 1, 6},
+                                {"logits", "logits are", 1, 3},
+                                {"bias", "the bias is", 1, 1}};
 
 void add_operands(const Call& call, List& list) {
-  for (const auto& [name, subject, roundings] : kOperands) {
+  for (const auto& [name, subject, first, roundings] : kOperands) {
     if (!call.has(name) || (std::string_view(name) == "scales" && call.op != "dequantize"))
       continue;
     const Dtype type = call.input(name).dtype();
     if (type == Dtype::f16 && call.op == "quantize") {
-      add_altered(list, filled("{}=bf16", name), filled("{} {}", subject, kNarrowed[0].phrase),
+      add_altered(list, filled("{}=bf16", name), filled("{} {}", subject, kNarrowed[1].phrase),
                   [name = name](Call& c) {
                     const Tensor& x = c.input(name);
                     c.replace(name, with_values(Tensor(Dtype::f32, x.shape()), [&](Index i) {
@@ -55,7 +65,7 @@ void add_operands(const Call& call, List& list) {
                   });
     }
     if (type != Dtype::f32) continue;
-    for (const auto& n : std::span(kNarrowed).first(roundings)) {
+    for (const auto& n : std::span(kNarrowed).subspan(first, roundings)) {
       add_altered(list, filled("{}={}", name, n.name), filled("{} {}", subject, n.phrase),
                   [name = name, to = n.of](Call& c) { return map_floats(c, name, to); });
     }
@@ -73,7 +83,7 @@ bool keeps(const Tensor& t, float (*rounded)(float)) {
 }
 
 void add_scales_of_products(const Product& p, List& list) {
-  for (const auto& n : {kNarrowed[0], kNarrowed[2]}) {
+  for (const auto& n : {kNarrowed[1], kNarrowed[3]}) {
     const auto add = [&](const std::string& operand, const std::string& whose,
                          const std::vector<std::string>& names) {
       add_altered_locally(list, filled("{}={}", operand, n.name),

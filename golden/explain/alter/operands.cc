@@ -12,9 +12,16 @@ namespace mxo {
 namespace {
 
 /// The halves of every row of x exchanged, or taken from even and odd runs of so many elements.
-void add_halves(Index columns, List& list) {
+void add_halves(Index columns, bool interleaved, List& list) {
   const Index half = columns / 2;
   if (columns < 2 || columns % 2 != 0) return;
+  for (const Index run : {2, 4, 8, 16, 32, 64, 128}) {
+    if (!interleaved || half % run != 0) continue;
+    add_read_locally(list, "x=runs", filled("gate and up lie interleaved in runs of {}", run),
+                     read_lines("x", -1, [=](Index c) {
+                       return c / 2 / run * 2 * run + c / 2 % run + c % 2 * run;
+                     }));
+  }
   add_read_locally(list, "x=halves", "gate and up are exchanged",
                    read_lines("x", -1, [=](Index c) { return (c + half) % columns; }));
   for (const Index run : {1, 2, 4, 8, 16, 32, 64, 128}) {
@@ -110,6 +117,55 @@ void add_ends(const Call& call, const std::optional<Product>& product, List& lis
         [by = product->k - product->ends.back()](Ends ends) {
           return move_end(ends, ends.size() - 1, by);
         });
+  }
+}
+
+/// Rows of x and dy that a group of a gradient has where it begins or ends at a tile of so many.
+struct Tiled {
+  const char* name;
+  const char* phrase;
+  Index (*begin)(Index row, Index tile);
+  Index (*end)(Index row, Index tile);
+};
+constexpr auto kAsItIs = [](Index row, Index) { return row; };
+constexpr auto kDown = [](Index row, Index tile) { return row / tile * tile; };
+constexpr auto kUp = [](Index row, Index tile) { return ceil_div(row, tile) * tile; };
+constexpr Tiled kTiled[] = {
+    {"begin_before", "groups begin at the multiple of {} rows before, and end where they do", kDown,
+     kAsItIs},
+    {"begin_after", "groups begin at the multiple of {} rows after", kUp, kAsItIs},
+    {"end_before", "groups end at the multiple of {} rows before", kAsItIs, kDown},
+    {"end_after", "groups run on to the multiple of {} rows after, and begin where they do",
+     kAsItIs, kUp},
+    {"tiles", "groups begin at the multiple of {} rows before and run on to the one after", kDown,
+     kUp},
+};
+
+bool take_tiles(Call& call, const Tiled& tiled, Index tile) {
+  const Product p = *product_of(call);
+  Tensor ends = call.input("group_ends");
+  std::vector<Index> rows;
+  bool any = false;
+  for (Index g = 0; g < p.groups(); ++g) {
+    const Index begin = tiled.begin(p.begin(g), tile);
+    const Index end = std::min(tiled.end(p.end(g), tile), p.k);
+    for (Index r = begin; r < end && p.depth(g) > 0; ++r) rows.push_back(r);
+    any = any || (p.depth(g) > 0 && (begin != p.begin(g) || end != p.end(g)));
+    ends.as<std::int32_t>()[g] = static_cast<std::int32_t>(rows.size());
+  }
+  for (const std::string& name : {p.a.codes_name, p.b.codes_name})
+    call.replace(name, gathered(call.input(name), 0, rows));
+  call.replace("group_ends", std::move(ends));
+  return any;
+}
+
+void add_tiles_of_groups(const Product& p, List& list) {
+  if (!p.wgrad || p.a.scales != nullptr || p.b.scales != nullptr) return;
+  for (const Tiled& tiled : kTiled) {
+    for (const Index tile : {8, 16, 32, 64, 128}) {
+      add_altered(list, filled("group_ends={}", tiled.name), filled(tiled.phrase, tile),
+                  [&tiled, tile](Call& c) { return take_tiles(c, tiled, tile); });
+    }
   }
 }
 
@@ -216,9 +272,28 @@ constexpr Made kMade[] = {
      [](double s) { return std::exp2(std::floor(std::log2(s))); }, false},
 };
 
+/// Scales of rows that multiply columns, as those of the other side do.
+void add_by_column(const Product& p, List& list) {
+  const std::string& a = p.a.scales_name;
+  const std::string& b = p.b.scales_name;
+  if (p.wgrad || p.a.scales->dtype() != Dtype::f32 || p.a.scales->elements() != p.a_lines ||
+      p.b.scales->elements() != p.groups() * p.n || p.n > p.a_lines)
+    return;
+  add_altered(list, a + "=by_column",
+              filled("the scales of {} multiply columns rather than rows", p.a.name),
+              [a, b, n = p.n](Call& c) {
+                const float* by = c.input(a).as<float>();
+                const float* own = c.input(b).as<float>();
+                c.replace(b, with_values(c.input(b), [&](Index i) { return own[i] * by[i % n]; }));
+                c.replace(a, with_values(c.input(a), [](Index) { return 1.0f; }));
+                return true;
+              });
+}
+
 void add_scales_of_both(const Product& p, List& list) {
   const std::string& a = p.a.scales_name;
   const std::string& b = p.b.scales_name;
+  add_by_column(p, list);
   add_altered(list, "scales=exchanged", "the scales of both sides are exchanged",
               [a, b](Call& c) { return exchange_scales(c, a, b); });
   for (const Made& made : kMade) {
@@ -241,7 +316,8 @@ void add_input_hypotheses(const Call& call, List& list) {
     add_read(list, "x=transposed", "x is read transposed", {read_transposed("x")});
   }
   if (call.op.starts_with("swiglu") && call.has("x") && call.input("x").rank() > 0)
-    add_halves(call.input("x").shape().back(), list);
+    add_halves(call.input("x").shape().back(),
+               call.set.text("halves", "gate_first") == "interleaved", list);
   add_ends(call, product, list);
   add_weights(call, list);
   if (call.op == "dequantize") {
@@ -249,6 +325,7 @@ void add_input_hypotheses(const Call& call, List& list) {
              {read_transposed("scales")});
   }
   if (!product) return;
+  add_tiles_of_groups(*product, list);
   for (const ProductSide* side : {&product->a, &product->b}) {
     if (side->scales != nullptr) add_scales(*side, product->wgrad, list);
     add_read(list, side->codes_name + "=transposed", side->name + " is read transposed",

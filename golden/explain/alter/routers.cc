@@ -26,6 +26,7 @@ struct Router {
   bool least_minus_1 = false;  ///< a search for the best that begins at -1 finds expert 0
   Index skipped = 0;           ///< best experts that are passed over
   Index never = -1;            ///< an expert that is not looked at
+  Index more_in_sum = 0;       ///< choices past the last that are summed, too
 };
 
 bool weighs_chosen_logits(const Call& call) {
@@ -142,10 +143,11 @@ class OtherRouter {
     if (rule_.ties_to_higher) std::reverse(order.begin(), order.end());
     order = sorted_by(choice, std::move(order));
     if (rule_.least) std::reverse(order.begin(), order.end());
-    if (static_cast<Index>(order.size()) < k_ + rule_.skipped + (rule_.next ? 1 : 0)) return {};
+    const Index taken = k_ + rule_.more_in_sum;
+    if (static_cast<Index>(order.size()) < taken + rule_.skipped + (rule_.next ? 1 : 0)) return {};
     if (rule_.next && k_ > 0) order.erase(order.begin() + k_ - 1);
     order.erase(order.begin(), order.begin() + rule_.skipped);
-    order.resize(static_cast<std::size_t>(k_));
+    order.resize(static_cast<std::size_t>(taken));
     for (Index& e : order) {
       if (rule_.least_minus_1 && choice[e] < -1.0f) e = 0;
     }
@@ -182,6 +184,7 @@ class OtherRouter {
       if (divides) s.weight /= softmax ? sum : sum + 1e-20f;
       s.weight *= factor;
     }
+    if (!slots.empty()) slots.resize(static_cast<std::size_t>(k_));
     return slots;
   }
 
@@ -259,6 +262,9 @@ constexpr OtherRule kRules[] = {
      "choices below -1 are not found: their slots take expert 0",
      {.least_minus_1 = true},
      true},
+    {"normalize=one_more",
+     "weights are divided by the sum of one choice more than is taken",
+     {.more_in_sum = 1}},
     {"ties=higher", "ties go to the higher expert", {.ties_to_higher = true}},
     {"top_k=least", "the experts that score least are chosen", {.least = true}},
     {"bias=recovered",
@@ -299,6 +305,10 @@ constexpr Row<bool (*)(const Call&, NamedTensors&)> kRewritten[] = {
     {"counts=twice", "tokens are counted twice", count_twice},
 };
 
+constexpr Row<float> kTemperatures[] = {{"logits=halved", "logits are halved", 0.5f},
+                                        {"logits=doubled", "logits are doubled", 2.0f},
+                                        {"logits=negative", "logits have the other sign", -1.0f}};
+
 /// The bytes of logits as f32; beyond the end of them zeros.
 bool read_as_f32(Call& call) {
   const Tensor& given = call.input("logits");
@@ -332,6 +342,25 @@ void add_route_hypotheses(const Call& call, List& list) {
           return n > 1;
         },
         Stage::rule);
+  }
+  for (const auto& row : kTemperatures) {
+    add_altered(list, row.name, row.phrase, [by = row.of](Call& c) {
+      const Tensor& given = c.input("logits");
+      c.replace("logits", with_values(given, [&](Index i) { return by * wide_value(given, i); }));
+      return true;
+    });
+  }
+  if (call.has("bias")) {
+    add_altered(list, "bias=in_logits", "the bias is added to the logits rather than to the scores",
+                [experts](Call& c) {
+                  const Tensor& given = c.input("logits");
+                  const Tensor& bias = c.input("bias");
+                  c.replace("logits", with_values(given, [&](Index i) {
+                              return wide_value(given, i) + wide_value(bias, i % experts);
+                            }));
+                  c.inputs.erase("bias");
+                  return true;
+                });
   }
   const Index k = call.set.integer("top_k", 1);
   add_router(list, "top_k=next",

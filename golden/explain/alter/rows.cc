@@ -180,6 +180,21 @@ void add_index_hypotheses(const Call& call, List& list) {
   for (const MovedRows& row : kMovedRows) {
     if (call.op == row.op) add_rewritten(list, row.name, row.phrase, row.rewrite, Stage::rule);
   }
+  for (const std::int32_t by : {-1, 1}) {
+    if (call.op != "permute" && call.op != "unpermute") break;
+    add_altered(list, "indices=moved",
+                filled("every index is one {} than is given", by < 0 ? "less" : "more"),
+                [by, last = call.input(call.op == "permute" ? "x" : "y").extent(0) - 1](Call& c) {
+                  Tensor t = c.input("indices");
+                  for (Index i = 0; i < t.elements(); ++i) {
+                    std::int32_t& at = t.as<std::int32_t>()[i];
+                    if (at >= 0)
+                      at = static_cast<std::int32_t>(std::clamp<Index>(at + by, 0, last));
+                  }
+                  c.replace("indices", std::move(t));
+                  return true;
+                });
+  }
   if ((call.op != "dequantize" && call.op != "decode") || !call.has("codes")) return;
   for (const Index run : {16, 32, 64, 128}) {
     add_read(list, "codes=first_run",

@@ -198,12 +198,15 @@ bool quantise_again(const Call& call, NamedTensors& out, bool amax_in_bf16, Over
 
 /// A parameter that is a number, at another value.
 void add_number(const Call& call, List& list, const std::string& key, double value,
-                const std::string& id, const std::string& phrase) {
+                const std::string& phrase, std::string id = {}) {
+  if (parameter_of(call, key) == nullptr) return;
   if (call.set.has(key) && call.set.real(key, value) == value) return;
   // In as many digits as give the same number again.
   std::array<char, 32> digits;
   const auto [end, error] = std::to_chars(digits.begin(), digits.end(), value);
-  add_set(list, key, {digits.begin(), end}, phrase, key + "=" + id);
+  const std::string text(digits.begin(), end);
+  if (id.empty()) id = text;
+  add_set(list, key, text, filled(phrase, text, text, text), key + "=" + id);
 }
 
 /// Which elements of x [R, 2F] a limit holds.
@@ -295,18 +298,24 @@ void add_left_out_hypotheses(const Call& call, List& list) {
   }
   if ((call.op == "route" || call.op == "moe_layer") && call.set.has("scale")) {
     const double scale = call.set.real("scale", 1.0);
-    add_number(call, list, "scale", 1.0, "left_out", "the factor of the weights is left out");
-    add_number(call, list, "scale", scale * scale, "twice",
-               "the factor of the weights is applied twice");
+    add_number(call, list, "scale", 1.0, "the factor of the weights is left out", "left_out");
+    add_number(call, list, "scale", scale * scale, "the factor of the weights is applied twice",
+               "twice");
   }
   if (!call.op.starts_with("swiglu") && call.op != "moe_layer") return;
   add_limits(call, list);
+  for (const double limit : {5.0, 6.0, 7.0, 8.0, 10.0}) {
+    add_number(call, list, "limit", limit,
+               "the limit is {}: the gate is cut at {} and up is clamped to {}");
+  }
   if (call.set.has("alpha"))
-    add_number(call, list, "alpha", 1.0, "left_out", "alpha is 1: the gate is a sigma(a)");
-  add_number(call, list, "alpha", 1.702, "1.702", "alpha is 1.702: the gate is a sigma(1.702 a)");
-  const bool raised = call.set.real("up_offset", 0.0) != 0.0;
-  add_number(call, list, "up_offset", raised ? 0.0 : 1.0, raised ? "left_out" : "1",
-             raised ? "up is not raised" : "up is raised by 1");
+    add_number(call, list, "alpha", 1.0, "alpha is 1: the gate is a sigma(a)", "left_out");
+  for (const double alpha : {1.702, 1.7, 2.0, 0.5})
+    add_number(call, list, "alpha", alpha, "alpha is {}: the gate is a sigma({} a)");
+  if (call.set.real("up_offset", 0.0) != 0.0)
+    add_number(call, list, "up_offset", 0.0, "up is not raised", "left_out");
+  for (const double offset : {1.0, 0.5, 2.0, -1.0})
+    add_number(call, list, "up_offset", offset, "up is raised by {}");
 }
 
 }  // namespace mxo

@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "golden/explain/alter/alterations.h"
-#include "golden/explain/find/quantiser/code_rule.h"
+#include "golden/explain/find/quantiser/quantiser_call.h"
 #include "golden/judge/elements.h"
 #include "ops/sums.h"
 

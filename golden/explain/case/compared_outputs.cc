@@ -1,5 +1,5 @@
 // The outputs of a call beside those that were expected: which count, how far apart they are.
-#include "golden/explain/case/compared_outputs.h"
+#include "golden/explain/case/output.h"
 
 #include <algorithm>
 #include <cmath>

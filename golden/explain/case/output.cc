@@ -55,7 +55,7 @@ struct Units {
 Units units_of(const Output& output, const Variant& patch, Unit least) {
   Units units;
   units.of.assign(patch.columns.size(), 0);
-  if (least != Unit::segment) {
+  if (least < Unit::segment) {
     units.count = 1;
     return units;
   }
@@ -74,6 +74,39 @@ Units units_of(const Output& output, const Variant& patch, Unit least) {
     }
   }
   return units;
+}
+
+/// Whether what is given is no place: in the rows and segments that it lies in, more than one in
+/// four of the units that are altered are not given.
+bool is_riddled(const std::vector<Tally>& tallies, std::size_t segments) {
+  std::vector<std::uint8_t> rows(tallies.size() / segments);
+  std::vector<std::uint8_t> columns(segments);
+  for (std::size_t t = 0; t < tallies.size(); ++t) {
+    if (tallies[t].counts && tallies[t].fixed > 0) rows[t / segments] = columns[t % segments] = 1;
+  }
+  std::size_t hits = 0;
+  std::size_t misses = 0;
+  for (std::size_t t = 0; t < tallies.size(); ++t) {
+    if (rows[t / segments] == 0 || columns[t % segments] == 0 || tallies[t].altered == 0) continue;
+    ++(tallies[t].wrong == 0 ? hits : misses);
+  }
+  return misses * 4 > hits;
+}
+
+/// Credits whole columns, where these are a place and give more than rows do.
+void credit_columns(std::vector<Tally>& columns, Index rows, VariantMatch& credit) {
+  std::vector<Index> given;  // numbers among the columns that are altered
+  Index number = 0;
+  Index fixed = 0;
+  for (Tally& t : columns) {
+    t.counts = t.wrong == 0 && t.altered >= std::min<Index>(kLeastAltered, rows);
+    if (t.counts) given.push_back(number);
+    number += t.altered > 0;
+    fixed += t.counts ? t.fixed : 0;
+  }
+  if (fixed == 0 || fixed < credit.fixed || !is_pattern(given)) return;
+  credit.fixed = fixed;
+  credit.by_columns = true;
 }
 
 /// The block of a dequantised tensor, as far as the shapes of its scales tell.
@@ -204,6 +237,7 @@ VariantMatch credit(const Output& output, const Variant& patch, Unit least) {
   double noise_before = 0.0;
   double noise_after = 0.0;
   std::vector<Tally> tallies(static_cast<std::size_t>(rows) * units.count);
+  std::vector<Tally> of_columns(static_cast<std::size_t>(columns));
   for (Index i = 0; i < rows; ++i) {
     Tally* const own = tallies.data() + static_cast<std::size_t>(i) * units.count;
     const Index row = patch.rows[static_cast<std::size_t>(i)];
@@ -231,10 +265,12 @@ VariantMatch credit(const Output& output, const Variant& patch, Unit least) {
         noise_after += (x.value - m.value) * (x.value - m.value);
       }
       credit.seen += mark == Mark::differs;
-      tally.wrong += !fits;
-      tally.left += mark == Mark::differs;
-      tally.fixed += fits && mark == Mark::differs;
-      tally.altered += model != expected_output && !(m.nan && w.nan);
+      for (Tally* const t : {&tally, &of_columns[static_cast<std::size_t>(j)]}) {
+        t->wrong += !fits;
+        t->left += mark == Mark::differs;
+        t->fixed += fits && mark == Mark::differs;
+        t->altered += model != expected_output && !(m.nan && w.nan);
+      }
       credit.mask[static_cast<std::size_t>(i * columns + j)] = fits && mark == Mark::differs;
     }
   }
@@ -257,10 +293,18 @@ VariantMatch credit(const Output& output, const Variant& patch, Unit least) {
     credit.hits += t.altered > 0 && t.wrong == 0;
     credit.misses += t.altered > 0 && t.wrong > 0;
   }
+  if (least == Unit::line && wrong > 0 && columns == output.columns) {
+    credit_columns(of_columns, rows, credit);
+    if (!credit.by_columns && credit.fixed < credit.seen && is_riddled(tallies, units.count)) {
+      for (Tally& t : tallies) t.counts = false;
+      credit.fixed = 0;
+    }
+  }
   for (std::size_t at = 0; at < credit.mask.size(); ++at) {
     const std::size_t i = at / static_cast<std::size_t>(columns);
     const std::size_t j = at % static_cast<std::size_t>(columns);
-    if (!tallies[i * units.count + units.of[j]].counts) credit.mask[at] = 0;
+    const Tally& t = credit.by_columns ? of_columns[j] : tallies[i * units.count + units.of[j]];
+    if (!t.counts) credit.mask[at] = 0;
   }
   return credit;
 }

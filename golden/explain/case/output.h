@@ -114,15 +114,34 @@ struct VariantMatch {
   Index misses = 0;  ///< units that it alters, and of which it gives not all
   Index astray = 0;  ///< elements beside the live part that the model does not give
   std::vector<std::uint8_t> mask;  ///< of the patch: 1 where fixed
+  bool by_columns = false;         ///< units are whole columns: rows say nothing
   double gain_db = 0;              ///< signal to noise of the model less that of the expected
   bool whole() const { return broken == 0; }
 };
 
 /// How small a unit may be in which a model has to give every element.
-enum class Unit : std::uint8_t { whole, row, segment };
+enum class Unit : std::uint8_t { whole, row, segment, line };
 
 /// Holds `patch` against the actual output.  Where it fails somewhere, it is credited with the
-/// units (rows, or 32 columns of a row) in which every element fits and that it alters at all.
+/// units (rows, or 32 columns of a row; of `line` whole columns, too) in which every element fits
+/// and that it alters at all.
 VariantMatch credit(const Output& output, const Variant& patch, Unit least);
+
+// ---- The outputs of a call beside those that were expected.
+
+struct Outputs {
+  std::vector<Output> list;
+  std::vector<std::string> missing;
+  std::string later;  ///< steps that follow from the first that differs
+};
+
+/// `actual` beside `expected`.
+Outputs outputs_of(const Call& call, const NamedTensors& expected, const NamedTensors& actual);
+
+/// Of an operator of many steps only those outputs stay that belong to its first wrong step.
+void keep_first_step(const Call& call, Outputs& outputs);
+
+/// Signal to noise of all outputs, in dB; -infinity where one has a NaN or an infinity of its own.
+double sqnr_of(const std::vector<Output>& outputs);
 
 }  // namespace mxo

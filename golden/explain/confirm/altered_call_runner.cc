@@ -2,6 +2,7 @@
 #include "golden/explain/confirm/altered_call_runner.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <iterator>
 #include <set>
@@ -13,8 +14,19 @@
 namespace mxo {
 namespace {
 
-constexpr Index kLeastMended = 8;     ///< elements, for another arithmetic to be told
-constexpr std::uint64_t kFar = 4096;  ///< units in the last place by which they were off
+constexpr Index kLeastMended = 8;  ///< elements, for another arithmetic to be told
+constexpr Index kMostOff = 8;      ///< of 16-bit outputs one in so many may be off
+
+/// Units in the last place that another arithmetic may be off, and that say more than it does.
+struct Units {
+  std::uint64_t near = 0;
+  std::uint64_t far = 0;
+};
+
+Units units_of(Dtype dtype) {
+  if (dtype == Dtype::f32) return {64, 4096};
+  return dtype == Dtype::bf16 || dtype == Dtype::f16 ? Units{1, 16} : Units{};
+}
 
 /// Part of the failing indices spread over their range, and some that do not fail.
 std::vector<Index> spread(const std::vector<Index>& failing, Index extent, Index most) {
@@ -31,11 +43,13 @@ std::vector<Index> spread(const std::vector<Index>& failing, Index extent, Index
 }
 
 /// How small a part of the output a cause of this kind may be: another sum is that of all.
-Unit least_unit(const std::vector<const Hypothesis*>& hypotheses) {
+Unit least_unit(const std::vector<const Hypothesis*>& hypotheses, const Call& call) {
   for (const Hypothesis* h : hypotheses) {
     if (h->stage == Stage::sum || h->stage == Stage::output) return Unit::whole;
   }
-  return Unit::segment;
+  // Columns of a product are windows, those of a router slots that follow from one another.
+  const bool elementwise = call.has("x") || call.has("codes");
+  return elementwise && !call.has("group_ends") ? Unit::line : Unit::segment;
 }
 
 /// True where row r of every output is made of row r of x alone, and x is large.
@@ -54,48 +68,60 @@ bool rows_stand_alone(const Call& call, const std::vector<Output>& outputs) {
          });
 }
 
-/// Rows of a patch in which a model is what is expected.
-std::vector<std::uint8_t> idle_rows(const Output& output, const Variant& patch) {
-  std::vector<std::uint8_t> idle(patch.rows.size());
+/// Rows of a patch, or its columns, in which a model is what is expected.
+std::vector<std::uint8_t> idle_lines(const Output& output, const Variant& patch, bool columns) {
+  std::vector<std::uint8_t> idle((columns ? patch.columns : patch.rows).size(), 1);
   Index at = 0;
-  for (std::size_t r = 0; r < idle.size(); ++r) {
-    bool altered = false;
-    for (const Index column : patch.columns) {
-      altered = altered || bits_at(patch.model, at) !=
-                               output.expected_bits(patch.rows[r] * output.columns + column);
-      ++at;
+  for (std::size_t r = 0; r < patch.rows.size(); ++r) {
+    for (std::size_t c = 0; c < patch.columns.size(); ++c) {
+      const Index i = patch.rows[r] * output.columns + patch.columns[c];
+      if (bits_at(patch.model, at++) != output.expected_bits(i)) idle[columns ? c : r] = 0;
     }
-    idle[r] = !altered;
   }
   return idle;
 }
 
-/// Adds how near a patch comes to the actual output, but for the last bits of f32.
+double root_mean_square(const Output& output, const ElementReader& read) {
+  double sum = 0.0;
+  for (Index i = 0; i < output.compared_rows * output.columns; ++i) {
+    const double v = read(output.actual_bits(i)).value;
+    sum += std::isfinite(v) ? v * v : 0.0;
+  }
+  return std::sqrt(sum / static_cast<double>(output.compared_rows * output.columns));
+}
+
+/// Adds how near a patch comes to the actual output, but for the last bits of floats.
 void hold_last_bits(const Output& output, const Variant& patch, LastBits& sum) {
   const ElementReader read(output.expected->dtype());
-  const bool is_f32 = output.expected->dtype() == Dtype::f32;
+  const Units units = units_of(output.expected->dtype());
+  const bool wide = units.near > 1;
+  const double quiet = units.near == 0 ? 0.0 : kQuiet * root_mean_square(output, read);
   Index at = 0;
   for (const Index row : patch.rows) {
     for (const Index column : patch.columns) {
       const Index i = row * output.columns + column;
-      const std::uint64_t got = output.actual_bits(i);
+      const std::uint64_t bits = output.actual_bits(i);
+      const auto apart = [&](std::uint64_t other) -> std::uint64_t {
+        const Element a = read(bits);
+        const Element b = read(other);
+        if (bits == other || (a.nan && b.nan)) return 0;
+        if (a.nan || b.nan || units.near == 0) return ~std::uint64_t{0};
+        return ulp_distance(a.order, b.order);
+      };
       const std::uint64_t model = bits_at(patch.model, at++);
-      if (!is_f32) {
-        sum.beyond += model != got;
-        sum.mended += model == got && got != output.expected_bits(i);
+      const std::uint64_t off = apart(model);
+      if (off <= units.near) {
+        sum.units = std::max(sum.units, off);
+      } else if (std::abs(read(bits).value - read(model).value) <= quiet) {
+        sum.quiet = true;
+      } else {
+        ++sum.beyond;
         continue;
       }
-      const Element of_got = read(got);
-      const Element of_model = read(model);
-      const Element expected_output = read(output.expected_bits(i));
-      const std::uint64_t off = of_got.nan || of_model.nan
-                                    ? (of_got.nan == of_model.nan ? 0 : kFar)
-                                    : ulp_distance(of_got.order, of_model.order);
-      sum.beyond += off > kLastBits;
-      if (off > kLastBits) continue;
-      sum.units = std::max(sum.units, off);
-      sum.mended += of_got.nan != expected_output.nan ||
-                    ulp_distance(of_got.order, expected_output.order) > kFar;
+      sum.off += !wide && off > 0;
+      const std::uint64_t before = apart(output.expected_bits(i));
+      sum.mended += before > units.far;
+      sum.differing += wide || units.near == 0 ? 0 : before > 0;
     }
   }
 }
@@ -113,7 +139,9 @@ void resize_rows(Tensor& t, const Tensor& like) {
 
 }  // namespace
 
-bool LastBits::all() const { return beyond == 0 && mended >= kLeastMended; }
+bool LastBits::all() const {
+  return beyond == 0 && mended >= kLeastMended && off * kMostOff <= differing;
+}
 
 AlteredCallRunner::AlteredCallRunner(Backend& backend, const Call& call,
                                      std::vector<Output>& outputs)
@@ -257,7 +285,7 @@ std::optional<RunResult> AlteredCallRunner::run(const std::vector<const Hypothes
     return std::nullopt;  // the alternative is no valid call: it cannot be what happened
   }
   RunResult trial;
-  const Unit least = least_unit(hypotheses);
+  const Unit least = least_unit(hypotheses, call_);
   for (const Output& output : outputs_) {
     const auto at = out.find(output.name);
     if (at == out.end()) return std::nullopt;
@@ -282,9 +310,9 @@ std::optional<RunResult> AlteredCallRunner::run(const std::vector<const Hypothes
     trial.fixed += c.fixed;
     trial.broken += c.broken;
     trial.gain_db = std::max(trial.gain_db, c.gain_db);
-    if (!product_) hold_last_bits(output, patch, trial.last_bits);
+    if (!product_ && output.differing > 0) hold_last_bits(output, patch, trial.last_bits);
     // Asked where a part is given only.
-    trial.idle.push_back(c.fixed > 0 && c.broken > 0 ? idle_rows(output, patch)
+    trial.idle.push_back(c.fixed > 0 && c.broken > 0 ? idle_lines(output, patch, c.by_columns)
                                                      : std::vector<std::uint8_t>{});
     patch.model = Tensor(patch.model.dtype(), {0});
     trial.patches.push_back(std::move(patch));

@@ -9,13 +9,16 @@
 
 namespace mxo {
 
-inline constexpr std::uint64_t kLastBits = 64;  ///< units in the last place of an f32
+inline constexpr double kQuiet = 0x1p-20;
 
 /// How near a model comes to the actual output.
 struct LastBits {
-  Index beyond = 0;         ///< elements of no f32 that differ, and f32 farther off than kLastBits
+  Index beyond = 0;         ///< elements that differ, of floats by more than their last bits
   Index mended = 0;         ///< elements within that, of which far more was expected
-  std::uint64_t units = 0;  ///< the most by which an f32 is off
+  Index off = 0;            ///< of 16 bits, elements that are not the same
+  Index differing = 0;      ///< the same of what is expected
+  std::uint64_t units = 0;  ///< the most by which a float is off
+  bool quiet = false;       ///< but for those off by kQuiet of the root mean square and less
 
   /// Whether a model is what was computed, another arithmetic apart.
   bool all() const;
@@ -30,7 +33,8 @@ struct RunResult {
   LastBits last_bits;
   std::vector<Variant> patches;       ///< one for each output, as run
   std::vector<VariantMatch> credits;  ///< of the patches
-  /// Of the rows of every patch: 1 where the model alters nothing.
+  /// Of the rows of every patch, or of its columns where these are credited: 1 where the model
+  /// alters nothing.
   std::vector<std::vector<std::uint8_t>> idle;
   bool all() const { return broken == 0 && fixed == seen && seen > 0; }
 };

@@ -114,7 +114,18 @@ class Search {
       near_.clear();
       for (Output& o : outputs()) find_live(o);
       std::vector<Claim> explained = singles();
+      if (!explained.empty() && left_of(outputs()) > 0 && round_ == 0) {
+        // A cause of all but the last bits says more than the same of a part.
+        const Snapshot part(outputs());
+        start.restore(outputs());
+        if (auto all = but_for_last_bits(near_of_16_bits_); !all.empty()) {
+          explained = std::move(all);
+        } else {
+          part.restore(outputs());
+        }
+      }
       if (explained.empty()) explained = pairs();
+      if (explained.empty()) explained = but_for_last_bits(near_of_16_bits_);
       if (explained.empty()) explained = on_sampled_lines();
       if (!explained.empty()) named_.push_back(best_);
       append(claims_, std::move(explained));
@@ -170,7 +181,7 @@ class Search {
   std::vector<Claim> singles() {
     Windows windows(runner_, extent_);
     std::vector<Candidate> found;
-    std::vector<const Hypothesis*> but_for_last_bits;
+    std::vector<const Hypothesis*> near_of_f32;
     for (const bool whole_operands : {false, true}) {
       for (const Hypothesis& h : list_) {
         if (progress_) progress_(part_of(h), h.name);
@@ -182,15 +193,15 @@ class Search {
         // What gives every bit of a window is no nearer: it is named, or it fails elsewhere.
         if (claims_.empty() && !trial->all() && trial->gain_db > nearest_.gain_db)
           nearest_ = {h.phrase, trial->gain_db};
-        if (round_ == 0 && trial->last_bits.all()) but_for_last_bits.push_back(&h);
+        if (round_ == 0 && trial->last_bits.all() && trial->last_bits.units > 0)
+          (trial->last_bits.differing > 0 ? near_of_16_bits_ : near_of_f32).push_back(&h);
         if (worth_running(*trial) && !contradicts(h, *trial, outputs()))
           found.push_back({{&h}, std::move(*trial)});
       }
       const bool all =
           std::any_of(found.begin(), found.end(), [](const Candidate& c) { return c.trial.all(); });
       std::vector<Claim> claims;
-      if (!all && !but_for_last_bits.empty())
-        claims = named(1, [&](bool&) { return mark_last_bits(but_for_last_bits); });
+      if (!all) claims = but_for_last_bits(near_of_f32);
       if (claims.empty() && (all || whole_operands || !runner_.windowed()))
         claims = named(1, [&](bool& whole) { return mark_best(found, whole); });
       if (!claims.empty()) return claims;
@@ -295,13 +306,19 @@ class Search {
     return {};
   }
 
-  /// What gives everything but for the last bits of f32 outputs: what is left is another
-  /// arithmetic.
+  std::vector<Claim> but_for_last_bits(const std::vector<const Hypothesis*>& list) {
+    if (list.empty() || !claims_.empty()) return {};
+    return named(1, [&](bool&) { return mark_last_bits(list); });
+  }
+
+  /// What gives everything but for the last bits of floats: what is left is another arithmetic.
   std::vector<Claim> mark_last_bits(const std::vector<const Hypothesis*>& list) {
     if (runner_.windowed()) return {};
     runner_.choose_whole();
     Claim claim;
     std::uint64_t units = 0;
+    std::string kept;
+    std::string quiet;
     int alike = 0;
     for (const Hypothesis* h : list) {
       const auto trial = runner_.run({h});
@@ -310,6 +327,8 @@ class Search {
       if (claim.id.empty()) {
         claim.id = h->name;
         units = trial->last_bits.units;
+        kept = kept_in_words(*trial, outputs());
+        if (trial->last_bits.quiet) quiet = ", or 2^-20 of the root mean square";
       }
       claim.sentence += (alike++ > 0 ? "; equivalently, " : "") + h->phrase;
     }
@@ -318,12 +337,13 @@ class Search {
     for (Output& o : outputs()) {
       if (o.left == 0) continue;
       claim.elements += static_cast<double>(o.left);
-      if (o.expected->dtype() == Dtype::f32) names += (names.empty() ? "" : " and ") + o.name;
+      if (is_wide_float(o.expected->dtype())) names += (names.empty() ? "" : " and ") + o.name;
       claim.where.tensor += (claim.where.tensor.empty() ? "" : ", ") + o.name;
       o.mark_all();
     }
-    claim.sentence += ", but for the last bits of " + names + ": at most " + std::to_string(units) +
-                      (units == 1 ? " unit" : " units") + " in the last place";
+    claim.sentence += kept + ", but for the last bits of " + names + ": at most " +
+                      std::to_string(units) + (units == 1 ? " unit" : " units") +
+                      " in the last place" + quiet;
     return {claim};
   }
 
@@ -334,6 +354,7 @@ class Search {
   Extent extent_;
   int round_ = 0;
   std::vector<Claim> claims_;
+  std::vector<const Hypothesis*> near_of_16_bits_;          ///< but for their last bits
   Hypotheses best_;                                         ///< of those that were weighed last
   std::vector<Hypotheses> named_;                           ///< of every round
   std::vector<std::pair<double, const Hypothesis*>> near_;  ///< of this round

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "golden/explain/case/indices.h"
 #include "golden/explain/words/places.h"
 
 namespace mxo {
@@ -33,13 +34,19 @@ bool is_scattered(const Variant& patch, const VariantMatch& c,
   if (c.misses <= c.hits || height < 2 || patch.rows.back() - patch.rows.front() + 1 != height)
     return false;
   std::vector<Index> given;  // numbers of rows that it alters
+  std::vector<Index> rows;
   Index number = 0;
   for (std::size_t r = 0; r < patch.rows.size(); ++r) {
     if (is_idle(idle, r)) continue;
-    if (gives_in(patch, c, r)) given.push_back(number);
+    if (gives_in(patch, c, r)) {
+      given.push_back(number);
+      rows.push_back(static_cast<Index>(r));
+    }
     ++number;
   }
-  const bool periodic = runs(given) > kFewRuns && is_pattern(given);
+  const bool periodic = runs(given) > kFewRuns &&
+                        (is_pattern(given) ||
+                         (idle.size() == patch.rows.size() && is_pattern(joined(rows, idle, {}))));
   return !given.empty() && static_cast<Index>(given.size()) < kLeastRun * runs(given) && !periodic;
 }
 
@@ -51,6 +58,7 @@ bool is_a_place(const RunResult& trial) {
     const VariantMatch& c = trial.credits[o];
     const std::vector<std::uint8_t> idle =
         o < trial.idle.size() ? trial.idle[o] : std::vector<std::uint8_t>{};
+    if (c.by_columns) continue;
     if (is_scattered(patch, c, idle)) return false;
     Index turns = 0;
     bool before = false;
@@ -149,7 +157,7 @@ class Settling {
       mark_window();
     }
     if (elements_ == 0) return {};
-    if (!runner_.windowed()) say_what_is_kept();
+    if (!runner_.windowed()) words_ += kept_in_words(candidate_->trial, runner_.outputs());
     Claim claim;
     claim.id = name_of(candidate_->hypotheses);
     claim.where = where_;
@@ -173,9 +181,31 @@ class Settling {
     settle_marked(output, given, c.fixed == output.left && c.broken == 0 && c.astray == 0);
   }
 
+  /// The place of what the whole gave, with the lines between in which nothing is altered.
+  Place whole_place(const Output& output, const std::vector<std::uint8_t>& marks) const {
+    Place place = place_of_marked(output, marks);
+    const RunResult& trial = candidate_->trial;
+    const auto o = static_cast<std::size_t>(&output - runner_.outputs().data());
+    if (o >= trial.idle.size() || trial.idle[o].empty()) return place;
+    const bool by_columns = trial.credits[o].by_columns;
+    // Where something else differs, it is not that nothing was altered.
+    std::vector<std::uint8_t> idle = trial.idle[o];
+    for (Index i = 0; i < output.compared_rows * output.columns; ++i) {
+      const Index line = by_columns ? i % output.columns : i / output.columns;
+      if (output.differs(i)) idle[static_cast<std::size_t>(line)] = 0;
+    }
+    std::vector<Index>& lines = by_columns ? place.columns : place.rows;
+    lines = joined(lines, idle, by_columns ? std::vector<Index>{} : output.ends);
+    if (by_columns) place.rows = range_of(output.compared_rows);
+    Place told = place_of(output, std::move(place.rows), std::move(place.columns));
+    told.elements = place.elements;
+    return told;
+  }
+
   /// Settles the elements that are marked, and says where they lie unless they are all.
   void settle_marked(Output& output, const std::vector<std::uint8_t>& marks, bool all) {
-    const Place place = place_of_marked(output, marks);
+    const Place place =
+        runner_.windowed() ? place_of_marked(output, marks) : whole_place(output, marks);
     if (runner_.windowed()) {
       all = all && place.elements == output.differing && !output.live.is_part() &&
             static_cast<Index>(place.rows.size()) == output.compared_rows;
@@ -185,17 +215,6 @@ class Settling {
       if (marks[i]) output.mark_explained(static_cast<Index>(i));
     }
     elements_ += place.elements;
-  }
-
-  /// Outputs that the cause would alter, and that are as expected.
-  void say_what_is_kept() {
-    std::string kept;
-    for (std::size_t o = 0; o < runner_.outputs().size(); ++o) {
-      const VariantMatch& c = candidate_->trial.credits[o];
-      if (c.seen == 0 && c.broken > 0 && runner_.outputs()[o].differing == 0)
-        kept += (kept.empty() ? "" : " and ") + runner_.outputs()[o].name;
-    }
-    if (!kept.empty()) words_ += ", but " + kept + " are as expected";
   }
 
   void say(const Place& place, bool rest) {
@@ -378,6 +397,16 @@ std::string phrase_of(const Hypotheses& hypotheses) {
 std::string judged_on(Index examined, Index failing) {
   return " (judged on " + std::to_string(examined) + " of the " + std::to_string(failing) +
          " elements that differ)";
+}
+
+std::string kept_in_words(const RunResult& trial, const std::vector<Output>& outputs) {
+  std::string kept;
+  for (std::size_t o = 0; o < outputs.size(); ++o) {
+    const VariantMatch& c = trial.credits[o];
+    if (c.seen == 0 && c.broken > 0 && outputs[o].differing == 0)
+      kept += (kept.empty() ? "" : " and ") + outputs[o].name;
+  }
+  return kept.empty() ? kept : ", but " + kept + " are as expected";
 }
 
 std::vector<Claim> mark_explained(AlteredCallRunner& runner, const Candidate& candidate) {

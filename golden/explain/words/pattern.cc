@@ -1,5 +1,4 @@
 // Places, distances, kinds.
-#include "golden/explain/words/pattern.h"
 
 #include <algorithm>
 #include <bit>

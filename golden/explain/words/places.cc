@@ -95,6 +95,49 @@ bool is_pattern(const std::vector<Index>& sorted) {
   });
 }
 
+std::vector<Index> joined(const std::vector<Index>& sorted, const std::vector<std::uint8_t>& idle,
+                          const std::vector<Index>& ends) {
+  const auto n = static_cast<Index>(idle.size());
+  std::vector<std::uint8_t> given(idle.size());
+  for (const Index i : sorted) given[static_cast<std::size_t>(i)] = 1;
+  const auto no_other = [&](Index i) {
+    return given[static_cast<std::size_t>(i)] != 0 || idle[static_cast<std::size_t>(i)] != 0;
+  };
+  const auto is_end = [&](Index i) {
+    return i == 0 || i == n || std::find(ends.begin(), ends.end(), i) != ends.end();
+  };
+  std::vector<Index> between;
+  for (Index i = 0; i < n; ++i) {
+    // A run with what is idle around it, as far as that reaches an end of groups.
+    const Index begin = i;
+    while (i < n && no_other(i)) ++i;
+    const auto from = std::lower_bound(sorted.begin(), sorted.end(), begin);
+    const auto to = std::lower_bound(sorted.begin(), sorted.end(), i);
+    if (from == to) continue;
+    Index first = *from;
+    Index last = *(to - 1);
+    while (first > begin && !is_end(first)) --first;
+    while (last + 1 < i && !is_end(last + 1)) ++last;
+    if (!is_end(first)) first = *from;
+    if (!is_end(last + 1)) last = *(to - 1);
+    for (Index j = first; j <= last; ++j) between.push_back(j);
+  }
+  if (runs_of(between).size() <= kShown) return between;
+  for (const Index period : kPeriods) {
+    std::vector<std::uint8_t> rest(static_cast<std::size_t>(period));
+    for (const Index i : sorted) rest[static_cast<std::size_t>(i % period)] = 1;
+    std::vector<Index> all;
+    bool fits = true;
+    for (Index i = 0; i < n; ++i) {
+      if (rest[static_cast<std::size_t>(i % period)] == 0) continue;
+      fits = fits && no_other(i);
+      all.push_back(i);
+    }
+    if (fits && is_pattern(all) && static_cast<Index>(all.size()) < n) return all;
+  }
+  return sorted;
+}
+
 std::string ranges(const std::vector<Index>& sorted) {
   const std::vector<Run> found = runs_of(sorted);
   if (found.size() <= kShown) return listed(found, "-", ", ");

@@ -15,6 +15,10 @@ std::string ranges(const std::vector<Index>& sorted);
 std::string ranges_in_words(std::string_view noun, const std::vector<Index>& sorted);
 /// Whether ranges_in_words() names each of them: few runs, or the same of every so many.
 bool is_pattern(const std::vector<Index>& sorted);
+/// `sorted` with those lines between that are idle, and up to the ends of groups, if that makes few
+/// runs or a pattern of them.
+std::vector<Index> joined(const std::vector<Index>& sorted, const std::vector<std::uint8_t>& idle,
+                          const std::vector<Index>& ends);
 /// Runs of neighbours in a sorted list.
 Index runs(const std::vector<Index>& sorted);
 
@@ -56,5 +60,8 @@ Place place_of(const Output& output, const Holds& holds) {
   place.elements = elements;
   return place;
 }
+
+/// The elements that are left, in words: where, how far, of what kind.  Empty if none are.
+std::string pattern_of(const Output& output);
 
 }  // namespace mxo

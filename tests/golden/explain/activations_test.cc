@@ -83,11 +83,11 @@ const Gate kGates[] = {
      [](double a, double u, double p) { return a * sigma(1.702 * a) * u * p; }},
     {"activation=alpha_up_plus_1", "the gate is a sigma(1.702 a) and up is raised by 1",
      [](double a, double u, double p) { return a * sigma(1.702 * a) * (u + 1) * p; }},
-    {"activation=clamped_7", "the gate is cut at 7 and up is clamped to 7",
+    {"limit=7", "the gate is cut at 7 and up is clamped to 7",
      [](double a, double u, double p) {
        return silu(std::min(a, 7.0)) * std::clamp(u, -7.0, 7.0) * p;
      }},
-    {"activation=clamped_10", "the gate is cut at 10 and up is clamped to 10",
+    {"limit=10", "the gate is cut at 10 and up is clamped to 10",
      [](double a, double u, double p) {
        return silu(std::min(a, 10.0)) * std::clamp(u, -10.0, 10.0) * p;
      }},

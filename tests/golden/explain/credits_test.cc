@@ -6,7 +6,6 @@
 #include <limits>
 
 #include "formats/error.h"
-#include "golden/explain/case/compared_outputs.h"
 #include "golden/explain/case/output.h"
 #include "tests/golden/tensors.h"
 

@@ -1,5 +1,5 @@
 // What differences look like, in words, where no cause is known.
-#include "golden/explain/words/pattern.h"
+#include "golden/explain/words/places.h"
 
 #include <gtest/gtest.h>
 

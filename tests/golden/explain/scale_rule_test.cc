@@ -138,6 +138,7 @@ TEST(ScaleNumbers, ShowTheirQuotientAndPower) {
       {[](float a) { return kMax / a; }, "max / amax, the inverse"},
       {[](float a) { return kMax * (1.0f / a); }, "max * fl(1 / amax), the inverse"},
       {[](float a) { return a / 240.0f; }, "amax / max with max 240"},
+      {[](float a) { return a / 440.0f; }, "amax / max with max 440"},
       {rounded([](float l) { return std::ceil(l); }), "amax / max, rounded up to a power of two"},
       {rounded([](float l) { return std::floor(l); }), "amax / max, cut to a power of two"},
       {rounded([](float l) { return std::round(l); }),
@@ -145,7 +146,7 @@ TEST(ScaleNumbers, ShowTheirQuotientAndPower) {
   };
   for (const Row& row : rows)
     EXPECT_EQ(numbers(row.stored).words(), std::string("the stored scale is ") + row.words);
-  EXPECT_EQ(numbers([](float a) { return a / 449.0f; }).words(), "none");
+  EXPECT_EQ(numbers([](float a) { return a / 449.5f; }).words(), "none");
 }
 
 TEST(ScaleNumbers, AreOfAmaxRaisedToItsFloor) {

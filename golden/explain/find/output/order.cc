@@ -217,15 +217,24 @@ std::string pairs_in_words(const Output& o, const Columns& wrong) {
   return text + wrong.of(o) + " change places";
 }
 
-/// "columns 2 to 5 hold those 1 after": every column that differs one so far away.
-std::string shift_in_words(const Output& o, const Columns& wrong) {
-  if (o.left < kLeast || wrong.columns.size() < 2) return {};
-  for (const Index by : both_ways(o.columns - 1)) {
-    const bool all = std::all_of(wrong.columns.begin(), wrong.columns.end(), [&](Index c) {
-      return c + by >= 0 && c + by < o.columns && holds(o, wrong.rows, c, c + by);
+/// "columns 2 to 5 hold those 1 after", "columns 1 to 3 hold column 0": every column that differs
+/// one so far away, or one and the same.
+std::string source_in_words(const Output& o, const Columns& wrong) {
+  if (o.left < kLeast) return {};
+  const auto all = [&](const auto& source) {
+    return std::all_of(wrong.columns.begin(), wrong.columns.end(), [&](Index c) {
+      const Index from = source(c);
+      return from >= 0 && from < o.columns && holds(o, wrong.rows, c, from);
     });
-    if (all)
-      return ranges_in_words(wrong.noun(), wrong.columns) + wrong.of(o) + " hold those " + away(by);
+  };
+  const bool one = wrong.columns.size() == 1;
+  const std::string words =
+      ranges_in_words(wrong.noun(), wrong.columns) + wrong.of(o) + (one ? " holds " : " hold ");
+  for (const Index by : both_ways(o.columns - 1)) {
+    if (!one && all([by](Index c) { return c + by; })) return words + "those " + away(by);
+  }
+  for (Index from = 0; from < o.columns; ++from) {
+    if (all([from](Index) { return from; })) return words + filled("{} {}", wrong.noun(), from);
   }
   return {};
 }
@@ -288,7 +297,7 @@ Claims recover_exchanged(Output& output) {
   };
   if (const std::string text = pairs_in_words(output, wrong); !text.empty())
     return claim({"columns.exchanged", FindingKind::symptom}, text);
-  if (const std::string text = shift_in_words(output, wrong); !text.empty())
+  if (const std::string text = source_in_words(output, wrong); !text.empty())
     return claim({"columns.shifted"}, text);
   // Tokens that hold their own slots in another order, each in its own.
   if (!slots || wrong.rows.size() < kLeastTokens || !is_reordered_in_rows(output)) return {};

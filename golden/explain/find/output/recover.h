@@ -49,6 +49,8 @@ std::vector<Claim> recover_scaled(Output& output);
 /// A function of the value that is expected: another by a factor or bit, flushed, cut, without
 /// sign.
 std::vector<Claim> recover_mapped(Output& output);
+/// Integers that are totals, sizes, or some more than is expected.
+std::vector<Claim> recover_integers(Output& output);
 /// Where one value is expected, and another came: what is seen of values, last.
 std::vector<Claim> recover_replaced(Output& output);
 

@@ -53,6 +53,8 @@ std::vector<AmaxWindow> parts_of_blocks(const Blocks& b, std::size_t scales) {
     add("its block without the last element");
     add("its block without the first element");
     add("the first element of its block");
+    if (b.columns % run != 0 && b.columns > run)
+      add("its block, and of a short one as much before it as it is short of");
   }
   each_run(b, [&](Index begin, Index end, Index s) {
     const auto join = [&](std::size_t window, std::initializer_list<float> parts) {
@@ -82,6 +84,7 @@ std::vector<AmaxWindow> parts_of_blocks(const Blocks& b, std::size_t scales) {
     join(5, {first, of[0][0], of[0][1], of[1][0], of[1][1]});
     join(6, {of[0][0], of[0][1], of[1][0], of[1][1], last});
     join(7, {first});
+    for (Index i = end - run; list.size() > 8 && i < end; ++i) join(8, {std::fabs(b.value(i))});
   });
   return list;
 }

@@ -94,6 +94,17 @@ struct Odd {
   std::vector<Index> negative;
 };
 
+/// Whether nothing is added up in the groups of a gradient: they are zero.
+bool are_whole_groups(const Product& p, const std::vector<Index>& depths) {
+  Index whole = 0;
+  for (const Index g : range_of(p.groups())) {
+    const auto from = std::lower_bound(depths.begin(), depths.end(), p.begin(g));
+    const bool all = std::lower_bound(from, depths.end(), p.end(g)) - from == p.depth(g);
+    whole += p.wgrad && all ? p.depth(g) : 0;
+  }
+  return whole == static_cast<Index>(depths.size());
+}
+
 void propose(const Product& p, const Odd& odd, std::vector<Hypothesis>& list) {
   // Of all terms alike other causes speak: a factor, a sign.
   const Index all = p.wgrad ? p.ends.back() : p.k;
@@ -104,7 +115,7 @@ void propose(const Product& p, const Odd& odd, std::vector<Hypothesis>& list) {
     add_altered_locally(list, id, "the products of " + depths_in_words(p, depths) + what,
                         [depths, edit](Call& c) { return edit(c, depths); });
   };
-  add("k.missing", odd.missing, " are left out", leave_out);
+  if (!are_whole_groups(p, odd.missing)) add("k.missing", odd.missing, " are left out", leave_out);
   add("k.negative", odd.negative, " have the other sign", negate);
   if (!p.wgrad) add("k.twice", odd.twice, " are added twice", append_terms);
 }

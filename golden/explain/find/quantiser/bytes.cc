@@ -10,7 +10,6 @@
 #include "golden/explain/find/least_squares.h"
 #include "golden/explain/find/output/claims.h"
 #include "golden/explain/find/product/sides.h"
-#include "golden/explain/find/quantiser/code_rule.h"
 #include "golden/explain/find/quantiser/quantiser.h"
 #include "golden/explain/find/quantiser/quantiser_call.h"
 
@@ -203,10 +202,12 @@ class Table {
     v = shortest(v, within * std::abs(v));
     if (r.elements++ == 0) {
       as[byte] = v;
-    } else if (std::isnan(v) != std::isnan(as[byte]) || std::signbit(v) != std::signbit(as[byte]) ||
+    } else if (std::isnan(v) != std::isnan(as[byte]) ||
+               (v != 0.0 && std::signbit(v) != std::signbit(as[byte])) ||
                std::abs(v - as[byte]) > 2.0 * within * std::abs(v)) {
       r.one = std::isnan(v) && std::isnan(as[byte]) && r.one;
     }
+    if (v == 0.0 && std::signbit(v) != std::signbit(as[byte])) as[byte] = 0.0;
     r.differing += differs;
   }
   /// The bytes that differ wherever they stand, and as one number each; empty if others do.

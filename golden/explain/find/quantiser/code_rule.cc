@@ -1,5 +1,4 @@
 // Roundings, clamps and flushes against pairs.
-#include "golden/explain/find/quantiser/code_rule.h"
 
 #include <array>
 #include <limits>

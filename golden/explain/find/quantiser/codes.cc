@@ -2,7 +2,6 @@
 #include "golden/explain/case/product.h"
 #include "golden/explain/find/finding.h"
 #include "golden/explain/find/output/claims.h"
-#include "golden/explain/find/quantiser/code_rule.h"
 #include "golden/explain/find/quantiser/quantiser_call.h"
 
 namespace mxo {
@@ -37,6 +36,21 @@ constexpr Multiplier kMultipliers[] = {
      }},
     {"1 / fl(amax / max)", [](float a, float max) { return 1.0f / (a / max); }},
     {"max * fl(1 / amax)", [](float a, float max) { return max * (1.0f / a); }},
+};
+
+/// What may be made of a scale before codes are made with it.
+struct OtherScale {
+  const char* words;
+  double (*of)(double scale);
+  bool of_numbers = false;  ///< says nothing of bytes
+};
+constexpr OtherScale kOtherScales[] = {
+    {"the scale rounded up to a power of two, which it is not",
+     [](double s) { return std::exp2(std::ceil(std::log2(s))); }, true},
+    {"the scale cut to a power of two, which it is not",
+     [](double s) { return std::exp2(std::floor(std::log2(s))); }, true},
+    {"half of the scale that came", [](double s) { return s / 2.0; }},
+    {"twice the scale that came", [](double s) { return s * 2.0; }},
 };
 
 /// Every way in which x may have met its scale; the operator's own first.
@@ -88,6 +102,11 @@ std::vector<ValueCast> casts_of(const QuantiserCall& q) {
         {std::string("codes are made with the scale of the ") + name, beside, divided_in_f64});
   }
   const std::string made = "codes are made with ";
+  for (const OtherScale& other : kOtherScales) {
+    if (other.of_numbers && size_of(scales.dtype()) == 1) continue;
+    list.push_back({made + other.words, [scale, of = other.of](Index s) { return of(scale(s)); },
+                    divided_in_f64});
+  }
   for (const Multiplier& m : kMultipliers) {
     const auto factor = [&q, of = m.of, max = static_cast<float>(largest(q.format))](Index s) {
       return of(q.amax_of(s), max);

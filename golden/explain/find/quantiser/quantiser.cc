@@ -173,6 +173,10 @@ std::vector<float> OwnRule::factors(const Tensor& scales, Index s, float amax) c
   return found;
 }
 
+bool OwnRule::rounds_to_powers() const {
+  return scales_ == Dtype::f32 && rule_.f32.power_of_2 != PowerOfTwo::none;
+}
+
 bool OwnRule::divides() const {
   return scales_ == Dtype::f32 && !gives_multiplier(rule_.f32.quotient) &&
          rule_.f32.code == CodeScaling::divide;

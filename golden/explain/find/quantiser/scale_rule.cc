@@ -153,6 +153,7 @@ std::optional<ScaleRuleFound> e8m0_rule(const std::vector<float>& amax, const st
       "the scale is 2^(floor(log2 amax)" +
       (low == 0 ? std::string() : (low < 0 ? " - " : " + ") + std::to_string(std::abs(low))) + ")";
   std::string words = exponent;
+  bool named = true;
   if (!two) {
     if (low == 0) words += ": no emax is subtracted";
     if (low == -emax) words += ": FLOOR";
@@ -175,6 +176,8 @@ std::optional<ScaleRuleFound> e8m0_rule(const std::vector<float>& amax, const st
         {-emax, Begins::at, top,
          twice + "from " + number(top, 7) + " on, where RCEIL begins above it"},
         {-emax + 1, Begins::above, top, "the scale is one step above RCEIL"},
+        {-emax, Begins::at, 2.0 - 0x1p-8, exponent + ": FLOOR, of an amax rounded to bf16"},
+        {-emax, Begins::at, 2.0 - 0x1p-11, exponent + ": FLOOR, of an amax rounded to f16"},
         {-emax - 1, Begins::near, top * std::sqrt(0.5),
          "the scale is 2^round(log2" + quotient + ": the nearest exponent"},
         {-emax, Begins::near, std::sqrt(2.0),
@@ -188,16 +191,17 @@ std::optional<ScaleRuleFound> e8m0_rule(const std::vector<float>& amax, const st
              (n.begins == Begins::above ? n.threshold < from : n.threshold <= from + 1e-7);
     };
     const auto* found = std::find_if(std::begin(known), std::end(known), holds);
-    words = found != std::end(known) ? found->words
-                                     : twice + "from a significand between " + number(below, 7) +
-                                           " and " + number(from, 7) + " on";
+    named = found != std::end(known);
+    words = named ? found->words
+                  : twice + "from a significand between " + number(below, 7) + " and " +
+                        number(from, 7) + " on";
   }
   const auto stored = [low, from](float a) {
     if (!usable(a)) return kNotTold;
     const Step s = step_of(a, 127);
     return static_cast<float>(std::exp2(low - s.step + (s.significand >= from ? 1 : 0)));
   };
-  return ScaleRuleFound{words, stacks_of_bytes(amax, scales, format), stored};
+  return ScaleRuleFound{words, stacks_of_bytes(amax, scales, format), stored, named};
 }
 
 // ---- f32.
@@ -268,7 +272,11 @@ std::optional<ScaleRuleFound> f32_rule(const std::vector<float>& amax, const flo
   const auto raises = [&amax](const Floor& floor) {
     return std::any_of(amax.begin(), amax.end(), [&](float a) { return a < floor.value; });
   };
-  for (const float max : {own_max, 448.0f, 240.0f, 57344.0f, 127.0f, 224.0f, 256.0f}) {
+  // A number of no format is measured.
+  const auto largest_amax = std::max_element(amax.begin(), amax.end());
+  const float ratio = *largest_amax / scales[largest_amax - amax.begin()];
+  const float measured = std::isfinite(ratio) ? std::nearbyint(ratio) : own_max;
+  for (const float max : {own_max, 448.0f, 240.0f, 57344.0f, 127.0f, 224.0f, 256.0f, measured}) {
     for (const Power power : {Power::none, Power::up, Power::down, Power::nearest}) {
       for (const ScaleQuotient& quotient : kQuotients) {
         const NumberRule rule{&quotient, max, power};
@@ -286,7 +294,8 @@ std::optional<ScaleRuleFound> f32_rule(const std::vector<float>& amax, const flo
         const std::string stacks =
             max == own_max ? stacks_of_numbers(amax, scales, power, format) : std::string();
         return ScaleRuleFound{words, stacks,
-                              [rule, floor](float a) { return rule.stored(a, *floor); }};
+                              [rule, floor](float a) { return rule.stored(a, *floor); }, true,
+                              power != Power::none};
       }
     }
   }

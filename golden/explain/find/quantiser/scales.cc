@@ -295,8 +295,12 @@ std::optional<Claim> claim_scales(Output& scales, QuantiserCall& q) {
     return [&](Index i) { return scale_bits(scales, i, stored(nth(amax, i))); };
   };
   if (const auto rule = rule_of(q.amax, *scales.actual, q.format)) {
-    return claim_model(scales, bits_by(rule->stored, q.amax), "scale.rule",
-                       rule->words + rule->stacks);
+    const bool plain = q.own && q.own->rounds_to_powers() && !rule->powers;
+    auto claim =
+        claim_model(scales, bits_by(rule->stored, q.amax), "scale.rule",
+                    rule->words + (plain ? ", not rounded to a power of two" : "") + rule->stacks);
+    if (claim) claim->yields = !rule->named;
+    return claim;
   }
   // The rule is the one that was asked for, of another amax.
   Stored stored;

@@ -1,0 +1,387 @@
+// Kinds of faults: a parameter altered in a part, columns and scales that are another's, tiles of
+// groups, numbers of activations and routers, integers in another sense; and what is none of them.
+#include <cmath>
+#include <cstring>
+
+#include "formats/minifloat.h"
+#include "golden/explain/case/wide_values.h"
+#include "tests/golden/planted.h"
+
+namespace mxo {
+namespace {
+
+using Edit = std::function<void(const Call&, NamedTensors&)>;
+
+/// What explain says of the right outputs, edited.
+struct Kind {
+  const char* said;
+  std::function<Call()> call;
+  Edit edit;
+};
+
+Call of(const char* op, NamedTensors in,
+        std::initializer_list<std::pair<const char*, std::string>> set = {}) {
+  return make_call(op, std::move(in), with(set));
+}
+
+Call of_x(const char* op, Tensor x,
+          std::initializer_list<std::pair<const char*, std::string>> set = {}) {
+  NamedTensors in;
+  in.emplace("x", std::move(x));
+  return of(op, std::move(in), set);
+}
+
+NamedTensors run(Call call, const std::function<void(Call&)>& alter) {
+  alter(call);
+  return run_call(*make_cpu_backend(), call);
+}
+
+// ---- Quantisers.
+
+/// x [96, 512] in steps of 2, so that many scales lie apart.
+Call steps() {
+  Tensor x = random_floats({96, 512}, 7);
+  for (Index i = 0; i < x.elements(); ++i)
+    x.as<float>()[i] = std::ldexp(x.as<float>()[i], static_cast<int>(i / 32 * 7 % 5));
+  return of_x("quantize", std::move(x));
+}
+
+/// FLOOR in the rows, blocks and, of all, where `holds`.
+Edit floor_where(bool (*holds)(Index row, Index block)) {
+  return [holds](const Call& call, NamedTensors& out) {
+    const NamedTensors floor = run(call, [](Call& c) { c.set.set("scale_mode", "floor"); });
+    for (Index i = 0; i < 96 * 512; ++i) {
+      if (!holds(i / 512, i % 512 / 32)) continue;
+      out.at("codes").as<std::uint8_t>()[i] = floor.at("codes").as<std::uint8_t>()[i];
+      out.at("scales").as<std::uint8_t>()[i / 32] = floor.at("scales").as<std::uint8_t>()[i / 32];
+    }
+  };
+}
+
+/// Scales of block from(block) of each row; codes as they are.
+Edit scales_from(Index (*from)(Index block)) {
+  return [from](const Call&, NamedTensors& out) {
+    const Tensor given = out.at("scales");
+    for (Index i = 0; i < given.elements(); ++i)
+      out.at("scales").as<std::uint8_t>()[i] = given.as<std::uint8_t>()[i / 16 * 16 + from(i % 16)];
+  };
+}
+
+/// x [64, 480] in blocks of 128 columns, the last of them short.
+Call short_blocks() {
+  Tensor x = random_floats({64, 480}, 3);
+  for (Index i = 0; i < x.elements(); ++i)
+    x.as<float>()[i] = std::ldexp(x.as<float>()[i], static_cast<int>(i % 480 / 32 * 5 % 7));
+  return of_x("quantize", std::move(x), {{"block", "1x128"}, {"scale", "f32"}, {"rule", "vllm"}});
+}
+
+/// The last block takes the amax of the last 128 columns.
+void last_whole(const Call& call, NamedTensors& out) {
+  const float* x = call.input("x").as<float>();
+  for (Index r = 0; r < 64; ++r) {
+    float amax = 0.0f;
+    for (Index c = 352; c < 480; ++c) amax = std::max(amax, std::abs(x[r * 480 + c]));
+    const float scale = amax / 448.0f;
+    out.at("scales").as<float>()[r * 4 + 3] = scale;
+    for (Index c = 384; c < 480; ++c) {
+      out.at("codes").as<std::uint8_t>()[r * 480 + c] =
+          encode<kE4M3>(x[r * 480 + c] / scale, Overflow::saturate).bits;
+    }
+  }
+}
+
+/// Codes below the normal ones are rounded to 4 significant bits before that.
+void round_twice(const Call& call, NamedTensors& out) {
+  for (Index i = 0; i < call.input("x").elements(); ++i) {
+    int e = 0;
+    const float m = std::frexp(call.input("x").as<float>()[i], &e);
+    out.at("codes").as<std::uint8_t>()[i] =
+        encode<kE4M3>(std::ldexp(std::nearbyint(16.0f * m), e - 4), Overflow::saturate).bits;
+  }
+}
+
+Call small() {
+  Tensor x = random_floats({64, 256}, 5);
+  for (Index i = 0; i < x.elements(); ++i) x.as<float>()[i] *= 0x1p-8f;
+  return of_x("encode", std::move(x));
+}
+
+/// Blocks whose scale byte is below 123 are zero.
+Call bytes() {
+  NamedTensors in;
+  in.emplace("codes", Tensor(Dtype::u8, {96, 256}));
+  for (Index i = 0; i < 96 * 256; ++i)
+    in.at("codes").as<std::uint8_t>()[i] = i % 3 == 0 ? 0xB8 : 0x38;
+  in.emplace("scales", Tensor(Dtype::e8m0, {96, 8}));
+  for (Index i = 0; i < 768; ++i)
+    in.at("scales").as<std::uint8_t>()[i] =
+        static_cast<std::uint8_t>(120 + (static_cast<std::uint32_t>(i) * 2654435761u >> 20) % 11);
+  return of("dequantize", std::move(in));
+}
+
+Edit dequantised(Index (*from)(Index row, Index block)) {
+  return [from](const Call& call, NamedTensors& out) {
+    out = run(call, [&](Call& c) {
+      Tensor scales = c.input("scales");
+      for (Index i = 0; i < 768; ++i)
+        scales.as<std::uint8_t>()[i] =
+            c.input("scales").as<std::uint8_t>()[from(i / 8, i % 8) % 768];
+      c.replace("scales", std::move(scales));
+    });
+  };
+}
+
+// ---- Products.
+
+constexpr Index kEnds[] = {40, 100, 100, 150, 192};
+
+Call gradient() {
+  NamedTensors in;
+  in.emplace("dy", random_bf16({192, 48}, 1));
+  in.emplace("x", random_bf16({192, 64}, 2));
+  in.emplace("group_ends", ends_of({40, 100, 100, 150, 192}));
+  return of("grouped_matmul_wgrad", std::move(in));
+}
+
+/// dw of groups that have the rows from begin(first row) on up to end(last row).
+Edit rows_of_groups(Index (*begin)(Index), Index (*end)(Index)) {
+  return [=](const Call& call, NamedTensors& out) {
+    for (Index i = 0; i < out.at("dw").elements(); ++i) {
+      const Index g = i / (48 * 64);
+      const Index from = g == 0 ? 0 : kEnds[g - 1];
+      double sum = 0.0;
+      for (Index r = begin(from); r < std::min<Index>(end(kEnds[g]), 192) && from < kEnds[g]; ++r)
+        sum += static_cast<double>(wide_value(call.input("dy"), r * 48 + i / 64 % 48)) *
+               static_cast<double>(wide_value(call.input("x"), r * 64 + i % 64));
+      store_wide(out.at("dw"), i, static_cast<float>(sum));
+    }
+  };
+}
+
+Index as_is(Index row) { return row; }
+
+/// One scale for every row of x and every row of w.
+Call by_rows() {
+  NamedTensors in;
+  const auto b = make_cpu_backend();
+  for (const auto& [name, shape] :
+       {std::pair{"x", std::vector<Index>{96, 128}}, {"w", {2, 48, 128}}}) {
+    const NamedTensors parts = run_call(
+        *b, of_x("quantize", random_floats(shape, 4), {{"block", "1xK"}, {"scale", "f32"}}));
+    for (const auto& [part, tensor] : parts) in.emplace(std::string(name) + "." + part, tensor);
+  }
+  for (Index r = 0; r < 96; ++r)
+    in.at("x.scales").as<float>()[r] = std::ldexp(1.0f, static_cast<int>(r * 5 % 7));
+  in.emplace("group_ends", ends_of({40, 96}));
+  return of("grouped_matmul", std::move(in));
+}
+
+void by_column(const Call& call, NamedTensors& out) {
+  const Tensor& y = out.at("y");
+  const float* scales = call.input("x.scales").as<float>();
+  for (Index i = 0; i < y.elements(); ++i)
+    store_wide(out.at("y"), i, wide_value(y, i) / scales[i / 48] * scales[i % 48]);
+}
+
+// ---- Activations.
+
+Call gate(std::initializer_list<std::pair<const char*, std::string>> set = {}) {
+  Tensor x = random_bf16({64, 256}, 5);
+  for (Index i = 0; i < x.elements(); ++i) store_wide(x, i, 8.0f * wide_value(x, i));
+  Call call = of_x("swiglu", std::move(x), set);
+  call.set.set("rounding", "bf16");
+  return call;
+}
+
+/// y in f64, rounded twice: not the bits of the operator everywhere.
+Edit activated(double (*of)(double a, double b)) {
+  return [of](const Call& call, NamedTensors& out) {
+    for (Index i = 0; i < 64 * 128; ++i) {
+      const Index at = i / 128 * 256 + i % 128;
+      store_wide(out.at("y"), i,
+                 static_cast<float>(
+                     of(wide_value(call.input("x"), at), wide_value(call.input("x"), at + 128))));
+    }
+  };
+}
+
+double silu(double a) { return a / (1.0 + std::exp(-a)); }
+
+// ---- Routers.
+
+Call router() {
+  NamedTensors in;
+  in.emplace("logits", random_floats({96, 16}, 7));
+  return of("route", std::move(in), {{"top_k", "4"}});
+}
+
+Call biased() {
+  NamedTensors in;
+  in.emplace("logits", random_floats({96, 16}, 7));
+  in.emplace("bias", random_floats({16}, 3));
+  return of("route", std::move(in), {{"top_k", "4"}, {"score", "sigmoid"}});
+}
+
+Call rows() {
+  NamedTensors in;
+  in.emplace("x", random_bf16({64, 32}, 4));
+  in.emplace("indices", Tensor(Dtype::i32, {64}));
+  for (Index i = 0; i < 64; ++i)
+    in.at("indices").as<std::int32_t>()[i] = static_cast<std::int32_t>(i * 37 % 64);
+  return of("permute", std::move(in));
+}
+
+std::int32_t* counts(NamedTensors& out) { return out.at("tokens_per_expert").as<std::int32_t>(); }
+
+const Kind kKinds[] = {
+    {"explained: the scales are FLOOR rather than RCEIL, in every 2nd row from 1 of codes", steps,
+     floor_where([](Index row, Index) { return row % 2 == 1; })},
+    {"explained: the scales are FLOOR rather than RCEIL, in columns 160 to 191 of codes", steps,
+     floor_where([](Index, Index block) { return block == 5; })},
+    {"explained: the scales are FLOOR rather than RCEIL, in rows 40 to 95 of codes", steps,
+     floor_where([](Index row, Index) { return row >= 40; })},
+    {"explained: column 15 of scales holds column 0", steps,
+     scales_from([](Index block) { return block == 15 ? Index{0} : block; })},
+    {"explained: columns 1 to 15 of scales hold column 0", steps,
+     scales_from([](Index) { return Index{0}; })},
+    {"explained: scales: amax is that of its block, and of a short one as much before it",
+     short_blocks, last_whole},
+    {"explained: x is rounded to 4 significant bits first", small, round_twice},
+    {"explained: scale bytes are read otherwise: 120 as 0 rather than 0.0078125", bytes,
+     [](const Call& call, NamedTensors& out) {
+       for (Index i = 0; i < 96 * 256; ++i) {
+         if (call.input("scales").as<std::uint8_t>()[i / 32] < 123)
+           store_wide(out.at("x"), i, 0.0f);
+       }
+     }},
+    {"explained: scales are column-major", bytes, dequantised([](Index row, Index block) {
+       return (row * 8 + block) % 96 * 8 + (row * 8 + block) / 96;
+     })},
+    {"explained: all rows take the scales of the first 32", bytes,
+     dequantised([](Index row, Index block) { return row % 32 * 8 + block; })},
+    {"explained: groups begin at the multiple of 16 rows before, and end where they do", gradient,
+     rows_of_groups([](Index row) { return row / 16 * 16; }, as_is)},
+    {"explained: groups run on to the multiple of 64 rows after", gradient,
+     rows_of_groups(as_is, [](Index row) { return (row + 63) / 64 * 64; })},
+    {"explained: the scales of x multiply columns rather than rows", by_rows, by_column},
+    {"explained: the gate is clamp(a, 0, 6), but for the last bits of y", [] { return gate(); },
+     activated([](double a, double b) { return std::clamp(a, 0.0, 6.0) * b * (1.0 + 0x1p-12); })},
+    {"explained: the limit is 8: the gate is cut at 8 and up is clamped to 8",
+     [] { return gate(); }, activated([](double a, double b) {
+       return silu(std::min(a, 8.0)) * std::clamp(b, -8.0, 8.0);
+     })},
+    {"explained: up is raised by 1",
+     [] {
+       return gate({{"up_offset", "0.5"}});
+     },
+     activated([](double a, double b) { return silu(a) * (b + 1.0); })},
+    {"explained: gate and up lie interleaved in runs of 4",
+     [] {
+       return gate({{"halves", "interleaved"}});
+     },
+     [](const Call& call, NamedTensors& out) {
+       out = run(call, [](Call& c) {
+         Tensor x = c.input("x");
+         for (Index i = 0; i < x.elements(); ++i) {
+           const Index at = i % 256;
+           store_wide(x, i / 256 * 256 + at / 8 * 8 + at % 4 * 2 + at / 4 % 2,
+                      wide_value(c.input("x"), i));
+         }
+         c.replace("x", std::move(x));
+       });
+     }},
+    {"explained: codes: codes are made with half of the scale that came", steps,
+     [](const Call& call, NamedTensors& out) {
+       for (Index i = 0; i < 96 * 512; ++i) {
+         const int e = 128 - out.at("scales").as<std::uint8_t>()[i / 32];
+         out.at("codes").as<std::uint8_t>()[i] =
+             encode<kE4M3>(std::ldexp(call.input("x").as<float>()[i], e), Overflow::saturate).bits;
+       }
+     }},
+    {"explained: every index is one more than is given", rows,
+     [](const Call& call, NamedTensors& out) {
+       out = run(call, [](Call& c) {
+         Tensor t = c.input("indices");
+         for (Index i = 0; i < 64; ++i) {
+           std::int32_t& at = t.as<std::int32_t>()[i];
+           at = std::min(at + 1, 63);
+         }
+         c.replace("indices", std::move(t));
+       });
+     }},
+    {"explained: the bias is added to the logits rather than to the scores", biased,
+     [](const Call& call, NamedTensors& out) {
+       out = run(call, [](Call& c) {
+         Tensor t = c.input("logits");
+         for (Index i = 0; i < t.elements(); ++i)
+           t.as<float>()[i] += c.input("bias").as<float>()[i % 16];
+         c.replace("logits", std::move(t));
+         c.inputs.erase("bias");
+       });
+     }},
+    {"explained: logits are halved", router,
+     [](const Call& call, NamedTensors& out) {
+       out = run(call, [](Call& c) {
+         Tensor t = c.input("logits");
+         for (Index i = 0; i < t.elements(); ++i) t.as<float>()[i] *= 0.5f;
+         c.replace("logits", std::move(t));
+       });
+     }},
+    {"explained: weights are divided by the sum of one choice more than is taken", router,
+     [](const Call& call, NamedTensors& out) {
+       const NamedTensors five = run(call, [](Call& c) { c.set.set("top_k", "5"); });
+       for (Index i = 0; i < 96 * 4; ++i)
+         out.at("weights").as<float>()[i] = five.at("weights").as<float>()[i / 4 * 5 + i % 4];
+     }},
+    {"explained: tokens_per_expert holds running totals: each number and all before it", router,
+     [](const Call&, NamedTensors& out) {
+       for (Index e = 1; e < 16; ++e) counts(out)[e] += counts(out)[e - 1];
+     }},
+    {"explained: column 1 of experts: every number is 1 more than is expected, modulo 16", router,
+     [](const Call&, NamedTensors& out) {
+       auto* experts = out.at("experts").as<std::int32_t>();
+       for (Index i = 1; i < 96 * 4; i += 4) experts[i] = (experts[i] + 1) % 16;
+     }},
+};
+
+TEST(PlantedKinds, AreNamed) {
+  const auto b = make_cpu_backend();
+  for (const Kind& kind : kKinds) {
+    const Call call = kind.call();
+    const Planted p = spoiled(*b, call, [&](NamedTensors& out) { kind.edit(call, out); });
+    const std::string text = explain(*b, p.call, p.expected, p.actual).sentence();
+    EXPECT_EQ(text.find(kind.said), 0u) << kind.said << "\n" << text;
+  }
+}
+
+// ---- What only looks like them: nothing is named.
+
+const Kind kNearMisses[] = {
+    {"scales of a dequantised tensor in no order", bytes,
+     dequantised([](Index row, Index block) { return (row * 8 + block) * 211 + 77; })},
+    {"one in four a step off: no other activation's last bits", [] { return gate(); },
+     [](const Call& call, NamedTensors& out) {
+       activated([](double a, double b) { return std::clamp(a, 0.0, 6.0) * b; })(call, out);
+       for (Index i = 0; i < 64 * 128; ++i) {
+         if (static_cast<std::uint32_t>(i) * 2654435761u < 1u << 30)
+           out.at("y").as<std::uint16_t>()[i] ^= 1;
+       }
+     }},
+    {"counts one more and one less", router,
+     [](const Call&, NamedTensors& out) {
+       for (Index e = 0; e < 16; ++e) counts(out)[e] += e % 3 == 0 ? 1 : -1;
+     }},
+};
+
+TEST(PlantedKinds, NearMissesAreNot) {
+  const auto b = make_cpu_backend();
+  for (const Kind& kind : kNearMisses) {
+    const Call call = kind.call();
+    const Planted p = spoiled(*b, call, [&](NamedTensors& out) { kind.edit(call, out); });
+    const Explanation e = explain(*b, p.call, p.expected, p.actual);
+    EXPECT_TRUE(e.causes.empty()) << kind.said << "\n" << e.sentence();
+  }
+}
+
+}  // namespace
+}  // namespace mxo
