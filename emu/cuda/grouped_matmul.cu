@@ -8,6 +8,7 @@
 #include "emu/cuda/gemm/exact_product.cuh"
 #include "emu/cuda/gemm/machine_product.cuh"
 #include "emu/cuda/gemm/three_slices.cuh"
+#include "emu/cuda/gemm/two_slices.cuh"
 #include "ops/fused_dot.h"
 
 namespace mxo::cuda {
@@ -47,46 +48,24 @@ void multiply_hard_tiles(DeviceBackend& backend, const Problem& p, const Laid& l
   compute_failed_outputs(backend, p, a, b, failed, hard.any);
 }
 
-/// Memory for a list of doubts.
-struct DoubtList {
-  static constexpr Index kMost = Index{1} << 25;
-  Index capacity;
-  Scratch<Doubt> list;
-  Scratch<unsigned long long> count;
-  DoubtList(DeviceBackend& backend, const Problem& p)
-      : capacity(std::min(p.lines_a() * p.b.rows / 4 + 1, kMost)),
-        list(backend, capacity),
-        count(backend, 1) {
-    backend.fill_zero(reinterpret_cast<std::byte*>(count.data()), sizeof(unsigned long long));
-  }
-  Doubts doubts() { return {list.data(), static_cast<unsigned long long>(capacity), count.data()}; }
-};
-
 /// By two slices all tiles but hard ones, which it names.
-void multiply_coded_tiles(DeviceBackend& backend, const Problem& p, const Laid& laid,
-                          const HardTiles& hard) {
+void multiply_easy_tiles(DeviceBackend& backend, const Problem& p, const Laid& laid,
+                         const HardTiles& hard) {
   TwoSliceScratch scratch_a;
   TwoSliceScratch scratch_b;
   const TwoSlices a = make_two_slices(backend, p, p.a, laid.a, p.a.rows, scratch_a);
   const TwoSlices b = make_two_slices(backend, p, p.b, laid.b, p.b.rows, scratch_b);
   std::optional<Scratch<std::uint8_t>> sums;
   const Corrections corrections = make_corrections(backend, p, a, b, sums);
-  DoubtList list(backend, p);
+  constexpr Index kMostDoubts = Index{1} << 25;
+  const Index capacity = std::min(p.lines_a() * p.b.rows / 4 + 1, kMostDoubts);
+  Scratch<Doubt> list(backend, capacity);
+  Scratch<unsigned long long> count(backend, 1);
+  backend.fill_zero(reinterpret_cast<std::byte*>(count.data()), sizeof(unsigned long long));
+  const Doubts doubts{list.data(), static_cast<unsigned long long>(capacity), count.data()};
   (p.form == ScaleForm::blockwise ? multiply_scaled_runs : multiply_two_slices)(
-      backend, p, a, b, corrections, list.doubts(), hard);
-  settle_doubts(backend, p, a, b, list.doubts());
-}
-
-/// By three slices all tiles but hard ones, which it names.
-void multiply_bf16_tiles(DeviceBackend& backend, const Problem& p, const Laid& laid,
-                         const HardTiles& hard) {
-  ThreeSliceScratch scratch_a;
-  ThreeSliceScratch scratch_b;
-  const ThreeSlices a = make_three_slices(backend, p, p.a, laid.a, p.a.rows, scratch_a);
-  const ThreeSlices b = make_three_slices(backend, p, p.b, laid.b, p.b.rows, scratch_b);
-  DoubtList list(backend, p);
-  multiply_three_slices(backend, p, a, b, list.doubts(), hard);
-  settle_doubts(backend, p, a, b, list.doubts());
+      backend, p, a, b, corrections, doubts, hard);
+  settle_doubts(backend, p, a, b, doubts);
 }
 
 void multiply_exactly(DeviceBackend& backend, const Problem& p) {
@@ -102,7 +81,11 @@ void multiply_exactly(DeviceBackend& backend, const Problem& p) {
   backend.fill_zero(reinterpret_cast<std::byte*>(tile.data()), static_cast<std::size_t>(tiles));
   backend.fill_zero(reinterpret_cast<std::byte*>(any.data()), sizeof(std::int32_t));
   const HardTiles hard{tile.data(), any.data()};
-  (three ? multiply_bf16_tiles : multiply_coded_tiles)(backend, p, laid, hard);
+  if (three) {
+    multiply_by_three_slices(backend, p, laid.a, laid.b, hard);
+  } else {
+    multiply_easy_tiles(backend, p, laid, hard);
+  }
   multiply_hard_tiles(backend, p, laid, hard);
 }
 

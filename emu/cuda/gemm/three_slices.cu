@@ -181,7 +181,7 @@ __global__ void __launch_bounds__(kThreads)
       const float left = total.rest * 1.001f;
       const auto low = static_cast<float>(total.low_sum);
       const auto chunks = static_cast<float>((at.length + 127) / 128);
-      const float share = fmaf(low, 0.502f, fmaf(left, 128.2f, 3.0f * chunks));
+      const float share = fmaf(low, 0.502f, fmaf(left, 128.2f, 1.6f * chunks));
       window[index] = {split.quantum,
                        many ? kManyResiduals : split.slices,
                        sqrtf(total.squares) * 1.001f,

@@ -38,12 +38,31 @@ bool takes_three_slices(const Problem& p);
 ThreeSlices make_three_slices(DeviceBackend& backend, const Problem& p, const Factor& f,
                               const KVectorMemory& codes, Index k_vectors,
                               ThreeSliceScratch& scratch);
-/// Every output that passes the rounding test; the others go to `doubts`, or their tile to `hard`.
-void multiply_three_slices(DeviceBackend& backend, const Problem& p, const ThreeSlices& a,
-                           const ThreeSlices& b, const Doubts& doubts, const HardTiles& hard);
-/// The outputs of `doubts`: with the next weight's products, and where that does not decide, by
+
+/// An output of a tile of 128 x 128 whose rounding the products of slices do not decide.
+struct TileDoubt {
+  std::uint8_t row;  ///< of the tile; kSettled: none any more
+  std::uint8_t column;
+  std::int32_t next;  ///< the sum of the next weight's products with lowest slices of a
+  double sum;         ///< of the products of slices, in quanta
+};
+inline constexpr std::uint8_t kSettled = 0xFF;
+/// Doubts of tiles, each in a list of its own; a tile with more of them is hard.
+struct TileDoubts {
+  static constexpr std::uint32_t kTile = 512;
+  TileDoubt* list;
+  std::uint32_t* count;
+  __device__ std::uint32_t count_of(Index tile) const {
+    return count[tile] > kTile ? 0 : count[tile];
+  }
+};
+/// Every output of the doubts: with the next weight's products, and where that does not decide, by
 /// failed_outputs.
-void settle_doubts(DeviceBackend& backend, const Problem& p, const ThreeSlices& a,
-                   const ThreeSlices& b, const Doubts& doubts);
+void settle_tile_doubts(DeviceBackend& backend, const Problem& p, const ThreeSlices& a,
+                        const ThreeSlices& b, const TileDoubts& doubts);
+
+/// All outputs but those of hard tiles, which it names.
+void multiply_by_three_slices(DeviceBackend& backend, const Problem& p, const KVectorMemory& a,
+                              const KVectorMemory& b, const HardTiles& hard);
 
 }  // namespace mxo::cuda

@@ -1,6 +1,7 @@
 // The exact product of three slices into bf16: the six products of the greatest weights in one
 // sweep along k, their sums in registers; tiles of 128 x 128 outputs.
 #include "emu/cuda/gemm/pair_tiles.cuh"
+#include "emu/cuda/gemm/side_by_side.cuh"
 #include "emu/cuda/gemm/three_slices.cuh"
 #include "emu/cuda/gemm/triple_pipeline.cuh"
 
@@ -13,8 +14,6 @@ __device__ float part(std::uint32_t w) { return static_cast<float>(static_cast<s
 struct TripleSums {
   using Out = BF16;
   using Sums = PairSums;
-  /// Of more a tile takes less time with more slices.
-  static constexpr unsigned kMaxDoubts = kTileRows * kPairColumns / 32;
   /// What the outputs need of a K-vector.
   struct Fact {
     float factor;  ///< 2^(q + 8); 0 for a K-vector of zeros
@@ -30,10 +29,10 @@ struct TripleSums {
     return {__int_as_float((w.quantum + 8 + 127) << 23), w.residual};
   }
 
-  /// The ends of an output's interval.  In binary32, off by less than 16 roundings, 2^-24 each, of
+  /// The ends of an output's interval.  In binary32, off by less than 4 roundings, 2^-24 each, of
   /// the magnitudes of all parts, P = 65536 |w2| + 256 |w1| + |w0| <= 256 (|256 w2 + w1| + 2 |w1|)
-  /// + |w0|: of the three parts, of two sums, of the sum with its factor, of the bound, of the
-  /// ends.  The share of w0, at most 3 * 2^21 a chunk, is in the facts.
+  /// + |w0|: of the parts together one, of two sums, of the end.  Eight are allowed, for the
+  /// bound's own too.  The share of w0, at most 3 * 2^21 a chunk, is in the facts.
   struct Ends {
     float low;
     float high;
@@ -43,7 +42,7 @@ struct TripleSums {
     const float upper = fmaf(part(sums.w2[n]), 256.0f, middle);
     const float sum = fmaf(upper, 256.0f, part(sums.w0[n]));
     const float magnitude = fmaf(fabsf(middle), 2.0f, fabsf(upper));
-    const float off = fmaf(magnitude, 0x1p-12f, a.rest + b.rest);
+    const float off = fmaf(magnitude, 0x1p-13f, a.rest + b.rest);
     const float factor = a.factor * b.factor;
     // The least number covers roundings of subnormal numbers.  What is no number gets a bound, too.
     const float slack = fminf(fmaf(off, factor, fminf(factor, 0x1p-120f)), INFINITY);
@@ -65,6 +64,25 @@ struct TripleSums {
   }
 };
 
+/// Lists this thread's doubts, a bit each; too many of them make the tile hard.
+__device__ void list_doubts(const PairJob& job, const TileDoubts& all, int group,
+                            const PairSums& sums, const std::uint32_t (&doubts)[2],
+                            const PairWork& work) {
+  const auto own = static_cast<std::uint32_t>(__popc(doubts[0]) + __popc(doubts[1]));
+  if (own == 0) return;
+  const Tile& t = work.tile;
+  const Index tile = Corrections::place(job.p, t.group, t.row, t.column);
+  const std::uint32_t first = atomicAdd(all.count + tile, own);
+  if (first + own > TileDoubts::kTile) return set_hard(job, work);
+  TileDoubt* to = all.list + tile * TileDoubts::kTile + first;
+#pragma unroll
+  for (int i = 0; i < kPairWords; ++i) {
+    if ((doubts[i / 32] >> i % 32 & 1u) == 0) continue;
+    *to++ = {static_cast<std::uint8_t>(group * 64 + row_of_word(i)),
+             static_cast<std::uint8_t>(column_of_word(i)), 0, TripleSums::integer(sums, i)};
+  }
+}
+
 __device__ void fetch_tiles(const PairJob& job, TriplePipeline& pipeline, const CUtensorMap* a,
                             const CUtensorMap* b) {
   const Index tiles = tiles_of<kPairColumns>(job.p);
@@ -79,7 +97,7 @@ __device__ void fetch_tiles(const PairJob& job, TriplePipeline& pipeline, const 
 }
 
 /// Rounds and writes this thread's outputs, and lists those that failed the rounding test.
-__device__ void write(const PairJob& job, int group, const PairSums& sums,
+__device__ void write(const PairJob& job, const TileDoubts& all, int group, const PairSums& sums,
                       const Plan<TripleSums>& plan) {
   using Fact = TripleSums::Fact;
   const PairWork& work = plan.work;
@@ -111,11 +129,12 @@ __device__ void write(const PairJob& job, int group, const PairSums& sums,
     }
     if (n % 4 == 2) asm volatile("" ::: "memory");  // two pairs at a time: registers are few
   }
-  list_doubts<TripleSums>(job, group, sums, doubts, work);
+  list_doubts(job, all, group, sums, doubts, work);
   wait_for_multipliers();
 }
 
-__device__ void multiply_tiles(const PairJob& job, TriplePipeline& pipeline, int group,
+__device__ void multiply_tiles(const PairJob& job, const TileDoubts& doubts,
+                               TriplePipeline& pipeline, int group,
                                Plan<TripleSums> (&plans)[kPlans]) {
   const Index tiles = tiles_of<kPairColumns>(job.p);
   int now = 0;
@@ -134,7 +153,7 @@ __device__ void multiply_tiles(const PairJob& job, TriplePipeline& pipeline, int
     } else {
       PairSums sums;
       pipeline.multiply(sums, plan.work.chunks, group, plan_next);
-      write(job, group, sums, plan);
+      write(job, doubts, group, sums, plan);
     }
   }
 }
@@ -142,7 +161,8 @@ __device__ void multiply_tiles(const PairJob& job, TriplePipeline& pipeline, int
 __global__ void __launch_bounds__(kPipelineThreads, 1)
     triple_product_kernel(const __grid_constant__ CUtensorMap a,
                           const __grid_constant__ CUtensorMap b,
-                          const __grid_constant__ PairJob job) {
+                          const __grid_constant__ PairJob job,
+                          const __grid_constant__ TileDoubts doubts) {
   extern __shared__ std::uint8_t tiles[];
   __shared__ Plan<TripleSums> plans[kPlans];
   TriplePipeline pipeline(tiles);
@@ -152,14 +172,13 @@ __global__ void __launch_bounds__(kPipelineThreads, 1)
     if (threadIdx.x < 2 * 128 + 32) fetch_tiles(job, pipeline, &a, &b);
   } else {
     asm volatile("setmaxnreg.inc.sync.aligned.u32 240;");
-    multiply_tiles(job, pipeline, group, plans);
+    multiply_tiles(job, doubts, pipeline, group, plans);
   }
 }
 
-}  // namespace
-
-void multiply_three_slices(DeviceBackend& backend, const Problem& p, const ThreeSlices& a,
-                           const ThreeSlices& b, const Doubts& doubts, const HardTiles& hard) {
+/// Every output that passes the rounding test; the others go to `doubts`, or their tile to `hard`.
+void multiply(DeviceBackend& backend, const Problem& p, const ThreeSlices& a, const ThreeSlices& b,
+              const TileDoubts& doubts, const HardTiles& hard) {
   const auto map = [](const KVectorMemory& m) {
     return tile_map(m.data, 1, m.length, m.k_vectors, m.k_vector_bytes, 3, m.group_bytes, 128);
   };
@@ -169,7 +188,6 @@ void multiply_three_slices(DeviceBackend& backend, const Problem& p, const Three
   job.p = p;
   job.window_a = a.slices.window;
   job.window_b = b.slices.window;
-  job.doubts = doubts;
   job.hard = hard;
   job.arrivals = arrivals.data();
   check(cudaFuncSetAttribute(triple_product_kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
@@ -177,8 +195,26 @@ void multiply_three_slices(DeviceBackend& backend, const Problem& p, const Three
         "cudaFuncSetAttribute");
   triple_product_kernel<<<static_cast<unsigned>(backend.multiprocessors()), kPipelineThreads,
                           kTripleBytes, backend.stream()>>>(map(a.slices.memory),
-                                                            map(b.slices.memory), job);
+                                                            map(b.slices.memory), job, doubts);
   check_launch("triple_product_kernel");
+}
+
+}  // namespace
+
+void multiply_by_three_slices(DeviceBackend& backend, const Problem& p, const KVectorMemory& a,
+                              const KVectorMemory& b, const HardTiles& hard) {
+  ThreeSliceScratch scratch_a;
+  ThreeSliceScratch scratch_b;
+  const ThreeSlices of_a = make_three_slices(backend, p, p.a, a, p.a.rows, scratch_a);
+  const ThreeSlices of_b = make_three_slices(backend, p, p.b, b, p.b.rows, scratch_b);
+  const Index tiles = sides_a(p) * (p.contracts_rows() ? p.groups : 1) * ceil_div(p.b.rows, kSide);
+  Scratch<TileDoubt> list(backend, tiles * TileDoubts::kTile);
+  Scratch<std::uint32_t> count(backend, tiles);
+  backend.fill_zero(reinterpret_cast<std::byte*>(count.data()),
+                    static_cast<std::size_t>(tiles) * sizeof(std::uint32_t));
+  const TileDoubts doubts{list.data(), count.data()};
+  multiply(backend, p, of_a, of_b, doubts, hard);
+  settle_tile_doubts(backend, p, of_a, of_b, doubts);
 }
 
 }  // namespace mxo::cuda
