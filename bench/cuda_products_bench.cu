@@ -367,6 +367,8 @@ int main(int argc, char** argv) {
               kExact, Dtype::f32);
     bench.row(("exact, e4m3 row-wise -> bf16, " + std::string(name)).c_str(), Pass::forward, rows,
               kExact, Dtype::bf16);
+    bench.row(("exact, bf16 -> bf16, " + std::string(name)).c_str(), Pass::forward, none, kExact,
+              Dtype::bf16);
   }
   return bench.any_wrong ? 1 : 0;
 }

@@ -7,6 +7,7 @@
 #include "emu/cuda/cuda_check.cuh"
 #include "emu/cuda/gemm/exact_product.cuh"
 #include "emu/cuda/gemm/machine_product.cuh"
+#include "emu/cuda/gemm/three_slices.cuh"
 #include "emu/cuda/gemm/two_slices.cuh"
 #include "ops/fused_dot.h"
 
@@ -108,9 +109,10 @@ void multiply_easy_tiles(DeviceBackend& backend, const Problem& p, const Laid& l
 
 void multiply_exactly(DeviceBackend& backend, const Problem& p) {
   if (p.form == ScaleForm::other || !is_hopper(backend)) return add_in_fixed_point(backend, p);
-  const bool by_two_slices = takes_two_slices(p);
+  const bool by_three_slices = takes_three_slices(p);
+  const bool by_two_slices = !by_three_slices && takes_two_slices(p);
   const Laid laid(backend, p, by_two_slices);
-  if (!by_two_slices) return multiply_hard_tiles(backend, p, laid, {});
+  if (!by_three_slices && !by_two_slices) return multiply_hard_tiles(backend, p, laid, {});
   const Index tiles = (p.contracts_rows() ? p.groups * ceil_div(p.a.rows, 128)
                                           : ceil_div(p.a.rows, 128) + p.groups) *
                       ceil_div(p.b.rows, 256);
@@ -119,7 +121,11 @@ void multiply_exactly(DeviceBackend& backend, const Problem& p) {
   backend.fill_zero(reinterpret_cast<std::byte*>(tile.data()), static_cast<std::size_t>(tiles));
   backend.fill_zero(reinterpret_cast<std::byte*>(wanted.data()), 2 * sizeof(std::int32_t));
   const HardTiles hard{tile.data(), wanted.data()};
-  multiply_easy_tiles(backend, p, laid, hard, wanted.data());
+  if (by_three_slices) {
+    multiply_by_three_slices(backend, p, laid.a, laid.b, hard);
+  } else {
+    multiply_easy_tiles(backend, p, laid, hard, wanted.data());
+  }
   multiply_hard_tiles(backend, p, laid, hard);
 }
 

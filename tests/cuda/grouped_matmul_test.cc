@@ -273,6 +273,38 @@ TEST_F(CudaProducts, OfManyResidualsHaveTheBytesOfCpu) {
   }
 }
 
+/// Lines of three slices: the first 128 with up to 25 lowest slices, the others with up to 600,
+/// where lists hold 510; elements that three slices do not hold, a greatest significand of 255, few
+/// bits and ties, zeros, NaN and infinity.
+TEST_F(CudaProducts, OfManyLowestSlicesHaveTheBytesOfCpu) {
+  std::mt19937_64 random(13);
+  for (const Pass pass : {Pass::forward, Pass::wgrad}) {
+    GemmSpec spec;
+    spec.scales = Scales::none;
+    spec.pass = pass;
+    spec.out = Dtype::bf16;
+    spec.groups = {700, 410};
+    spec.n = 320;
+    spec.k = 1200;
+    GemmCase gemm(spec);
+    const auto code_of = [&](Index line, Index c) -> std::uint32_t {
+      const auto bits = static_cast<std::uint32_t>(random());
+      const auto code = [&](std::uint32_t exponent) { return (bits & 0x807Fu) | exponent << 7; };
+      if (line == 300) return 0;
+      if (line == 301 && c == 9) return 0x7FC0;
+      if (line == 302 && c == 9) return 0xFF80;
+      if (line % 3 == 1 && c == 5) return 0x40FF;
+      if (line >= 64 && line < 72) return (bits & 0x8040u) | 127u << 7;
+      if (c % 307 == line % 307) return code(100);
+      const Index lows = line < 128 ? line % 26 : line * 7 % 601;
+      return (c * 7 + line) % 601 < lows / 2 ? code(120 - (bits >> 16) % 8)
+                                             : code(129 - (bits >> 16) % 4);
+    };
+    fill(gemm, code_of, code_of);
+    EXPECT_EQ(differing(gemm, kExact), 0) << describe(spec);
+  }
+}
+
 /// Blocks of 128 with a scale: lines of zeros, scales of zero, below zero, far away and NaN,
 /// residuals at one place, results that add up to all that norms allow.
 TEST_F(CudaProducts, OfScaledRunsHaveTheBytesOfCpu) {

@@ -1,0 +1,121 @@
+// The pipeline of a product of three slices: a stage has the slices of both factors in three pairs,
+// whose six products of the greatest weights are added up in three sets of registers.
+#pragma once
+
+#include "emu/cuda/gemm/pair_pipeline.cuh"
+
+namespace mxo::cuda {
+
+inline constexpr int kTripleStages = 2;
+inline constexpr int kTriplePairs = 3 * kTripleStages;  ///< a slice of a, the same of b
+inline constexpr int kSlicePairBytes = 2 * kBoxBytes;
+inline constexpr int kTripleBytes = kTriplePairs * kSlicePairBytes + 1024 + 16 * kTriplePairs;
+
+class TriplePipeline {
+ public:
+  /// Called by all threads of the block.
+  __device__ explicit TriplePipeline(std::uint8_t* shared) {
+    tiles_ = shared + (1024 - shared_address(shared) % 1024) % 1024;
+    full_ = reinterpret_cast<std::uint64_t*>(tiles_ + kTriplePairs * kSlicePairBytes);
+    empty_ = full_ + kTriplePairs;
+    if (threadIdx.x == 0) {
+      for (int s = 0; s < kTriplePairs; ++s) {
+        barrier_init(full_ + s, 1);
+        barrier_init(empty_ + s, 8);  // warps that multiply
+      }
+      asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+    }
+    __syncthreads();
+  }
+
+  /// Fetches `chunks` chunks of 128 K-vectors of a and of b; one thread.
+  __device__ void fetch(const CUtensorMap* a, const CUtensorMap* b, int chunks, int k,
+                        int k_vector_a, int k_vector_b) {
+    for (int i = 0; i < chunks; ++i) {
+      pace_.step();
+#pragma unroll
+      for (int n = 0; n < 3; ++n) {  // as they are given back
+        const int slice = n == 0 ? 0 : 3 - n;
+        const int pair = 3 * ring_.stage + slice;
+        barrier_wait(empty_ + pair, ring_.phase ^ 1u);
+        barrier_expect(full_ + pair, kSlicePairBytes);
+        std::uint8_t* to = tiles_ + pair * kSlicePairBytes;
+        copy_box(to, a, full_ + pair, k, k_vector_a, slice);
+        copy_box(to + kBoxBytes, b, full_ + pair, k, k_vector_b, slice);
+      }
+      k += kChunkBytes;
+      ring_.advance();
+    }
+  }
+  __device__ void keep_pace(std::uint32_t* arrivals) { pace_.keep(arrivals); }
+
+  /// The sums of the next `chunks` chunks; one warpgroup, `group` 0 or 1.  Calls meanwhile() while
+  /// two of them are multiplied.
+  template <typename Work>
+  __device__ void multiply(PairSums& sums, int chunks, int group, Work meanwhile) {
+#pragma unroll
+    for (int i = 0; i < kPairWords; ++i) sums.w0[i] = sums.w1[i] = sums.w2[i] = 0;
+    int previous = -1;
+    for (int i = 0; i < chunks; ++i) {
+      const int pairs = 3 * ring_.stage;
+      const SlicePair low = take(pairs, group);
+      const SlicePair high = take(pairs + 2, group);
+      wgmma_fence();
+#pragma unroll
+      for (int step = 0; step < 4; ++step) {  // 32 bytes are two units of a descriptor
+        wgmma<Unit::s8>(sums.w0, low.a + 2 * step, high.b + 2 * step, 1);
+        wgmma<Unit::s8>(sums.w2, high.a + 2 * step, high.b + 2 * step, 1);
+        wgmma<Unit::s8>(sums.w0, high.a + 2 * step, low.b + 2 * step, 1);
+      }
+      wgmma_commit();
+      wgmma_wait<1>();
+      if (previous >= 0) release(previous);
+      previous = pairs + 1;
+      const SlicePair middle = take(previous, group);
+      wgmma_fence();
+#pragma unroll
+      for (int step = 0; step < 4; ++step) {
+        wgmma<Unit::s8>(sums.w1, middle.a + 2 * step, high.b + 2 * step, 1);
+        wgmma<Unit::s8>(sums.w1, high.a + 2 * step, middle.b + 2 * step, 1);
+      }
+      wgmma_commit();
+      wgmma_wait<1>();
+      release(pairs);
+      wgmma_fence();
+#pragma unroll
+      for (int step = 0; step < 4; ++step) {
+        wgmma<Unit::s8>(sums.w0, middle.a + 2 * step, middle.b + 2 * step, 1);
+      }
+      wgmma_commit();
+      if (i == min(1, chunks - 1)) meanwhile();
+      wgmma_wait<1>();
+      release(pairs + 2);
+      ring_.advance();
+    }
+    if (chunks == 0) meanwhile();
+    wgmma_wait<0>();
+    if (previous >= 0) release(previous);
+  }
+
+ private:
+  /// Descriptors of a slice of both factors.
+  struct SlicePair {
+    std::uint64_t a, b;
+  };
+  __device__ SlicePair take(int pair, int group) const {
+    barrier_wait(full_ + pair, ring_.phase);
+    const std::uint32_t tiles = shared_address(tiles_ + pair * kSlicePairBytes);
+    return {tile_descriptor(tiles + group * 64 * kChunkBytes), tile_descriptor(tiles + kBoxBytes)};
+  }
+  __device__ void release(int pair) {
+    if (threadIdx.x % 32 == 0) barrier_arrive(empty_ + pair);
+  }
+
+  std::uint8_t* tiles_;
+  std::uint64_t* full_;
+  std::uint64_t* empty_;
+  Ring<kTripleStages> ring_;
+  Pace pace_;
+};
+
+}  // namespace mxo::cuda
