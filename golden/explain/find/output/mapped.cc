@@ -268,6 +268,10 @@ Claims recover_mapped(Output& output) {
   Claims claims;
   for (const ValueMap& map : list) {
     if (output.left == 0) return claims;
+    const auto gives = [&](Index i) {
+      return map.map(output.expected_bits(i)) == output.actual_bits(i);
+    };
+    if (map.least >= kTold && f.fraction != 0 && !are_of_several_values(output, gives)) continue;
     const auto claim = claim_model(
         output, [&](Index i) { return map.map(output.expected_bits(i)); }, map.id, map.phrase,
         map.least);

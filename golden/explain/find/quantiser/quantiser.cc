@@ -173,6 +173,13 @@ std::vector<float> OwnRule::factors(const Tensor& scales, Index s, float amax) c
   return found;
 }
 
+std::optional<OwnRule> OwnRule::unbounded() const {
+  if (rule_.f32.amax_max <= 0.0) return std::nullopt;
+  OwnRule other = *this;
+  other.rule_.f32.amax_max = 0.0;
+  return other;
+}
+
 bool OwnRule::divides() const {
   return scales_ == Dtype::f32 && !gives_multiplier(rule_.f32.quotient) &&
          rule_.f32.code == CodeScaling::divide;

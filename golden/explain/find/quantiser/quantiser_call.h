@@ -29,6 +29,8 @@ class OwnRule {
   float value(float x, float factor) const;
   std::uint8_t code(float x, float factor) const;
   const ElementRule& element() const { return rule_.element; }
+  /// The same rule where amax has no upper bound; none where it has none.
+  std::optional<OwnRule> unbounded() const;
   /// Whether x is divided by the stored scale, or multiplied by its inverse.
   bool divides() const;
 
