@@ -8,6 +8,7 @@
 
 #include "golden/explain/case/output.h"
 #include "golden/explain/case/product.h"
+#include "golden/explain/confirm/altered_call_runner.h"
 #include "golden/explain/confirm/score.h"
 #include "golden/explain/confirm/search.h"
 #include "golden/explain/find/output/recover.h"
@@ -44,6 +45,43 @@ std::string said(const Explanation& e, bool kinds) {
   return text;
 }
 
+/// The outputs of the altered call that a claim is of; none where it is of no such call.
+std::optional<NamedTensors> made_by(const Case& c, const Claim& claim) {
+  std::vector<const Hypothesis*> altered;
+  Call call = c.call;
+  for (const Hypothesis& h : claim.made_by) {
+    if (!h.alter(call)) return std::nullopt;
+    altered.push_back(&h);
+  }
+  if (altered.empty()) return std::nullopt;
+  return outputs_under(c.backend, call, altered);
+}
+
+/// Where a call gives nearly all that it alters, but in few whole rows: every element that it
+/// gives counts.
+void count_each(const Case& c, std::vector<Claim>& claims) {
+  for (Claim& claim : claims) {
+    if (left_of(c.outputs) == 0) return;
+    const std::optional<NamedTensors> made = made_by(c, claim);
+    for (Output& o : c.outputs) {
+      if (!made || !made->contains(o.name) || o.left == 0) continue;
+      const Tensor& model = made->at(o.name);
+      if (model.bytes() != o.expected->bytes()) continue;
+      Index altered = 0;
+      std::vector<Index> given;  // that came so
+      for (Index i = 0; i < o.compared_rows * o.columns; ++i) {
+        if (bits_at(model, i) == o.expected_bits(i)) continue;
+        ++altered;
+        if (bits_at(model, i) == o.actual_bits(i)) given.push_back(i);
+      }
+      if (static_cast<Index>(given.size()) * 10 < altered * 9) continue;
+      const Index before = o.left;
+      for (const Index i : given) o.mark_explained(i);
+      claim.elements += static_cast<double>(before - o.left);
+    }
+  }
+}
+
 /// What the finders say of an operator as a whole.
 class Measuring {
  public:
@@ -69,6 +107,7 @@ class Measuring {
     if (std::any_of(claims.begin(), claims.end(), follows) &&
         (claims.size() > 1 || left_of(c_.outputs) > 0))
       try_instead(claims, [&] { return by_runs(Extent::part); });
+    count_each(c_, claims);
     return claims;
   }
 
@@ -133,6 +172,46 @@ class Measuring {
   Nearest nearest_;
 };
 
+/// What is known of some outputs: of the calls that made them, or else by the finders.
+Shown shown_of(const Case& c, const Progress& progress) {
+  Shown shown;
+  if (has_steps(c.call)) shown = shown_by_steps(c.backend, c.call, c.outputs, c.expected, progress);
+  if (!shown.claims.empty() && left_of(shown.outputs) == 0 && shown.pattern.empty()) return shown;
+  Measuring measuring(c, progress);
+  Shown measured{measuring.claims(), c.outputs, measuring.nearest(), {}};
+  return shown.claims.empty() || measured.judged() > shown.judged() ? measured : shown;
+}
+
+/// Whether an output is what an altered call of these claims gives.
+bool follows_from_calls(const Case& c, const std::vector<Claim>& claims, const Output& output) {
+  return std::any_of(claims.begin(), claims.end(), [&](const Claim& claim) {
+    const std::optional<NamedTensors> made = made_by(c, claim);
+    if (!made || !made->contains(output.name)) return false;
+    const Tensor& model = made->at(output.name);
+    return model.elements() == output.actual->elements() &&
+           model.dtype() == output.expected->dtype() &&
+           make_output(c.call, output.name, model, *output.actual).differing == 0;
+  });
+}
+
+/// Adds what is known of the outputs of later steps that do not follow from what is known; up to
+/// one of which not all is known.
+void show_later(const Case& c, const NamedTensors& actual, std::vector<std::vector<Output>> later,
+                Shown& shown, const Progress& progress) {
+  for (std::vector<Output>& step : later) {
+    if (left_of(shown.outputs) > 0 || !shown.pattern.empty()) return;
+    std::erase_if(step, [&](const Output& o) {
+      return follows_from_steps(c.backend, c.call, c.expected, actual, o) ||
+             follows_from_calls(c, shown.claims, o);
+    });
+    if (step.empty()) continue;
+    Shown more = shown_of({c.backend, c.call, c.expected, step}, progress);
+    append(shown.claims, std::move(more.claims));
+    std::ranges::move(more.outputs, std::back_inserter(shown.outputs));
+    shown.pattern = more.pattern;
+  }
+}
+
 }  // namespace
 
 std::string_view name_of(ExplainVerdict verdict) {
@@ -171,19 +250,12 @@ Explanation explain(Backend& backend, const Call& call, const NamedTensors& expe
   if (e.differing == 0) return e;
   keep_first_step(call, outputs);
   note(outputs.later);
-  const Index considered = left_of(outputs.list);
-
-  Shown shown;
-  if (has_steps(call)) {
-    shown = shown_by_steps(backend, call, outputs.list, expected, progress);
-  }
-  if (shown.claims.empty() || left_of(shown.outputs) > 0 || !shown.pattern.empty()) {
-    Shown measured{{}, std::move(outputs.list), {}, {}};
-    Measuring measuring({backend, call, expected, measured.outputs}, progress);
-    measured.claims = measuring.claims();
-    measured.nearest = measuring.nearest();
-    if (shown.claims.empty() || measured.judged() > shown.judged()) shown = std::move(measured);
-  }
+  const Case first_step{backend, call, expected, outputs.list};
+  Shown shown = shown_of(first_step, progress);
+  if (left_of(shown.outputs) == 0 && shown.pattern.empty())
+    show_later(first_step, actual, std::move(outputs.later_steps), shown, progress);
+  Index considered = 0;
+  for (const Output& o : shown.outputs) considered += o.differing;
   std::vector<Claim>& claims = shown.claims;
   // What follows from something else comes after it.
   const auto rank = [](const Claim& c) {
@@ -192,13 +264,16 @@ Explanation explain(Backend& backend, const Call& call, const NamedTensors& expe
   std::stable_sort(claims.begin(), claims.end(),
                    [&](const Claim& a, const Claim& b) { return rank(a) < rank(b); });
   double not_judged = 0.0;
+  bool only_seen = false;
   for (Claim& c : claims) {
+    only_seen = only_seen || c.kind == FindingKind::look;
     not_judged += c.elements - c.judged();
     e.causes.push_back({std::move(c.id), std::move(c.sentence),
                         std::min(1.0, c.judged() / static_cast<double>(considered)), c.where,
                         c.kind});
   }
-  const bool all = left_of(shown.outputs) == 0 && shown.pattern.empty() && not_judged < 1.0;
+  const bool all =
+      left_of(shown.outputs) == 0 && shown.pattern.empty() && not_judged < 1.0 && !only_seen;
   e.verdict = all                ? ExplainVerdict::explained
               : e.causes.empty() ? ExplainVerdict::unknown
                                  : ExplainVerdict::partly;
@@ -208,6 +283,7 @@ Explanation explain(Backend& backend, const Call& call, const NamedTensors& expe
          (more == 1 ? " more element that differs was" : " more elements that differ were") +
          " too many to compute with their cause");
   }
+  if (only_seen) note("that is what values look like: what made them so is not known");
   for (const Output& o : shown.outputs) note(pattern_of(o));
   note(scales_seen(call, shown.outputs));
   note(magnitudes_seen(call, shown.outputs));

@@ -28,6 +28,11 @@ struct Shown {
 Shown shown_by_steps(Backend& backend, const Call& call, const std::vector<Output>& outputs,
                      const NamedTensors& expected, const Progress& progress);
 
+/// Whether an output of an operator of many steps is what its step makes of the actual outputs of
+/// the steps before.
+bool follows_from_steps(Backend& backend, const Call& call, const NamedTensors& expected,
+                        const NamedTensors& actual, const Output& output);
+
 /// Where an output has another shape than is expected, and something known gives it: whether the
 /// bits are those, too.
 std::optional<Explanation> told_by_shape(Backend& backend, const Call& call,

@@ -22,7 +22,7 @@ std::optional<Index> differing(const Call& call, const NamedTensors& made,
   Index n = 0;
   for (const auto& [name, tensor] : got) {
     const auto at = made.find(name);
-    if (at == made.end()) continue;
+    if (at == made.end()) return std::nullopt;
     const bool alike = at->second.rank() != tensor.rank() || at->second.shape() == tensor.shape();
     if (!same_size(at->second, tensor) || !alike) return std::nullopt;
     n += make_output(call, name, at->second, tensor).differing;

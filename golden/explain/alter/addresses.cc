@@ -141,9 +141,41 @@ void add_both_sides(const Product& p, const std::string& id, const std::string& 
   add_read(list, "scales=" + id, phrase + ", on both sides", std::move(sides));
 }
 
+/// Blocks of K that take others' scales, by a number of blocks, each twice the one before.
+constexpr Row<Index (*)(Index block, Index n)> kRunsOfBoth[] = {
+    {"first_of_run", "every {} K blocks take the scales of their first",
+     [](Index b, Index n) { return b / n * n; }},
+    {"starts_again", "the scales start again every {} K blocks",
+     [](Index b, Index n) { return b % n; }},
+    {"every_nth", "K block b takes the scales of block b / {}",
+     [](Index b, Index n) { return b / n; }},
+};
+
+/// Lines of both sides that take the one scale of the first: of x, and of w in each expert.
+void add_one_scale(const Product& p, List& list) {
+  if (p.a.scales == nullptr || p.b.scales == nullptr || p.b.scales->rank() < 2) return;
+  if (p.a.scales->elements() != p.a_lines || p.b.scales->elements() != p.groups() * p.n) return;
+  const auto first = [](Index) { return Index{0}; };
+  std::vector<Reading> sides{read_lines(p.a.scales_name, 0, first),
+                             read_lines(p.b.scales_name, 1, first)};
+  for (Reading& side : sides) side.least_rank = 1;
+  add_read(list, "scales=first_line",
+           filled("every row of {} takes the scale of row 0, and every row of {} that of row 0 of "
+                  "its expert",
+                  p.a.name, p.b.name),
+           std::move(sides));
+}
+
 void add_both_scales(const Product& p, List& list) {
+  add_one_scale(p, list);
   const Index blocks = blocks_of_both(p);
   if (blocks == 0) return;
+  for (Index n = 2; n < blocks; n *= 2) {
+    for (const auto& row : kRunsOfBoth) {
+      add_both_sides(
+          p, row.name, filled(row.phrase, n), [n, of = row.of](Index c) { return of(c, n); }, list);
+    }
+  }
   add_both_sides(
       p, "block_before", "K blocks take the scales of the block before",
       [](Index c) { return std::max<Index>(c - 1, 0); }, list);

@@ -192,6 +192,45 @@ void add_times(const Call& call, const std::string& operand, const std::string& 
   }
 }
 
+/// The elements of an operand that `holds` are zero.
+template <typename Holds>
+void add_zeros(List& list, const std::string& operand, const std::string& id,
+               const std::string& phrase, const Holds& holds) {
+  add_altered(list, operand + "=" + id, phrase, [operand, holds](Call& c) {
+    c.replace(operand, with_values(c.input(operand), [&](Index i) {
+                return holds(i) ? 0.0f : wide_value(c.input(operand), i);
+              }));
+    return true;
+  });
+}
+
+/// What a rank, its experts, or a part of the shared expert adds to a sum.
+void add_missing_parts(const Call& call, List& list) {
+  const std::string_view shared = "shared.w2";
+  if (call.has(shared)) {
+    const Index hidden = call.input(shared).shape().back();
+    for (const bool second : {true, false}) {
+      add_zeros(list, std::string(shared), "half",
+                filled("the shared expert lacks the {} half of its hidden columns, {} to {}",
+                       second ? "second" : "first", second ? hidden / 2 : 0,
+                       second ? hidden - 1 : hidden / 2 - 1),
+                [=](Index i) { return (i % hidden >= hidden / 2) == second; });
+    }
+  }
+  Index ranks = 0;
+  while (call.has(filled("rank{}.dy", ranks))) ++ranks;
+  if (ranks < 2) return;
+  const Tensor& w2 = call.input("w2");
+  for (Index p = 0; p < ranks; ++p) {
+    add_zeros(list, filled("rank{}.dy", p), "left_out",
+              filled("the share of the tokens of rank{} is missing in the sum over ranks", p),
+              [](Index) { return true; });
+    add_zeros(list, "w2", "of_rank",
+              filled("the share of slots of the experts of rank{} is missing", p),
+              [n = w2.elements() / ranks, p](Index i) { return i / n == p; });
+  }
+}
+
 }  // namespace
 
 void add_elementwise_hypotheses(const Call& call, List& list) {
@@ -291,6 +330,7 @@ void add_layer_operands(const Call& call, List& list) {
       return true;
     });
   }
+  add_missing_parts(call, list);
   add_times(call, "w1.bias", "w1.bias is multiplied by ", list);
   add_times(call, "w2.bias", "w2.bias is multiplied by ", list);
   add_times(call, "shared.w2", "the shared expert is multiplied by ", list);

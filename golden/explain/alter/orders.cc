@@ -4,6 +4,7 @@
 #include <set>
 
 #include "golden/explain/alter/alterations.h"
+#include "golden/explain/find/finding.h"
 #include "golden/judge/elements.h"
 
 namespace mxo {
@@ -149,10 +150,12 @@ void add_strides(const ProductSide& side, List& list) {
     strides.insert({k + more, round_up(k, more)});
     if (k > more) strides.insert(k - more);
   }
+  strides.insert(1);
   strides.erase(k);
   for (const Index stride : strides) {
     add_read(list, name + "=stride",
-             filled("rows of {} are read {} elements apart rather than {}", side.name, stride, k),
+             filled("rows of {} are read {} apart rather than {}", side.name,
+                    counted(stride, "element"), k),
              {read_elements(name, [=, n = side.codes->elements()](Index i) {
                const Index from = i / k * stride + i % k;
                return from < n ? from : i;

@@ -60,12 +60,18 @@ void keep_first_step(const Call& call, Outputs& outputs) {
   const auto first = std::find_if(verdict.outputs.begin(), verdict.outputs.end(),
                                   [](const auto& t) { return t.outcome == Outcome::fail; });
   const std::string name = step(first->name);
-  Index others = 0;
-  std::erase_if(outputs.list, [&](const Output& o) {
-    const bool other = step(o.name) != name;
-    others += other && o.differing > 0;
-    return other;
-  });
+  std::size_t others = 0;
+  std::string last = name;
+  for (const TensorVerdict& t : verdict.outputs) {
+    if (t.outcome != Outcome::fail || step(t.name) == name) continue;
+    if (step(t.name) != last) outputs.later_steps.emplace_back();
+    last = step(t.name);
+    ++others;
+    outputs.later_steps.back().push_back(
+        *std::find_if(outputs.list.begin(), outputs.list.end(),
+                      [&](const Output& o) { return o.name == t.name; }));
+  }
+  std::erase_if(outputs.list, [&](const Output& o) { return step(o.name) != name; });
   outputs.later = "the first step to differ is " + name;
   if (others > 0) {
     outputs.later += "; " + std::to_string(others) +

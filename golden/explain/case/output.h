@@ -132,7 +132,8 @@ VariantMatch credit(const Output& output, const Variant& patch, Unit least);
 struct Outputs {
   std::vector<Output> list;
   std::vector<std::string> missing;
-  std::string later;  ///< steps that follow from the first that differs
+  std::vector<std::vector<Output>> later_steps;  ///< that differ after the first step that does
+  std::string later;  ///< the first step that differs, and how many outputs differ after it
 };
 
 /// `actual` beside `expected`.

@@ -139,6 +139,22 @@ void resize_rows(Tensor& t, const Tensor& like) {
 
 }  // namespace
 
+std::optional<NamedTensors> outputs_under(Backend& backend, const Call& altered,
+                                          const std::vector<const Hypothesis*>& hypotheses) {
+  const auto own = std::find_if(hypotheses.begin(), hypotheses.end(),
+                                [](const Hypothesis* h) { return h->run != nullptr; });
+  try {
+    NamedTensors out =
+        own == hypotheses.end() ? run_call(backend, altered) : (*own)->run(backend, altered);
+    for (const Hypothesis* h : hypotheses) {
+      if (h->rewrite && !h->rewrite(altered, out)) return std::nullopt;
+    }
+    return out;
+  } catch (const Error&) {
+    return std::nullopt;
+  }
+}
+
 bool LastBits::all() const {
   return beyond == 0 && mended >= kLeastMended && off * kMostOff <= differing;
 }
@@ -260,7 +276,6 @@ std::optional<RunResult> AlteredCallRunner::run(const std::vector<const Hypothes
 std::optional<RunResult> AlteredCallRunner::run(const std::vector<const Hypothesis*>& hypotheses,
                                                 Call altered,
                                                 const std::vector<const Reading*>& readings) {
-  NamedTensors out;
   try {
     if (product_) {
       const std::optional<Product> now = product_of(altered);
@@ -275,20 +290,16 @@ std::optional<RunResult> AlteredCallRunner::run(const std::vector<const Hypothes
       altered.replace("x", readings.empty() ? gathered(x, 0, window_.rows)
                                             : read_gathered(*readings.front(), x, 0, window_.rows));
     }
-    const auto own = std::find_if(hypotheses.begin(), hypotheses.end(),
-                                  [](const Hypothesis* h) { return h->run != nullptr; });
-    out = own == hypotheses.end() ? run_call(backend_, altered) : (*own)->run(backend_, altered);
-    for (const Hypothesis* h : hypotheses) {
-      if (h->rewrite && !h->rewrite(altered, out)) return std::nullopt;
-    }
   } catch (const Error&) {
-    return std::nullopt;  // the alternative is no valid call: it cannot be what happened
+    return std::nullopt;
   }
+  std::optional<NamedTensors> out = outputs_under(backend_, altered, hypotheses);
+  if (!out) return std::nullopt;
   RunResult trial;
   const Unit least = least_unit(hypotheses, call_);
   for (const Output& output : outputs_) {
-    const auto at = out.find(output.name);
-    if (at == out.end()) return std::nullopt;
+    const auto at = out->find(output.name);
+    if (at == out->end()) return std::nullopt;
     Variant patch;
     if (product_) {
       patch.rows = output_rows(*product_, window_);

@@ -39,6 +39,11 @@ struct RunResult {
   bool all() const { return broken == 0 && fixed == seen && seen > 0; }
 };
 
+/// The outputs of an altered call, as hypotheses make or rewrite them; none where one does not
+/// apply, or the call is no valid one: it cannot be what happened.
+std::optional<NamedTensors> outputs_under(Backend& backend, const Call& altered,
+                                          const std::vector<const Hypothesis*>& hypotheses);
+
 class AlteredCallRunner {
  public:
   AlteredCallRunner(Backend& backend, const Call& call, std::vector<Output>& outputs);

@@ -157,7 +157,8 @@ bool Weighing::names(const std::vector<Claim>& claims, const std::vector<Output>
   double cost = 0.0;
   bool any = false;
   for (const Claim& c : claims) {
-    if (c.kind != FindingKind::cause) continue;  // true as it stands
+    // True as it stands.
+    if (c.kind == FindingKind::symptom || c.kind == FindingKind::follows) continue;
     any = true;
     cost += family;
     for (std::size_t n = 0; n < outputs.size(); ++n) {

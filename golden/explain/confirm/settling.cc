@@ -166,6 +166,9 @@ class Settling {
     claim.measured = std::any_of(candidate_->hypotheses.begin(), candidate_->hypotheses.end(),
                                  [](const Hypothesis* h) { return h->measured; });
     claim.sentence = phrase_of(candidate_->hypotheses) + words_;
+    for (const Hypothesis* h : candidate_->hypotheses) {
+      if (!runner_.windowed()) claim.made_by.push_back(*h);
+    }
     found.push_back(std::move(claim));
     return found;
   }

@@ -95,4 +95,24 @@ Shown shown_by_steps(Backend& backend, const Call& call, const std::vector<Outpu
   return shown;
 }
 
+bool follows_from_steps(Backend& backend, const Call& call, const NamedTensors& expected,
+                        const NamedTensors& actual, const Output& output) {
+  NamedTensors made = expected;
+  for (auto& [name, tensor] : made) {
+    const auto at = actual.find(name);
+    if (at != actual.end() && at->second.shape() == tensor.shape()) tensor = at->second;
+  }
+  try {
+    const std::vector<StepCall> steps = step_calls(backend, call, made, output.name);
+    return std::any_of(steps.begin(), steps.end(), [&](const StepCall& step) {
+      return std::any_of(step.outputs.begin(), step.outputs.end(), [&](const StepCall::Same& same) {
+        return same.own == output.name &&
+               gives(backend, step.call, NamedTensors{{same.inner, *output.actual}});
+      });
+    });
+  } catch (const Error&) {
+    return false;
+  }
+}
+
 }  // namespace mxo

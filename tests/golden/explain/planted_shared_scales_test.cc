@@ -16,7 +16,40 @@ void join(T* a, T* b, Index n) {
   for (Index i = 0; i < n; ++i) a[i] = b[i] = std::max(a[i], b[i]);
 }
 
+/// Blocks of K of both sides, of each line, that take the scales of block from(block).
+Planted both_sides(Backend& b, Index (*from)(Index block)) {
+  return altered(b, mx_product(b, 3, small(64)), {"x.scales", "w.scales"},
+                 [from](Tensor& s, const Tensor& given) {
+                   const Index blocks = s.shape().back();
+                   for (Index i = 0; i < s.elements(); ++i) {
+                     s.as<std::uint8_t>()[i] =
+                         given.as<std::uint8_t>()[i / blocks * blocks + from(i % blocks)];
+                   }
+                 });
+}
+
 const PlantedFault kFaults[] = {
+    {"each half of K takes the scales of the first", "scales=starts_again",
+     "the scales start again every 4 K blocks, on both sides",
+     [](Backend& b) { return both_sides(b, [](Index c) { return c % 4; }); }},
+    {"two blocks of K take one scale", "scales=first_of_run",
+     "every 2 K blocks take the scales of their first, on both sides",
+     [](Backend& b) { return both_sides(b, [](Index c) { return c / 2 * 2; }); }},
+    {"scales move on at half the pace", "scales=every_nth",
+     "K block b takes the scales of block b / 2, on both sides",
+     [](Backend& b) { return both_sides(b, [](Index c) { return c / 2; }); }},
+    {"rows take one scale of the tensor", "scales=first_line",
+     "every row of x takes the scale of row 0, and every row of w that of row 0 of its expert",
+     [](Backend& b) {
+       return altered(b, rowwise_product(b, 3, small(64)), {"x.scales", "w.scales"},
+                      [](Tensor& s, const Tensor& given) {
+                        const Index lines = given.rank() > 1 && given.extent(1) > 1
+                                                ? given.extent(1)
+                                                : given.extent(0);
+                        for (Index i = 0; i < s.elements(); ++i)
+                          s.as<float>()[i] = given.as<float>()[i / lines * lines];
+                      });
+     }},
     {"gate and up keep the larger of their MX scales", "w.scales=largest_of_halves",
      "both halves of w take the larger of their scales",
      [](Backend& b) {

@@ -51,6 +51,21 @@ Planted weighed(Backend& b, const std::function<void(float*, const float*)>& edi
                  [&](Tensor& t, const Tensor& given) { edit(t.as<float>(), given.as<float>()); });
 }
 
+/// Slots of some experts weigh nothing, in every token from `first` on.
+Planted without_experts(Backend& b, const std::function<bool(std::int32_t)>& lost,
+                        Index first = 0) {
+  Call wrong = back();
+  for (const std::string rank : {"rank0.", "rank1."}) {
+    Tensor w = wrong.input(rank + "weights");
+    const auto* e = wrong.input(rank + "experts").as<std::int32_t>();
+    for (Index i = first * kSlots; i < w.elements(); ++i) {
+      if (lost(e[i])) w.as<float>()[i] = 0.0f;
+    }
+    wrong.replace(rank + "weights", std::move(w));
+  }
+  return planted(b, back(), wrong);
+}
+
 Call route() {
   NamedTensors in;
   in.emplace("logits", random_floats({64, 16}, 11));
@@ -127,17 +142,25 @@ const PlantedFault kFaults[] = {
                       [](Tensor& t, const Tensor&) { t.as<float>()[9 * kSlots + 2] = 0.0f; });
      }},
     {"rows of an expert are dropped", "weights=slots_left_out", "rows of expert 5 are left out",
+     [](Backend& b) { return without_experts(b, [](std::int32_t e) { return e == 5; }); }},
+    {"rows of the last expert of every rank are dropped", "weights=slots_left_out",
+     "rows of experts 3 and 7 are left out",
+     [](Backend& b) { return without_experts(b, [](std::int32_t e) { return e % 4 == 3; }); }},
+    {"one expert of every rank is computed, tokens of others are zeros", "weights=slots_left_out",
+     "rows of all experts but 1 and 5 are left out",
+     [](Backend& b) { return without_experts(b, [](std::int32_t e) { return e % 4 != 1; }); }},
+    {"the same in half of the tokens is a matter of slots", "weights=slots_left_out",
+     "slot 0 of 13 tokens, slot 1",
      [](Backend& b) {
-       Call wrong = back();
-       for (const std::string rank : {"rank0.", "rank1."}) {
-         Tensor w = wrong.input(rank + "weights");
-         const auto* e = wrong.input(rank + "experts").as<std::int32_t>();
-         for (Index i = 0; i < w.elements(); ++i) {
-           if (e[i] == 5) w.as<float>()[i] = 0.0f;
-         }
-         wrong.replace(rank + "weights", std::move(w));
-       }
-       return planted(b, back(), wrong);
+       return without_experts(
+           b, [](std::int32_t e) { return e % 4 == 3; }, kTokens / 2);
+     }},
+    {"weights lie a token apart and are read one apart", "weights=stride",
+     "weights of tokens are read 1 apart rather than 3",
+     [](Backend& b) {
+       return weighed(b, [](float* w, const float* given) {
+         for (Index i = 0; i < kTokens * kSlots; ++i) w[i] = given[i / kSlots + i % kSlots];
+       });
      }},
     {"a slot is added twice", "weights=slots_twice", "slot 0 is added twice",
      [](Backend& b) {

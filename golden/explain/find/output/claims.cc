@@ -1,6 +1,8 @@
 // Places of causes, and rows that a model gives.
 #include "golden/explain/find/output/claims.h"
 
+#include <set>
+
 #include "golden/explain/find/finding.h"
 
 namespace mxo {
@@ -24,6 +26,15 @@ std::string_view bytes_of(const Tensor& t, Index at, Index n) {
   const std::size_t size = size_of(t.dtype());
   return {reinterpret_cast<const char*>(t.data()) + static_cast<std::size_t>(at) * size,
           static_cast<std::size_t>(n) * size};
+}
+
+bool are_of_several_values(const Output& output, const Holds& holds, std::size_t several) {
+  std::set<std::uint64_t> values;
+  for (Index i = 0; i < output.compared_rows * output.columns; ++i) {
+    if (output.differs(i) && holds(i)) values.insert(output.expected_bits(i));
+    if (values.size() >= several) return true;
+  }
+  return false;
 }
 
 bool is_reordered_in_rows(const Output& output) {

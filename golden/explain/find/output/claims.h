@@ -33,6 +33,10 @@ inline bool is_unexplained(const Output& o, Index least) {
 /// `n` elements of a tensor from `at` on, as their bytes.
 std::string_view bytes_of(const Tensor& t, Index at, Index n);
 
+/// Whether the elements that differ and that `holds` are of several values that are expected: one
+/// value for which another came, however often, is one witness.
+bool are_of_several_values(const Output& output, const Holds& holds, std::size_t several = 3);
+
 /// Whether every row came with the values that it should have, in any order.
 bool is_reordered_in_rows(const Output& output);
 

@@ -179,12 +179,12 @@ std::string in_words(const Interval& number) {
 }
 
 /// The cause of what differs in some lines, where something does.
-void add_claim(Output& output, const Lines& lines, const std::vector<Index>& in,
-               const std::string& id, const std::string& words, Claims& claims) {
-  append(claims, claim_where(
-                     output, {id},
-                     [&](Index i) { return std::binary_search(in.begin(), in.end(), lines.of(i)); },
-                     [&](const Place& place) { return place.words + ": " + words; }));
+void add_claim(Output& output, const Lines& lines, const std::vector<Index>& in, const ClaimId& id,
+               const std::string& words, Claims& claims) {
+  const auto is_in = [&](Index i) { return std::binary_search(in.begin(), in.end(), lines.of(i)); };
+  if (!are_of_several_values(output, is_in)) return;
+  append(claims, claim_where(output, id, is_in,
+                             [&](const Place& place) { return place.words + ": " + words; }));
 }
 
 /// Up to three numbers that many lines share.
@@ -199,7 +199,7 @@ void claim_shared(Output& output, const Lines& lines, std::vector<LineNumber> nu
     std::erase_if(numbers, [&](const LineNumber& l) {
       return std::binary_search(best.lines.begin(), best.lines.end(), l.line);
     });
-    add_claim(output, lines, best.lines, "value.factor",
+    add_claim(output, lines, best.lines, {"value.factor"},
               "every value is " + in_words(best.number) + " times what is expected", claims);
   }
 }
@@ -227,12 +227,12 @@ void claim_own(Output& output, const Lines& lines, const std::vector<LineNumber>
   const std::string each = lines.are_columns ? "each column" : "each row";
   const std::string from_to = digits(range.low, 3) + " to " + digits(range.high, 3);
   if (made == Made::multiplied) {
-    add_claim(output, lines, in, "value.factors",
+    add_claim(output, lines, in, {"value.factors", FindingKind::look},
               each + " is multiplied by a factor of its own, " + from_to, claims);
   } else if (!one.empty()) {
-    add_claim(output, lines, in, "value.offset", "one number is added, " + in_words(one), claims);
+    add_claim(output, lines, in, {"value.offset"}, "one number is added, " + in_words(one), claims);
   } else {
-    add_claim(output, lines, in, "value.offsets",
+    add_claim(output, lines, in, {"value.offsets", FindingKind::look},
               each + " has a number of its own added: " + from_to, claims);
   }
 }
@@ -271,7 +271,7 @@ Claims recover_factors(Output& output) {
       all.insert(all.end(), power.lines.begin(), power.lines.end());
     }
     std::sort(all.begin(), all.end());
-    add_claim(output, lines, all, "value.power_of_2",
+    add_claim(output, lines, all, {"value.power_of_2", FindingKind::look},
               (are_columns ? "every column" : "every row") +
                   std::string(" is multiplied by a power of two of its own, 2^") +
                   std::to_string(best.begin()->first) + " to 2^" +
@@ -281,7 +281,7 @@ Claims recover_factors(Output& output) {
   }
   for (const auto& [by, power] : best) {
     if (power.differing < kFew) continue;
-    add_claim(output, lines, power.lines, "value.power_of_2",
+    add_claim(output, lines, power.lines, {"value.power_of_2"},
               "every value is multiplied by 2^" + std::to_string(by), claims);
   }
   return claims;

@@ -20,6 +20,7 @@ struct ValueMap {
   std::string phrase;
   std::function<std::uint64_t(std::uint64_t)> map;
   Index least = 2;
+  std::size_t values = least >= kTold ? 3 : 1;  ///< that are expected where it shows
 };
 
 /// Words of a type, and what their bits mean: fraction 0 where it is no float with a sign.
@@ -107,7 +108,7 @@ void add_clamps(const Output& output, const Words& f, std::vector<ValueMap>& lis
                                  ? (w & f.sign()) | limit
                                  : w;
                     },
-                    least});
+                    least, 2});
   };
   if (most > 0) add(most, "", "", 2, [](std::uint64_t) { return true; });
   for (const auto& [sign, end] : ends) {
@@ -268,6 +269,10 @@ Claims recover_mapped(Output& output) {
   Claims claims;
   for (const ValueMap& map : list) {
     if (output.left == 0) return claims;
+    const auto gives = [&](Index i) {
+      return map.map(output.expected_bits(i)) == output.actual_bits(i);
+    };
+    if (f.fraction != 0 && !are_of_several_values(output, gives, map.values)) continue;
     const auto claim = claim_model(
         output, [&](Index i) { return map.map(output.expected_bits(i)); }, map.id, map.phrase,
         map.least);

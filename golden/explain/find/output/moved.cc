@@ -85,6 +85,16 @@ class PieceIndex {
   std::unordered_map<std::string_view, Places> where_;
 };
 
+/// Of pieces that came alike the first: they are one witness.
+std::vector<Index> distinct(const Output& output, const std::vector<Index>& pieces, Index width) {
+  std::unordered_set<std::string_view> seen;
+  std::vector<Index> kept;
+  for (const Index at : pieces) {
+    if (seen.insert(bytes_of(*output.actual, at, width)).second) kept.push_back(at);
+  }
+  return kept;
+}
+
 /// The cause of `width` elements from each of `pieces` on, which it marks as explained:
 /// words(place) follow.
 Claim claim_pieces(Output& output, const std::vector<Index>& pieces, Index width, std::string id,
@@ -144,15 +154,15 @@ Claims claims_of_pieces(Output& output, Index width) {
   const Chance chance(output);
   const auto places = static_cast<std::size_t>(output.compared_rows * (output.columns / width));
   const auto told = [&](const std::vector<Index>& pieces) {
-    return chance.tells(pieces, width, failing.size(), places);
+    return chance.tells(distinct(output, pieces, width), width, failing.size(), places);
   };
   std::unordered_set<Index> taken;
   Claims claims;
   const bool small = static_cast<std::size_t>(width) * size_of(output.expected->dtype()) <= kShort;
+  // Short pieces of few values are alike for other reasons than chance.
+  const auto is_chance = [&](std::size_t found) { return small && found * 2 < failing.size(); };
   for (const auto& [source, pieces] : by_source) {
-    // Short pieces of few values are alike for other reasons than chance.
-    if (pieces.size() < 2 || (small && pieces.size() * 2 < failing.size()) || !told(pieces))
-      continue;
+    if (pieces.size() < 2 || is_chance(pieces.size()) || !told(pieces)) continue;
     taken.insert(pieces.begin(), pieces.end());
     claims.push_back(claim_pieces(output, pieces, width, "rows.repeated",
                                   [&, source = source](const Place& place) {
@@ -174,7 +184,7 @@ Claims claims_of_pieces(Output& output, Index width) {
       claims.push_back(claim_shifted(output, pieces, width, by));
     }
   }
-  if (!scattered.empty()) {
+  if (!scattered.empty() && !is_chance(all)) {
     claims.push_back(
         claim_pieces(output, scattered, width, "rows.permuted", [](const Place& place) {
           return std::string(place.hold()) + "other rows of the output, in another order";

@@ -63,8 +63,7 @@ Claims recover_replaced(Output& output) {
              " is expected, " + in_words(dtype, r.got) + " came";
     if (!whole) words += ", in " + std::to_string(r.n) + " of " + std::to_string(r.all) + " places";
   }
-  return claim_all(output, {"value.replaced", FindingKind::symptom, true},
-                   output.name + ": " + words);
+  return claim_all(output, {"value.replaced", FindingKind::look, true}, output.name + ": " + words);
 }
 
 }  // namespace mxo

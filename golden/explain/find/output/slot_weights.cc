@@ -43,13 +43,15 @@ struct Token {
 using Weights = std::function<double(const Token&, std::size_t)>;
 using IsMeant = std::function<bool(const Token&, std::size_t)>;
 
-/// Least squares of one row over the rows of its slots.
+/// Least squares of one row over the rows of its slots; of a row of zeros none of them weighed.
 std::optional<Token> measured(const Output& o, Index row, const std::vector<NamedTensors>& slots) {
   const std::size_t n = slots.size();
   const auto columns = static_cast<std::size_t>(o.columns);
   if (columns < 2 * n + 8) return std::nullopt;
   const std::string rank = rank_of(o.name);
   const CameNumbers got = came_numbers(o, elements_of_row(o, row));
+  if (std::all_of(got.values.begin(), got.values.end(), [](double v) { return v == 0.0; }))
+    return Token{rank, row, {}, std::vector<double>(n), std::vector<double>(n)};
   LeastSquares equations(n);
   std::vector<double> features(n);
   for (std::size_t c = 0; c < columns; ++c) {
@@ -216,6 +218,21 @@ class SlotWeights {
     return std::count_if(call_.inputs.begin(), call_.inputs.end(),
                          [](const auto& input) { return input.first.ends_with(".experts"); });
   }
+  /// Whether these are all slots of some experts, in every token, that fails or not.
+  bool are_of_experts(const std::set<Index>& experts, const std::set<Index>& others) const {
+    if (experts.size() < 2 || others.empty() || tokens_.size() < 2 * experts.size()) return false;
+    std::set<std::pair<std::string, Index>> failing;
+    for (const Token& t : tokens_) failing.emplace(t.rank, t.row);
+    for (const auto& [name, chosen] : call_.inputs) {
+      if (!name.ends_with("experts")) continue;
+      for (Index i = 0; i < chosen->elements(); ++i) {
+        const Index e = chosen->as<std::int32_t>()[i];
+        const bool fails = failing.contains({rank_of(name), i / static_cast<Index>(slots_)});
+        if (experts.contains(e) && (!fails || others.contains(e))) return false;
+      }
+    }
+    return true;
+  }
   /// "slot 2 is", "rows of expert 5 are", "slots whose rank has an earlier slot of the token are".
   std::string which(const IsMeant& is_meant) const {
     std::set<Index> experts;
@@ -245,6 +262,18 @@ class SlotWeights {
         std::all_of(experts.begin(), experts.end(), is_of_rank) &&
         std::none_of(others.begin(), others.end(), is_of_rank))
       return filled("rows of the experts of rank{} are", rank);
+    if (are_of_experts(experts, others)) {
+      std::vector<Index> few(experts.begin(), experts.end());
+      const bool most = static_cast<Index>(few.size()) * 2 > all_experts;
+      if (most) {
+        few = range_of(all_experts);
+        std::erase_if(few, [&](Index e) { return experts.contains(e); });
+      }
+      const std::string list = ranges_in_words("expert", few);
+      return (most ? "rows of all experts but " + list.substr(list.find(' ') + 1)
+                   : "rows of " + list) +
+             " are";
+    }
     std::vector<Index> slots;
     std::string counts;
     bool all = true;  // of the slots, in every token
@@ -328,7 +357,11 @@ void add_measured_slots(Backend& backend, const Call& call, const std::vector<Ou
       tokens.push_back(std::move(*t));
     }
   }
-  if (tokens.empty()) return;
+  // Rows of zeros alone look like rows that were never written.
+  const auto is_zero = [](const Token& t) {
+    return std::all_of(t.seen.begin(), t.seen.end(), [](double v) { return v == 0.0; });
+  };
+  if (std::all_of(tokens.begin(), tokens.end(), is_zero)) return;
   SlotWeights slots(call, std::move(tokens), all, list);
   slots.add_some(0.0, "slots_left_out", "left out");
   slots.add_some(2.0, "slots_twice", "added twice");

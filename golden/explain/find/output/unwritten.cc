@@ -125,11 +125,15 @@ Claims recover_unwritten(Output& output) {
     // Among many scattered ones a few are neighbours by chance; many scales are the same.
     if (elements.size() * 2 < everywhere[fill] || elements.size() < kLeastElements) continue;
     if (!is_plain(fill) && output.name.ends_with("scales")) continue;
+    // What came for one value that is expected was computed so.
+    const auto is_filled = [&all = elements](Index i) {
+      return std::binary_search(all.begin(), all.end(), i);
+    };
+    if (fill != 0 && !are_of_several_values(output, is_filled, 2)) continue;
     const Fill said = described(dtype, fill);
     append(claims,
            claim_where(
-               output, {said.id, FindingKind::symptom, is_plain(fill)},
-               [&all = elements](Index i) { return std::binary_search(all.begin(), all.end(), i); },
+               output, {said.id, FindingKind::symptom, is_plain(fill)}, is_filled,
                [&, fill = fill](const Place& place) {
                  // Of a place that holds other values, too, elements are counted.
                  const bool all = std::all_of(place.rows.begin(), place.rows.end(), [&](Index r) {

@@ -279,26 +279,27 @@ std::string codes_in_words(const std::vector<std::size_t>& bytes, const Table& t
 std::vector<Claim> recover_by_value(const Call& call, Output& x) {
   if (!is_unexplained(x, 1)) return {};
   const std::optional<ScaleMap> scale_of = scale_map_of(call, x);
-  if (!scale_of) return {};
   const Dtype format = call.set.format("format", "e4m3");
+  const bool plain = call.op == "decode" && call.has("codes") && size_of(format) == 1 &&
+                     call.input("codes").elements() == x.rows * x.columns;
+  if (!scale_of && !plain) return {};
   const auto* codes_given = call.input("codes").as<std::uint8_t>();
-  const Tensor& scales_given = call.input("scales");
   const double within = size_of(x.expected->dtype()) == 2 ? 0x1p-7 : 0x1p-21;
   const ElementReader decode(format);
   const ElementReader read(x.expected->dtype());
-  const bool bytes = size_of(scales_given.dtype()) == 1;
+  const bool bytes = scale_of && size_of(call.input("scales").dtype()) == 1;
   Table codes;
   Table scales;
   for (Index i = 0; i < x.rows * x.columns; ++i) {
     const bool differs = x.differs(i);
     const double got = read(x.actual_bits(i)).value;
-    const Index at = (*scale_of)(i);
-    const double scale = scale_value(scales_given, at);
+    const Index at = scale_of ? (*scale_of)(i) : 0;
+    const double scale = scale_of ? scale_value(call.input("scales"), at) : 1.0;
     if (!std::isnan(scale)) codes.add(codes_given[i], differs, got / scale, within);
     // Of zeros a number read in place of a scale shows nothing.
     const Element code = decode(codes_given[i]);
     if (!bytes || code.nan || (code.value == 0.0 && !std::isnan(got))) continue;
-    scales.add(bits_at(scales_given, at), differs, got / code.value, within);
+    scales.add(bits_at(call.input("scales"), at), differs, got / code.value, within);
   }
   ClaimId id{"scale.decoded", FindingKind::cause, true};
   std::string sentence;
@@ -306,7 +307,8 @@ std::vector<Claim> recover_by_value(const Call& call, Output& x) {
     sentence = in_words(found, scales, true, ElementReader(Dtype::e8m0));
   } else if (const auto others = codes.otherwise_read(); !others.empty()) {
     id.id = "codes.decoded";
-    sentence = codes_in_words(others, codes, format);
+    sentence = is_minifloat8(format) ? codes_in_words(others, codes, format)
+                                     : in_words(others, codes, false, decode);
   }
   return sentence.empty() ? Claims{} : claim_all(x, id, sentence);
 }

@@ -177,6 +177,13 @@ bool OwnRule::rounds_to_powers() const {
   return scales_ == Dtype::f32 && rule_.f32.power_of_2 != PowerOfTwo::none;
 }
 
+std::optional<OwnRule> OwnRule::unbounded() const {
+  if (rule_.f32.amax_max <= 0.0) return std::nullopt;
+  OwnRule other = *this;
+  other.rule_.f32.amax_max = 0.0;
+  return other;
+}
+
 bool OwnRule::divides() const {
   return scales_ == Dtype::f32 && !gives_multiplier(rule_.f32.quotient) &&
          rule_.f32.code == CodeScaling::divide;

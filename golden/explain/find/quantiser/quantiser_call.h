@@ -34,6 +34,8 @@ class OwnRule {
   const ElementRule& element() const { return rule_.element; }
   /// Whether scales are f32 that are rounded to powers of two.
   bool rounds_to_powers() const;
+  /// The same rule where amax has no upper bound; none where it has none.
+  std::optional<OwnRule> unbounded() const;
   /// Whether x is divided by the stored scale, or multiplied by its inverse.
   bool divides() const;
 

@@ -1,0 +1,174 @@
+// What is seen is no cause, and an answer explains nothing that it did not hold against an output.
+#include <cmath>
+#include <cstring>
+#include <limits>
+
+#include "golden/explain/case/wide_values.h"
+#include "tests/golden/planted.h"
+#include "tests/golden/ranks.h"
+
+namespace mxo {
+namespace {
+
+std::string said(const Call& call, const std::function<void(NamedTensors&)>& edit) {
+  const auto b = make_cpu_backend();
+  const Planted p = spoiled(*b, call, edit);
+  return explain(*b, p.call, p.expected, p.actual).sentence();
+}
+
+std::string said_with(const Call& call, const std::function<void(Call&)>& edit) {
+  const auto b = make_cpu_backend();
+  Call wrong = call;
+  edit(wrong);
+  const Planted p = planted(*b, call, wrong);
+  return explain(*b, p.call, p.expected, p.actual).sentence();
+}
+
+Call of_x(const char* op, Tensor x,
+          std::initializer_list<std::pair<const char*, std::string>> set = {}) {
+  NamedTensors in;
+  in.emplace(std::string_view(op) == "route" ? "logits" : "x", std::move(x));
+  return make_call(op, std::move(in), with(set));
+}
+
+/// Every fourth row is what gives zeros.
+Tensor fourth_row(Tensor x, float v) {
+  const Index columns = x.shape().back();
+  for (Index i = 0; i < x.elements(); ++i) {
+    if (i / columns % 4 == 0) store_wide(x, i, v);
+  }
+  return x;
+}
+
+constexpr float kInfinity = std::numeric_limits<float>::infinity();
+constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();
+
+struct Replaced {
+  float by;
+  const char* words;
+};
+
+/// One pair of values, however often it is seen, is no function of values and no explanation.
+TEST(PlantedWitnesses, OneReplacedValueIsOnlySeen) {
+  for (const Replaced& r : {Replaced{kNaN, "NaN"}, {kInfinity, "inf"}, {3.0f, "3"}, {1.0f, "1"}}) {
+    for (const bool route : {false, true}) {
+      const std::string name = route ? "weights" : "y";
+      const Call call = route ? of_x("route", fourth_row(random_floats({160, 32}, 3), -200.0f),
+                                     {{"top_k", "4"}, {"score", "sigmoid"}})
+                              : of_x("swiglu", fourth_row(random_bf16({64, 128}, 4), 0.0f),
+                                     {{"rounding", "bf16"}});
+      const std::string text = said(call, [&](NamedTensors& out) {
+        Tensor& t = out.at(name);
+        for (Index i = 0; i < t.elements(); ++i) {
+          if (i / t.shape().back() % 4 == 0) store_wide(t, i, r.by);
+        }
+      });
+      const std::string seen =
+          "partly: 100.0 %: " + name + ": where 0 is expected, " + r.words + " came";
+      EXPECT_EQ(text.find(seen), 0u) << text;
+    }
+  }
+}
+
+/// Of numbers that are all ones a factor of two is one witness.
+TEST(PlantedWitnesses, FactorsNeedSeveralValues) {
+  Call call = of_x("route", random_floats({64, 16}, 7), {{"top_k", "1"}});
+  const auto doubled = [](NamedTensors& out) {
+    Tensor& t = out.at("weights");
+    for (Index i = 0; i < t.elements(); ++i) store_wide(t, i, 2.0f * wide_value(t, i));
+  };
+  EXPECT_EQ(said(call, doubled), "partly: 100.0 %: weights: where 1 is expected, 2 came");
+  call.set.set("top_k", "2");
+  EXPECT_EQ(said(call, doubled), "explained: all of weights: every value is multiplied by 2^1");
+}
+
+Call layer() {
+  NamedTensors in;
+  in.emplace("rank0.x", random_bf16({48, 64}, 3));
+  in.emplace("rank0.dy", random_bf16({48, 64}, 4));
+  in.emplace("router", random_bf16({8, 64}, 5));
+  in.emplace("w1", random_bf16({8, 128, 64}, 6));
+  in.emplace("w2", random_bf16({8, 64, 64}, 7));
+  for (const char* name : {"router", "w1", "w2"}) {
+    Tensor& t = in.at(name);
+    for (Index i = 0; i < t.elements(); ++i) store_wide(t, i, wide_value(t, i) / 16.0f);
+  }
+  Call call = make_call("moe_layer", in, with({{"top_k", "2"}, {"pipeline", "bf16"}}));
+  call.world = &ranks();
+  return call;
+}
+
+void double_all(Tensor& t) {
+  for (Index i = 0; i < t.elements(); ++i) store_wide(t, i, 2.0f * wide_value(t, i));
+}
+
+/// A later output is explained if the altered call gives it, or by a cause of its own.
+TEST(PlantedWitnesses, EveryOutputIsHeldAgainstItsCause) {
+  const auto text = [](const char* how) {
+    return said(layer(), [how](NamedTensors& out) {
+      double_all(out.at("dw2"));
+      Tensor& other = out.at("dw1");
+      if (how == std::string("random")) {
+        other = random_bf16(other.shape(), 9);
+      } else {
+        double_all(other);
+      }
+    });
+  };
+  EXPECT_EQ(text("random").find("partly: "), 0u) << text("random");
+  EXPECT_EQ(text("doubled").find("explained: 66.7 %: "), 0u) << text("doubled");
+  EXPECT_NE(text("doubled").find("2^1; 33.3 %: "), std::string::npos) << text("doubled");
+  const std::string name = "activation is gelu_tanh rather than silu";
+  const auto activation = [](Call& c) { c.set.set("activation", "gelu_tanh"); };
+  EXPECT_EQ(said_with(layer(), activation), "explained: " + name);
+  // The same call, and one gradient that is not its own.
+  const auto b = make_cpu_backend();
+  Call wrong = layer();
+  activation(wrong);
+  Planted p = planted(*b, layer(), wrong);
+  p.actual.at("dw2") = random_bf16(p.actual.at("dw2").shape(), 9);
+  EXPECT_EQ(explain(*b, p.call, p.expected, p.actual).sentence().find("partly: "), 0u);
+}
+
+/// Elements that an altered call gives to the bit count wherever others are a last bit off.
+TEST(PlantedWitnesses, SharesAreOfElementsThatCameSo) {
+  const Call call = of_x("swiglu", random_bf16({64, 512}, 4), {{"rounding", "bf16"}});
+  const auto b = make_cpu_backend();
+  Call wrong = call;
+  wrong.set.set("activation", "gelu_tanh");
+  Planted p = planted(*b, call, wrong);
+  auto* y = p.actual.at("y").as<std::uint16_t>();
+  for (Index i = 0; i < p.actual.at("y").elements(); i += 61) ++y[i];
+  EXPECT_EQ(explain(*b, p.call, p.expected, p.actual).sentence(),
+            "partly: 98.2 %: activation is gelu_tanh rather than silu, in all of y");
+}
+
+TEST(PlantedWitnesses, BoundsOfAmaxThatAreLeftOut) {
+  Tensor x = random_bf16({64, 128}, 5);
+  for (Index i = 0; i < x.elements(); ++i)
+    store_wide(x, i, std::ldexp(wide_value(x, i), static_cast<int>(i / 128 % 9)));
+  const Call call = of_x(
+      "quantize", x, {{"block", "1xK"}, {"scale", "f32"}, {"rule", "fbgemm"}, {"scale_max", "12"}});
+  EXPECT_EQ(said_with(call, [](Call& c) { c.set.set("scale_max", "0"); }),
+            "explained: scales: the upper bound of amax is left out");
+}
+
+/// Weights that are few numbers are alike in rows of which none moved.
+TEST(PlantedWitnesses, RowsThatRepeatAreNotMoved) {
+  Tensor logits = random_floats({160, 32}, 6);
+  for (Index i = 0; i < logits.elements(); ++i)
+    store_wide(logits, i, std::round(2.0f * wide_value(logits, i)) / 2.0f);
+  const Call call = of_x("route", logits, {{"top_k", "3"}, {"score", "sigmoid"}});
+  Call of_others = call;
+  for (Index i = 0; i < logits.elements(); ++i)
+    logits.as<float>()[i] += i % 2 == 0 && i / 32 % 3 == 0 ? 0.5f : 0.0f;
+  of_others.replace("logits", logits);
+  const auto b = make_cpu_backend();
+  const Planted p = planted(*b, call, of_others);
+  const std::string text = explain(*b, p.call, p.expected, p.actual).sentence();
+  EXPECT_EQ(text.find("other rows"), std::string::npos) << text;
+  EXPECT_EQ(text.find("hold the row"), std::string::npos) << text;
+}
+
+}  // namespace
+}  // namespace mxo
