@@ -2,7 +2,6 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <cmath>
 
 #include "formats/scale_layout.h"
 #include "tests/golden/altered_operands.h"
@@ -34,16 +33,6 @@ Call float_scales(Index blocks) {
 Call gate(std::vector<Index> shape) {
   return with("swiglu", "x", counted_floats(std::move(shape), 1));
 }
-/// Numbers that bf16 rounds, and that f16 keeps, cuts or loses.
-Tensor numbers() { return floats({4}, {1 + 0x1.8p-8f, 1 + 0x1p-10f, 70000, -0x1p-30f}); }
-const Numbers kInBf16{1 + 0x1p-7, 1, 70144, -0x1p-30};
-const Numbers kInF16{1 + 0x1.8p-8, 1 + 0x1p-10, HUGE_VAL, -0.0};
-/// Scales of f32 that f16 keeps.
-Call narrow_scales() {
-  return but(coded_product(2, 1, 1), {{"x.scales", floats({2, 1}, {1 + 0x1.8p-8f, 1 + 0x1.8p-11f})},
-                                      {"w.scales", floats({1, 1, 1}, {3 + 0x1p-10f})}});
-}
-Tensor some_powers() { return floats({5}, {1 + 0x1.8p-8f, 3, 0x1.6p-3f, 0, -3}); }
 
 /// Scales x [2, 2] and w [2, n, 2].
 Call shared(const Tensor& x, const Tensor& w) {
@@ -108,38 +97,6 @@ TEST(AlteredOperands, OfScalesAreReadElsewhere) {
   expect_none(adds, with("cast", "x", counted_floats({4}, 1)), "x=transposed");
   expect_seen(adds, with("dequantize", "scales", counted_bytes({2, 2}, 1)),
               {{"scales=transposed", "scales are read along the wrong axis", "1 3 2 4"}});
-}
-
-TEST(AlteredOperands, OfManyTilesKnowWhereScalesLie) {
-  const Call call = scales(160, 12);
-  const Numbers given = plain_numbers(call.input("x.scales"));
-  Numbers rows(given.size());
-  Numbers tiles(given.size());
-  for (std::size_t i = 0; i < given.size(); ++i) {
-    const auto row = static_cast<Index>(i / 12);
-    const auto at = static_cast<std::size_t>(blocked_offset(row, static_cast<Index>(i % 12), 3));
-    if (at >= given.size()) continue;
-    tiles[i] = given[at];
-    rows[at] = given[i];
-  }
-  expect_seen(add_input_hypotheses, call,
-              {{"x.scales=linear_as_tiles", "", written(tiles)},
-               {"x.scales=tiles_as_linear", "", written(rows)}});
-}
-
-/// One scale a row is a row of one column.
-TEST(AlteredOperands, OfRowsTakeOtherScales) {
-  for (const Index blocks : {1, 2}) {
-    const bool one = blocks == 1;
-    expect_seen(add_addressing_hypotheses, scales(4, blocks),
-                {{"x.scales=row_0", "every row of x takes the scales of row 0",
-                  one ? "1 1 1 1" : "1 2 1 2 1 2 1 2"},
-                 {"x.scales=first_tile", "first 32", one ? "1 2 3 4" : "1 2 3 4 5 6 7 8"}});
-  }
-  Call vector = but(coded_product(3, 2, 1, 32), {{"x.scales", counted_floats({3}, 1)}});
-  vector.replace("group_ends", ends_at({3}));
-  expect_seen(add_addressing_hypotheses, vector,
-              {{"x.scales=row_0", "every row of x takes the scale of row 0", "1 1 1"}});
 }
 
 /// Experts of 96 columns, in blocks of 64: the second of each is 32 high.
@@ -250,52 +207,6 @@ TEST(AlteredOperands, OfWeightsAndGates) {
   expect_none(adds, gate({2, 0}), "x=halves");
 }
 
-TEST(AlteredOperands, AreRoundedFirst) {
-  const auto adds = add_precision_hypotheses;
-  const Tensor halves =
-      tensor_from<F16>(Dtype::f16, {2}, {encode<kF16>(1 + 0x1.8p-8f), encode<kF16>(-0x1.8p-20f)});
-  const Call powers = with("dequantize", "scales", some_powers());
-  const Call near =
-      with("dequantize", "scales", floats({2}, {1024 * (1 - 0x1p-24f), 1024 * (1 + 0x1p-23f)}));
-  expect_seen(adds, with("swiglu", "x", numbers()),
-              {{"x=bf16", "x is rounded to bf16 first", written(kInBf16)}});
-  expect_seen(
-      adds, with("quantize", "x", numbers()),
-      {{"x=bf16_cut", "x is cut to bf16 first, toward zero", written({1, 1, 69632, -0x1p-30})},
-       {"x=f16", "x is rounded to f16 first", written(kInF16)}});
-  expect_seen(adds, with("route", "logits", numbers()),
-              {{"logits=f16", "logits are rounded to f16 first", written(kInF16)}});
-  expect_seen(adds, with("route", "bias", numbers()),
-              {{"bias=bf16", "the bias is rounded to bf16 first", written(kInBf16)}});
-  expect_none(adds, with("swiglu", "x", Tensor(Dtype::bf16, {4})), "x=bf16");
-  expect_none(adds, with("swiglu", "x", halves), "x=bf16");
-  expect_seen(adds, with("quantize", "x", halves),
-              {{"x=bf16", "x is rounded to bf16 first", written({1 + 0x1p-7, -0x1.8p-20})}});
-  expect_seen(
-      adds, narrow_scales(),
-      {{"x.scales=bf16", "the scales of x are rounded to bf16 first", written({1 + 0x1p-7, 1})},
-       {"x.scales=f16", "the scales of x are rounded to f16 first",
-        written({1 + 0x1.8p-8, 1 + 0x1p-10})},
-       {"x.scales=bf16", "", written({3 + 0x1p-10}), "w.scales"},
-       {"scales=bf16", "the scales of both sides are rounded to bf16 first",
-        written({1 + 0x1p-7, 1}), "x.scales"},
-       {"scales=bf16", "", "3", "w.scales"}});
-  expect_none(adds, but(narrow_scales(), {{"w.scales", floats({1, 1, 1}, {0x1p-30f})}}),
-              "w.scales=f16");
-  expect_none(adds, but(narrow_scales(), {{"w.scales", floats({1, 1, 1}, {0x1p20f})}}),
-              "scales=f16");
-  expect_none(adds, without(narrow_scales(), "w.scales"), "scales=bf16");
-  expect_seen(
-      adds, powers,
-      {{"scales=down", "the scales are cut to powers of two first", written({1, 2, 0x1p-3, 0, -3})},
-       {"scales=up", "the scales are rounded up to powers of two first",
-        written({2, 4, 0x1p-2, 0, -3})},
-       {"scales=nearest", "the scales are rounded to the nearest power of two first",
-        written({1, 4, 0x1p-3, 0, -3})}});
-  expect_seen(adds, near, {{"scales=down", "", "512 1024"}, {"scales=up", "", "1024 2048"}});
-  expect_none(adds, with("cast", "scales", some_powers()), "scales=down");
-}
-
 /// Beside what planted faults show: three lines have no halves, NaN is larger than nothing, and
 /// what alters nothing is none.
 TEST(AlteredOperands, OfScalesShareTheLargest) {
@@ -322,21 +233,6 @@ TEST(AlteredOperands, OfScalesShareTheLargest) {
   expect_none(adds, gradient(32, 2), "dy.scales=largest_of_line");
   expect_none(adds, lines_by_lines({2}, 2, 2), "x=largest_of_line");
   expect_none(adds, but(f32, {{"w.scales", Tensor(Dtype::f32, {1})}}), "w.scales=largest_of_line");
-}
-
-/// What a slice of an operand tells is said of a slice.
-TEST(AlteredOperands, AreLocalWhereASliceTells) {
-  const auto is_local = [](const Call& call, CausesListed::Adds adds, const char* cause) {
-    return CausesListed(call, adds).at(cause).local;
-  };
-  for (const char* name : {"x.scales=byte_0", "scales=left_out", "scales=twice"})
-    EXPECT_TRUE(is_local(scales(2, 2), add_input_hypotheses, name)) << name;
-  for (const char* name : {"x.scales=linear_as_tiles", "w.scales=transposed", "scales=exchanged"})
-    EXPECT_FALSE(is_local(scales(2, 2), add_input_hypotheses, name)) << name;
-  EXPECT_TRUE(is_local(gate({2, 8}), add_input_hypotheses, "x=halves"));
-  EXPECT_TRUE(is_local(narrow_scales(), add_precision_hypotheses, "scales=bf16"));
-  EXPECT_FALSE(is_local(joined(), add_shared_scales, "x.scales=largest_of_line"))
-      << "the largest may lie in another slice";
 }
 
 }  // namespace
