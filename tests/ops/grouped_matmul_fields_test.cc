@@ -107,7 +107,7 @@ TEST_F(ProductWords, NameRanksAndBlocks) {
 }
 
 TEST_F(ProductWords, FoldsMakeTheKindOfASum) {
-  Tensor x_mx(Dtype::e8m0, {64, 8}), w_mx(Dtype::e8m0, {2, 32, 8}),
+  Tensor x_mx(Dtype::e8m0, {64, 8}), w_mx(Dtype::e8m0, {2, 32, 8}), x_blocks(Dtype::f32, {64, 8}),
       w_blocks(Dtype::f32, {2, 32, 8});
   Tensor codes(Dtype::e4m3, {64, 256}), weights(Dtype::e4m3, {2, 32, 256});
   GroupedMatmul op = product();
@@ -131,7 +131,8 @@ TEST_F(ProductWords, FoldsMakeTheKindOfASum) {
   }
   op.w.scales = w_blocks.operand();
   EXPECT_EQ(refused("b200_mxf8f6f4", OperandKind::mx, Fold::by_scales), as_codes) << "w in f32";
-  std::swap(op.w.scales.dtype, op.x.scales.dtype);
+  op.x.scales = x_blocks.operand();
+  op.w.scales = w_mx.operand();
   EXPECT_EQ(refused("b200_mxf8f6f4", OperandKind::mx, Fold::by_scales), as_codes) << "x in f32";
 }
 

@@ -1,5 +1,4 @@
 // What quantize and dequantize ask of blocks, groups and constants, and the matrices they hand on.
-
 #include <gtest/gtest.h>
 
 #include "formats/error.h"

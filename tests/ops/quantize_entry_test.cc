@@ -1,5 +1,4 @@
 // The catalogue's quantisers, as they reach a backend.
-
 #include "formats/scale_rules.h"
 #include "tests/ops/entry_calls.h"
 

@@ -1,5 +1,4 @@
 // Ends of the ranges that operators take: ranks, experts, groups, selections.
-
 #include <gtest/gtest.h>
 
 #include "formats/error.h"
