@@ -15,6 +15,38 @@ Call codes(Index rows, Index n, Index k) {
 Call rows_of_dy(Index rows) {
   return but(gradient_call({rows}, 1, 2), {{"dy.codes", counted_bytes({rows, 1}, 1)}});
 }
+/// Zeros, the first and last subnormals, the first normals and the last code, of both signs.
+Call subnormals(const char* op, const char* format) {
+  Call call = with(op, "codes",
+                   bytes({2, 7}, {0x00, 0x01, 0x03, 0x04, 0x07, 0x08, 0x7F,  //
+                                  0x80, 0x81, 0x83, 0x84, 0x87, 0x88, 0xFF}));
+  call.set.set("format", format);
+  return call;
+}
+TEST(AlteredCodes, OfCodesAreDecodedOtherwise) {
+  const auto adds = add_code_hypotheses;
+  const Call call = but(codes(1, 1, 4), {{"x.codes", bytes({1, 4}, {0x01, 0x12, 0xB2, 0x85})}});
+  const char* zero = "subnormal codes are read as zero";
+  expect_seen(adds, subnormals("dequantize", "e4m3"),
+              {{"codes=flushed", zero, "0 0 0 0 0 8 127 128 128 128 128 128 136 255"}});
+  expect_seen(adds, subnormals("decode", "e4m3"),
+              {{"codes=flushed", "without their signs", "0 0 0 0 0 8 127 128 0 0 0 0 136 255"}});
+  expect_seen(adds, subnormals("decode", "e5m2"),
+              {{"codes=flushed", "", "0 0 0 4 7 8 127 128 128 128 132 135 136 255"}});
+  expect_seen(adds, subnormals("decode", "e4m3fnuz"),
+              {// FNUZ has no negative zero: 80 is NaN.
+               {"codes=flushed", "", "0 0 0 0 0 8 127 128 0 0 0 0 136 255"}});
+  expect_seen(adds, subnormals("decode", "e5m2fnuz"),
+              {{"codes=flushed", "", "0 0 0 4 7 8 127 128 0 0 132 135 136 255"}});
+  expect_none(adds, with("decode", "codes", counted_bytes({2}, 8)), "codes=flushed");
+  expect_none(adds, subnormals("cast", "e4m3"), "codes=flushed");
+  expect_seen(
+      adds, call,
+      {{"x.codes=flushed", "subnormal codes of x are read as zero", "0 18 178 128"},
+       {"x.codes=nibbles", "the nibbles of every code of x are exchanged", "16 33 43 88"},
+       {"x.codes=bits_reversed", "the bits of every code of x are reversed", "128 72 77 161"}});
+  expect_seen(adds, lines_by_lines({2}, 2, 2), {{"x=flushed", "", ""}, {"x=nibbles", "", ""}});
+}
 
 TEST(AlteredCodes, OfCodesLieInAnotherOrder) {
   const auto adds = add_code_hypotheses;

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "formats/scale_layout.h"
 #include "tests/golden/altered_operands.h"
@@ -33,6 +34,16 @@ Call float_scales(Index blocks) {
 Call gate(std::vector<Index> shape) {
   return with("swiglu", "x", counted_floats(std::move(shape), 1));
 }
+/// Numbers that bf16 rounds, and that f16 keeps, cuts or loses.
+Tensor numbers() { return floats({4}, {1 + 0x1.8p-8f, 1 + 0x1p-10f, 70000, -0x1p-30f}); }
+const Numbers kInBf16{1 + 0x1p-7, 1, 70144, -0x1p-30};
+const Numbers kInF16{1 + 0x1.8p-8, 1 + 0x1p-10, HUGE_VAL, -0.0};
+/// Scales of f32 that f16 keeps.
+Call narrow_scales() {
+  return but(coded_product(2, 1, 1), {{"x.scales", floats({2, 1}, {1 + 0x1.8p-8f, 1 + 0x1.8p-11f})},
+                                      {"w.scales", floats({1, 1, 1}, {3 + 0x1p-10f})}});
+}
+Tensor some_powers() { return floats({5}, {1 + 0x1.8p-8f, 3, 0x1.6p-3f, 0, -3}); }
 
 /// Scales x [2, 2] and w [2, n, 2].
 Call shared(const Tensor& x, const Tensor& w) {
@@ -205,6 +216,52 @@ TEST(AlteredOperands, OfWeightsAndGates) {
   expect_none(adds, gate({1, 24}), "x=interleaved", "runs of 8");
   expect_none(adds, gate({1, 7}), "x=halves");
   expect_none(adds, gate({2, 0}), "x=halves");
+}
+
+TEST(AlteredOperands, AreRoundedFirst) {
+  const auto adds = add_precision_hypotheses;
+  const Tensor halves =
+      tensor_from<F16>(Dtype::f16, {2}, {encode<kF16>(1 + 0x1.8p-8f), encode<kF16>(-0x1.8p-20f)});
+  const Call powers = with("dequantize", "scales", some_powers());
+  const Call near =
+      with("dequantize", "scales", floats({2}, {1024 * (1 - 0x1p-24f), 1024 * (1 + 0x1p-23f)}));
+  expect_seen(adds, with("swiglu", "x", numbers()),
+              {{"x=bf16", "x is rounded to bf16 first", written(kInBf16)}});
+  expect_seen(
+      adds, with("quantize", "x", numbers()),
+      {{"x=bf16_cut", "x is cut to bf16 first, toward zero", written({1, 1, 69632, -0x1p-30})},
+       {"x=f16", "x is rounded to f16 first", written(kInF16)}});
+  expect_seen(adds, with("route", "logits", numbers()),
+              {{"logits=f16", "logits are rounded to f16 first", written(kInF16)}});
+  expect_seen(adds, with("route", "bias", numbers()),
+              {{"bias=bf16", "the bias is rounded to bf16 first", written(kInBf16)}});
+  expect_none(adds, with("swiglu", "x", Tensor(Dtype::bf16, {4})), "x=bf16");
+  expect_none(adds, with("swiglu", "x", halves), "x=bf16");
+  expect_seen(adds, with("quantize", "x", halves),
+              {{"x=bf16", "x is rounded to bf16 first", written({1 + 0x1p-7, -0x1.8p-20})}});
+  expect_seen(
+      adds, narrow_scales(),
+      {{"x.scales=bf16", "the scales of x are rounded to bf16 first", written({1 + 0x1p-7, 1})},
+       {"x.scales=f16", "the scales of x are rounded to f16 first",
+        written({1 + 0x1.8p-8, 1 + 0x1p-10})},
+       {"x.scales=bf16", "", written({3 + 0x1p-10}), "w.scales"},
+       {"scales=bf16", "the scales of both sides are rounded to bf16 first",
+        written({1 + 0x1p-7, 1}), "x.scales"},
+       {"scales=bf16", "", "3", "w.scales"}});
+  expect_none(adds, but(narrow_scales(), {{"w.scales", floats({1, 1, 1}, {0x1p-30f})}}),
+              "w.scales=f16");
+  expect_none(adds, but(narrow_scales(), {{"w.scales", floats({1, 1, 1}, {0x1p20f})}}),
+              "scales=f16");
+  expect_none(adds, without(narrow_scales(), "w.scales"), "scales=bf16");
+  expect_seen(
+      adds, powers,
+      {{"scales=down", "the scales are cut to powers of two first", written({1, 2, 0x1p-3, 0, -3})},
+       {"scales=up", "the scales are rounded up to powers of two first",
+        written({2, 4, 0x1p-2, 0, -3})},
+       {"scales=nearest", "the scales are rounded to the nearest power of two first",
+        written({1, 4, 0x1p-3, 0, -3})}});
+  expect_seen(adds, near, {{"scales=down", "", "512 1024"}, {"scales=up", "", "1024 2048"}});
+  expect_none(adds, with("cast", "scales", some_powers()), "scales=down");
 }
 
 /// Beside what planted faults show: three lines have no halves, NaN is larger than nothing, and

@@ -34,6 +34,16 @@ Tensor counted(std::vector<Index> shape) {
   return x;
 }
 
+TEST(Blocks, LieInTilesWhereTheLayoutSaysSo) {
+  Quantised q(counted({130, 160}), {static_cast<Index>(blocked_bytes(130, 5))});
+  q.call.set.set("scale_layout", "blocked");
+  const auto b = q.blocks();
+  ASSERT_TRUE(b);
+  EXPECT_EQ(b->scale_of(0), blocked_offset(0, 0, 2));
+  EXPECT_EQ(b->scale_of(129 * 160 + 159), blocked_offset(129, 4, 2));
+  EXPECT_EQ(b->scale_of(33 * 160 + 32), blocked_offset(33, 1, 2));
+}
+
 TEST(Blocks, BeginAnewAtEveryGroup) {
   Quantised q(counted({210, 4}), {3, 4});
   q.call.replace("group_ends", ends_at({130, 130, 200}));

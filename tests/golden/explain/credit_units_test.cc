@@ -32,6 +32,21 @@ struct Modelled {
   std::vector<std::pair<Index, float>> others;
 };
 
+TEST(CreditUnits, AreHitsOrMissesWhereTheModelAltersThem) {
+  Modelled t(5, 8);
+  t.actual_bits(0, 3, 2);  // one element altered, and given
+  t.actual_bits(1, 0, 2);
+  t.actual_bits(1, 1, 3);  // of two altered one is not given
+  t.wrong(1, 1);
+  t.wrong(2, 6);           // the actual output right is altered
+  t.actual_bits(3, 5, 4);  // not altered: the model is what is expected
+  t.wrong(3, 5, 1);
+  const VariantMatch rows = t.credited(Unit::row);
+  EXPECT_EQ(rows.hits, 1) << "row 0";
+  EXPECT_EQ(rows.misses, 2) << "rows 1 and 2; row 3 is not altered, row 4 right";
+  EXPECT_EQ(rows.broken, 3);
+}
+
 TEST(CreditUnits, OfColumnsThatAreRightAreSegmentsToo) {
   Modelled t(1, 128);
   for (Index c = 0; c < 40; ++c) t.actual_bits(0, c, 2);

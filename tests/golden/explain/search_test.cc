@@ -57,10 +57,30 @@ struct Searched {
 using Names = std::vector<std::string>;
 
 float one(Index, Index) { return 1; }
+float none(Index, Index) { return 0; }
 
 /// `value` in one row, zeros elsewhere.
 Value in_row(Index row, float value = 1) {
   return [=](Index r, Index) { return r == row ? value : 0; };
+}
+
+TEST(Search, TheCauseThatGivesAllIsNamed) {
+  Searched s(3, 8, one);
+  s.add("a", none);
+  s.add("b", one);
+  std::vector<std::pair<double, std::string>> said;
+  s.progress = [&](double part, std::string_view name) { said.emplace_back(part, name); };
+  const auto claims = s.claims();
+  ASSERT_EQ(claims.size(), 1u);
+  EXPECT_EQ(claims[0].id, "b");
+  EXPECT_EQ(claims[0].sentence, "it is b");
+  EXPECT_EQ(claims[0].elements, 24);
+  EXPECT_EQ(s.b.output().left, 0);
+  EXPECT_EQ(s.ran, (Names{"a", "b"}));
+  ASSERT_EQ(said.size(), 2u);
+  EXPECT_EQ(said[0].first, 0.0);
+  EXPECT_EQ(said[1].first, 0.5);
+  EXPECT_EQ(said[1].second, "b");
 }
 
 TEST(Search, OneElementNamesNothing) {
