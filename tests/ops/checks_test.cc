@@ -71,44 +71,6 @@ TEST(Checks, RefuseResultsThatMeetThemselves) {
   EXPECT_TRUE(fits({2, 4}, {-4, 1}));
 }
 
-using Shape = std::vector<Index>;
-
-TEST(ScaledTensor, ViewsAreRowMajorUnlessToldStrides) {
-  float memory[12] = {};
-  const Operand plain = view_of(static_cast<const void*>(memory), Dtype::f32, {3, 4});
-  EXPECT_TRUE(plain.contiguous());
-  EXPECT_EQ(plain.data, memory);
-  EXPECT_EQ(plain.stride[0], 4);
-  EXPECT_EQ(view_of(static_cast<const void*>(memory), Dtype::u8, {3, 4}).dtype, Dtype::u8);
-  const Result strided = view_of(static_cast<void*>(memory), Dtype::f32, {3, 2}, {4, 2});
-  EXPECT_FALSE(strided.contiguous());
-  EXPECT_EQ(strided.stride[1], 2);
-}
-
-TEST(ScaledTensor, ViewsRefuseWhatTheyCannotHold) {
-  const void* none = nullptr;
-  EXPECT_THROW(view_of(none, Dtype::f32, {1, 1, 1, 1, 1}), Error);
-  EXPECT_EQ(view_of(none, Dtype::f32, {1, 2, 3, 4}).rank, 4);
-  EXPECT_EQ(view_of(none, Dtype::f32, {0, 2}).elements(), 0);
-  EXPECT_THROW(view_of(none, Dtype::f32, {2, -1}), Error);
-  EXPECT_THROW(view_of(none, Dtype::f32, {2, 2}, {1}), Error);
-}
-
-TEST(ScaledTensor, ScalesHaveOneEntryForEachBlock) {
-  const Shape x = {3, 130, 257};
-  EXPECT_EQ(shape_of_scales(x, {1, 32}), (Shape{3, 130, 9}));
-  EXPECT_EQ(shape_of_scales(x, kSquareBlock), (Shape{3, 2, 3}));
-  EXPECT_EQ(shape_of_scales(x, kWholeRow), (Shape{3, 130, 1}));
-  EXPECT_EQ(shape_of_scales(x, kWholeTensor), (Shape{3, 1, 1}));
-  EXPECT_EQ(shape_of_scales(Shape{0, 7}, kWholeColumn), (Shape{1, 7}));
-  EXPECT_EQ(shape_of_scales(Shape{40}, kMxColumns), (Shape{2}));
-  EXPECT_EQ(shape_of_scales(x, kMxColumns, ScaleStorage::blocked), (Shape{3, 3072}));
-  EXPECT_EQ(shape_of_scales(Shape{130, 257}, kMxColumns, ScaleStorage::blocked), (Shape{3072}));
-  EXPECT_EQ(shape_of_scales(Shape{}, kMxColumns), Shape{});
-  EXPECT_EQ(shape_of_scales(Shape{40}, BlockExtents{8, 32}), (Shape{2}));
-  EXPECT_EQ(shape_of_scales(Shape{40}, kMxColumns, ScaleStorage::blocked), (Shape{2}));
-}
-
 TEST(ScaledTensor, BlocksOfGroupsOnADeviceAreBounded) {
   const std::int32_t ends[] = {30, 30, 70};
   const Operand groups = view_of(static_cast<const void*>(ends), Dtype::i32, {3});
@@ -117,23 +79,6 @@ TEST(ScaledTensor, BlocksOfGroupsOnADeviceAreBounded) {
   for (const bool host : {false, true}) {
     EXPECT_EQ(most_row_blocks(Bare(host), groups, kWhole, 80), 3);
   }
-}
-
-TEST(ScaledTensor, BlocksStartAgainAtEachGroup) {
-  const std::int32_t ends[] = {130, 130, 131};
-  const Operand groups = view_of(static_cast<const void*>(ends), Dtype::i32, {3});
-  EXPECT_EQ(row_blocks(groups, 128), 3);
-  EXPECT_EQ(row_blocks(groups, kWhole), 3);
-  const std::int32_t one_more[] = {129, 258};
-  EXPECT_EQ(row_blocks(view_of(static_cast<const void*>(one_more), Dtype::i32, {2}), 128), 4);
-  EXPECT_EQ(shape_of_scales(Shape{131, 300}, kSquareBlock, row_blocks(groups, 128)), (Shape{3, 3}));
-}
-
-TEST(ScaledTensor, BlocksAreNamedByTheirExtents) {
-  EXPECT_EQ(name_of(BlockExtents{}), "1x32");
-  EXPECT_EQ(name_of(kWholeRow), "1xK");
-  EXPECT_EQ(name_of(kWholeColumn), "Rx1");
-  EXPECT_EQ(name_of(kWholeTensor), "RxK");
 }
 
 /// A view of `shape` with these strides into memory from `data` on.
@@ -196,30 +141,6 @@ TEST(NamedViews, NothingIsCopiedOfNothing) {
   copy_elements(view<const void>(nullptr, Dtype::bf16, {4, 0}, {0, 1}),
                 view<void>(nullptr, Dtype::bf16, {4, 0}, {0, 1}));
   EXPECT_EQ(target, 2);
-}
-
-TEST(NamedViews, OperandsAndResultsAreFoundByName) {
-  NamedTensors tensors;
-  tensors.emplace("x", Tensor(Dtype::f32, {2, 3}));
-  tensors.emplace("w", Tensor(Dtype::bf16, {4}));
-  NamedViews views(tensors);
-  EXPECT_TRUE(views.contains("x"));
-  EXPECT_FALSE(views.contains("y"));
-  ASSERT_NE(views.find("x"), nullptr);
-  EXPECT_EQ(views.find("x")->view.data, tensors.at("x").data());
-  EXPECT_EQ(views.find("x")->shape(), (std::vector<Index>{2, 3}));
-  EXPECT_EQ(views.find("y"), nullptr);
-  Tensor other(Dtype::f32, {5});
-  views.set("x", other);
-  EXPECT_EQ(views.find("x")->elements(), 5);
-  views.erase("w");
-  EXPECT_FALSE(views.contains("w"));
-  views.erase("w");
-  EXPECT_TRUE(views.contains("x")) << "what is not there is not erased";
-  EXPECT_EQ(views.result("y"), nullptr);
-  views.write_to("y", other);
-  ASSERT_NE(views.result("y"), nullptr);
-  EXPECT_EQ(views.result("y")->view.data, other.data());
 }
 
 TEST(NamedViews, RankFourIsTheMost) {

@@ -41,46 +41,6 @@ Accumulation machine(std::string_view name, Fold fold, int block,
   return sum;
 }
 
-TEST(ScaleForms, OfE8m0AreBlocksOf32InTheTerm) {
-  const Side mx{Dtype::e4m3, Dtype::e8m0, kMxColumns}, wide{Dtype::e4m3, Dtype::e8m0, {1, 64}};
-  const Side tile{Dtype::e4m3, Dtype::e8m0, {32, 32}}, f32{Dtype::e4m3, Dtype::f32, kMxColumns};
-  const Side plain{Dtype::e4m3};
-  EXPECT_EQ(form(mx, mx), ScaleForm::mx);
-  EXPECT_EQ(form({Dtype::e5m2fnuz, Dtype::e8m0, kMxColumns}, mx), ScaleForm::mx);
-  EXPECT_EQ(form({Dtype::bf16, Dtype::e8m0, kMxColumns}, mx), ScaleForm::other);
-  EXPECT_EQ(form(mx, mx, kFmaChain), ScaleForm::mx);
-  EXPECT_EQ(form(mx, mx, machine("fma_chain", Fold::term, 32)), ScaleForm::other);
-  EXPECT_EQ(form(mx, mx, machine("fma_chain", Fold::x_then_w, 32)), ScaleForm::other);
-  for (const Side& other : {wide, tile, f32, plain}) {
-    EXPECT_EQ(form(other, mx), ScaleForm::other);
-    EXPECT_EQ(form(mx, other), ScaleForm::other);
-  }
-}
-
-TEST(ScaleForms, OfWholeRowsAreAfterTheSum) {
-  const Side row{Dtype::e4m3, Dtype::f32, kWholeRow}, all{Dtype::e4m3, Dtype::f32, kWholeTensor};
-  const Side rows{Dtype::e4m3, Dtype::f32, {128, kWhole}};
-  EXPECT_EQ(form(row, row), ScaleForm::rowwise);
-  EXPECT_EQ(form(row, all), ScaleForm::rowwise);
-  EXPECT_EQ(form(row, rows), ScaleForm::other);
-  EXPECT_EQ(form(rows, row), ScaleForm::other);
-  const char* const fast = "h200_wgmma_fast";
-  EXPECT_EQ(form(row, row, sum_named(fast, OperandKind::fp8)), ScaleForm::rowwise);
-  EXPECT_EQ(form(row, row, machine(fast, Fold::after_joint, 0)), ScaleForm::rowwise);
-  EXPECT_EQ(form(row, row, machine("fma_chain", Fold::after_joint, 0)), ScaleForm::other);
-  EXPECT_EQ(form(row, row, machine(fast, Fold::after, 128)), ScaleForm::other);
-  EXPECT_EQ(form(row, row, machine(fast, Fold::x_then_w, 128)), ScaleForm::other);
-  EXPECT_EQ(form(row, row, machine("fma_chain", Fold::term, 0)), ScaleForm::other);
-}
-
-TEST(ScaleForms, AskNoAxisPastTheRank) {
-  ScaledTensor all = tensor_of({Dtype::e4m3, Dtype::f32, kWholeTensor}, {256, 512});
-  all.scales.rank = 1;
-  all.scales.extent[1] = all.scales.stride[1] = 9;
-  const ScaledTensor w = tensor_of({Dtype::e4m3, Dtype::f32, kWholeRow}, {2, 384, 512});
-  EXPECT_EQ(contraction_of(GroupedMatmul{all, w, {}, kExact, {}}).a.scales_step, 0);
-}
-
 TEST(ScaleForms, OfTilesRestartEvery128) {
   const Side row{Dtype::e4m3, Dtype::f32, kRowBlock}, square{Dtype::e4m3, Dtype::f32, kSquareBlock};
   const Side mx{Dtype::e4m3, Dtype::f32, kMxColumns}, whole{Dtype::e4m3, Dtype::f32, kWholeRow};

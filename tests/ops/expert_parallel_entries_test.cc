@@ -78,18 +78,6 @@ TEST_F(ParallelEntries, DispatchLaysRowsOutAsAsked) {
             Steps{"permute x bf16 [3, 256] by [0 1 2 0 1 2] -> #1 bf16 [6, 256]"});
 }
 
-TEST_F(ParallelEntries, NeedTheNumberOfExperts) {
-  drop("experts");
-  add("experts", Dtype::i32, {3, 1});  // one expert would do
-  add("x", Dtype::bf16, {3, 256});
-  try {
-    call_operator(recorder, "dispatch", in, {}, &world);
-    ADD_FAILURE() << "it ran";
-  } catch (const Error& error) {
-    EXPECT_TRUE(std::string(error.what()).starts_with("dispatch: experts: found 0 experts"));
-  }
-}
-
 TEST_F(ParallelEntries, DispatchTakesCodesOrWeights) {
   add("codes", Dtype::u8, {3, 256});
   add("scales", Dtype::u8, {3, 8});
@@ -147,31 +135,6 @@ TEST_F(ParallelEntries, CombineWeighsAndAdds) {
   EXPECT_EQ(steps("combine", {}),
             Steps{"combine_rows #2 f16 [6, 256] by [0 3 1 4 2 5], weights f32 [3, 2], steps 0 -> "
                   "#1 f16 [3, 256]"});
-}
-
-TEST_F(ParallelEntries, CombineTakesTheWordsOfItsDispatch) {
-  add("y", Dtype::bf16, {6, 256});
-  const Values words = {{"alignment", "32"},     {"layout", "rank_major"}, {"rows", "received"},
-                        {"precision", "mxfp8"},  {"placement", "fused"},   {"format", "e4m3"},
-                        {"scale_mode", "rceil"}, {"rule", "torchao"}};
-  EXPECT_TRUE(steps("combine", words).at(0).starts_with("combine_rows "));
-}
-
-TEST_F(ParallelEntries, CombineBackwardSendsAsTheWireSays) {
-  add("y", Dtype::bf16, {6, 256});
-  add("dout", Dtype::f32, {3, 256});
-  const Steps plain = steps("combine_backward", {});
-  ASSERT_EQ(plain.size(), 3u);
-  EXPECT_EQ(plain[1],
-            "combine_rows_backward #2 bf16 [6, 256] by [0 3 1 4 2 5], none, dout f32 [3, 256] -> "
-            "#3 bf16 [6, 256], none");
-  EXPECT_EQ(plain[2], "quantize #3 bf16 [6, 256] -> #4 e4m3 [6, 256] * #5 e8m0 [6, 8] of 1x32");
-  EXPECT_EQ(made, (Steps{"rank0.dy.codes e4m3 [6, 256]", "rank0.dy.scales e8m0 [6, 8]"}));
-  add("weights", Dtype::f32, {3, 2});
-  EXPECT_EQ(steps("combine_backward", {{"precision", "bf16"}}).at(1),
-            "combine_rows_backward #2 bf16 [6, 256] by [0 3 1 4 2 5], weights f32 [3, 2], dout f32 "
-            "[3, 256] -> #4 bf16 [6, 256], #3 f32 [3, 2]");
-  EXPECT_EQ(made, (Steps{"rank0.dweights f32 [3, 2]", "rank0.dy bf16 [6, 256]"}));
 }
 
 }  // namespace

@@ -4,7 +4,6 @@
 #include <gtest/gtest.h>
 
 #include <cstring>
-#include <numeric>
 
 #include "ops/permute.h"
 #include "tests/ops/recorder.h"
@@ -79,22 +78,6 @@ struct Moves : testing::Test {
   }
 };
 
-TEST_F(Moves, TakeRowsOfTheStep) {
-  const Tensor flat(Dtype::bf16, {3}), codes_alone(Dtype::e4m3, {3, 64}),
-      four(Dtype::bf16, {4, 64});
-  EXPECT_EQ(dispatched(unscaled(x.operand())), "");
-  EXPECT_EQ(dispatched(unscaled(flat.operand())), "dispatch: x: found bf16 [3], needs rank 2");
-  EXPECT_EQ(dispatched(unscaled(codes_alone.operand())),
-            "dispatch: x: found e4m3, needs bf16 or f32 or f16");
-  EXPECT_EQ(dispatched(unscaled(four.operand())), "dispatch: x: found bf16 [4, 64], needs [3, 64]");
-  EXPECT_EQ(dispatched(unscaled(x.operand()), weights.operand()), "");
-  const Tensor half(Dtype::f16, {3, 2}), other(Dtype::f32, {2, 3});
-  EXPECT_EQ(dispatched(unscaled(x.operand()), half.operand()),
-            "dispatch: weights: found f16, needs f32");
-  EXPECT_EQ(dispatched(unscaled(x.operand()), other.operand()),
-            "dispatch: weights: found f32 [2, 3], needs [3, 2]");
-}
-
 TEST_F(Moves, TakeCodesThatTravelAsTheyAre) {
   EXPECT_EQ(dispatched(coded()), "");
   EXPECT_EQ(dispatched(coded(), weights.operand()), "dispatch: weights: found with codes, need x");
@@ -166,72 +149,6 @@ TEST_F(Moves, WeighGradientsOfWhatWasWeighed) {
   input.x = four.operand();
   EXPECT_EQ(back(rows.operand(), out.result(), input),
             "dispatch_backward: x: found bf16 [4, 64], needs [3, 64]");
-}
-
-TEST_F(Moves, BringRowsStraightToTheirPlace) {
-  wire.precision = WirePrecision::bf16;
-  const OwnedScaledTensor sent = dispatch(recorder, alone, plan, unscaled(x.operand()), wire);
-  EXPECT_EQ(recorder.steps, std::vector<std::string>{}) << "no operator is asked";
-  const std::int32_t order[] = {0, 2, 1, 2, 0, 1};  // by expert, token and slot
-  for (Index i = 0; i < 6; ++i) {
-    EXPECT_EQ(std::memcmp(static_cast<const std::uint16_t*>(sent.codes().data) + i * 64,
-                          x.as<std::uint16_t>() + order[i] * 64, 128),
-              0)
-        << i;
-  }
-  wire.placement = Placement::unfused;
-  try {
-    dispatch(recorder, alone, plan, unscaled(x.operand()), wire);
-    ADD_FAILURE() << "the definition permutes";
-  } catch (const Error& error) {
-    EXPECT_NE(std::string(error.what()).find("permute is not available"), std::string::npos);
-  }
-}
-
-TEST_F(Moves, RoundWhatABf16WireCannotTakeAsItLies) {
-  wire.precision = WirePrecision::bf16;
-  const Tensor wide(Dtype::f32, {3, 64});
-  Tensor room(Dtype::bf16, {3, 80});
-  Operand stepped = room.operand();
-  stepped.extent[1] = 64;
-  recorder.names[wide.data()] = "wide";
-  recorder.names[room.data()] = "room";
-  dispatch(recorder, alone, plan, unscaled(wide.operand()), wire);
-  dispatch(recorder, alone, plan, unscaled(stepped), wire);
-  ASSERT_EQ(recorder.steps.size(), 2u);
-  EXPECT_TRUE(recorder.steps[0].starts_with("cast wide f32 [3, 64] -> #"));
-  EXPECT_TRUE(recorder.steps[0].ends_with(" bf16 [3, 64]"));
-  EXPECT_TRUE(recorder.steps[1].starts_with("cast room bf16 [3, 64] by steps -> #"));
-}
-
-TEST(FarMoves, GoByThePermutationsOfTheBackend) {
-  // Rank 1 of two sends two rows to the other and keeps one; the other sends one.
-  FarPermuter far;
-  ToldCommunicator ranks;
-  ExpertPlan plan;
-  plan.ranks = 2;
-  plan.tokens = 3;
-  plan.top_k = 1;
-  plan.send_counts = {2, 1};
-  plan.receive_counts = {1, 1};
-  plan.received = plan.rows = 2;
-  const auto map = [&](std::vector<std::int32_t> values) {
-    Tensor t(Dtype::i32, {static_cast<Index>(values.size())});
-    std::copy(values.begin(), values.end(), t.as<std::int32_t>());
-    return MirroredTensor(far, std::move(t));
-  };
-  plan.order = map({0, 1, 2});
-  plan.place = map({1, 0});
-  Tensor y(Dtype::bf16, {2, 1});
-  y.as<std::uint16_t>()[0] = 0x0707;
-  y.as<std::uint16_t>()[1] = 0x0808;
-  ranks.from_other = {std::byte{1}, std::byte{1}, std::byte{2}, std::byte{2}};
-  const BackendTensor back = return_sent(far, ranks, plan, y.operand());
-  EXPECT_EQ(far.permutations, 1);
-  ASSERT_EQ(back.operand().extent[0], 3);
-  const auto* const rows = static_cast<const std::uint16_t*>(back.operand().data);
-  EXPECT_EQ(std::vector(rows, rows + 3), (std::vector<std::uint16_t>{0x0101, 0x0202, 0x0707}));
-  EXPECT_EQ(ranks.to_other, (ToldCommunicator::Bytes{std::byte{8}, std::byte{8}}));
 }
 
 TEST_F(Moves, OfARankAloneAreNoExchange) {

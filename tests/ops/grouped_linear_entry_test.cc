@@ -62,44 +62,6 @@ struct LinearEntry : testing::Test {
   }
 };
 
-TEST_F(LinearEntry, ListsWhatMayBeAbsent) {
-  std::string absent;
-  for (const OperandSpec& spec : catalogue_entry("grouped_linear").inputs) {
-    absent += std::string(spec.name) + (spec.optional ? "? " : " ");
-  }
-  EXPECT_EQ(absent, "x? x.codes? x.scales? w group_ends bias? dy? main_grad? ");
-}
-
-TEST_F(LinearEntry, IsOfTheFirstRecipeUnlessTold) {
-  EXPECT_EQ(outputs(), Lines{"y bf16 [96, 32]"});
-  EXPECT_TRUE(says("quantize", "x bf16 [96, 64] -> #1 e4m3 [96, 64] * #2 e8m0 [96, 2] of 1x32"));
-  EXPECT_TRUE(says("quantize", "w bf16 [2, 32, 64] -> "));
-  EXPECT_TRUE(says("grouped_matmul", ", exact -> "));
-  EXPECT_EQ(recorder.rules.at(0).mode, ScaleMode::rceil);
-  EXPECT_FALSE(says("add_bias", ""));
-  EXPECT_EQ(outputs({{"recipe", "mxfp8_floor"}, {"format", "e4m3fnuz"}, {"out", "f32"}}),
-            Lines{"y f32 [96, 32]"});
-  EXPECT_EQ(recorder.rules.at(0).mode, ScaleMode::floor);
-  EXPECT_TRUE(says("quantize", "e4m3fnuz"));
-  EXPECT_EQ(said({{"sum", "fma_chain"}}), "");
-  EXPECT_TRUE(says("grouped_matmul", ", fma_chain -> "));
-  add("bias", Dtype::u16, {32});
-  EXPECT_EQ(said(), "");
-  EXPECT_TRUE(says("add_bias", "bias bf16 [32]"));
-}
-
-TEST_F(LinearEntry, GradientsComeWithTheirOperand) {
-  add("dy", Dtype::u16, {96, 32});
-  EXPECT_EQ(outputs({{"sum", "fma_chain"}}),
-            (Lines{"dw bf16 [2, 32, 64]", "dx bf16 [96, 64]", "y bf16 [96, 32]"}));
-  EXPECT_TRUE(says("quantize", "dy bf16 [96, 32]"));
-  EXPECT_TRUE(says("grouped_matmul_wgrad", ", fma_chain -> "));
-  add("bias", Dtype::f32, {2, 32});
-  EXPECT_EQ(outputs({{"out", "f32"}}), (Lines{"dbias f32 [2, 32]", "dw f32 [2, 32, 64]",
-                                              "dx f32 [96, 64]", "y f32 [96, 32]"}));
-  EXPECT_TRUE(says("grouped_matmul_wgrad", ", exact -> "));
-}
-
 TEST_F(LinearEntry, OnlyWhatIsAskedIsComputed) {
   add("dy", Dtype::u16, {96, 32});
   add("bias", Dtype::f32, {32});

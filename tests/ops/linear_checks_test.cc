@@ -102,26 +102,6 @@ TEST_F(LinearChecks, TakesCodesWhereBlocksAreOfARow) {
   EXPECT_EQ(said(op), "grouped_linear: x.codes: K is 63, not a multiple of 32");
 }
 
-TEST_F(LinearChecks, AsksForWholeBlocksOfKAndN) {
-  Tensor odd(Dtype::bf16, {96, 48}), odd_w(Dtype::bf16, {2, 32, 48});
-  L op = call();
-  op.x = odd.operand();
-  op.w = odd_w.operand();
-  EXPECT_EQ(said(op), "grouped_linear: x: K is 48, not a multiple of 32");
-  op.recipe = linear_recipe_named("fp8_rowwise");
-  EXPECT_EQ(said(op), "");
-
-  Tensor narrow_w(Dtype::bf16, {2, 24, 64}), narrow(Dtype::bf16, {96, 24});
-  Tensor narrow_dw(Dtype::bf16, {2, 24, 64});
-  op = call();
-  op.w = narrow_w.operand();
-  const GroupedLinearBackward of_x{narrow.operand(), dx.result(), {}, {}};
-  EXPECT_EQ(said(op, of_x), "grouped_linear: dy: N is 24, not a multiple of 32");
-  EXPECT_EQ(said(op, {narrow.operand(), {}, narrow_dw.result(), {}}), "");
-  op.recipe = linear_recipe_named("fp8_rowwise");
-  EXPECT_EQ(said(op, of_x), "");
-}
-
 TEST_F(LinearChecks, KnowsRecipesByTheirNamesElsewhere) {
   for (const auto& [typed, here] : {std::pair{"MXFP8_RCEIL", "mxfp8_rceil"},
                                     {"mxfp8_emulated_rceil", "mxfp8_rceil"},
@@ -176,24 +156,6 @@ TEST_F(LinearChecks, PadsToAPositiveAlignment) {
   op.padding = GroupPadding::alignment;
   op.alignment = 16;
   EXPECT_EQ(said(op), "") << "the gradient of the weight is of bf16";
-}
-
-TEST_F(LinearChecks, SumsAsTheBackendHonours) {
-  L op = call();
-  recorder.refused = "exact";
-  EXPECT_EQ(said(op),
-            "unsupported: grouped_linear: sum: found exact, needs one that recorder honours");
-  op.sum = kFmaChain;
-  EXPECT_EQ(said(op), "") << "the sum of dw is not asked yet";
-  EXPECT_EQ(said(op, {dy.operand(), dx.result(), {}, {}}), "");
-  EXPECT_EQ(said(op, {dy.operand(), dx.result(), dw.result(), {}}),
-            "unsupported: grouped_linear: sum: found exact, needs one that recorder honours");
-  EXPECT_EQ(recorder.steps, Steps{}) << "nor is dx written";
-  recorder.refused = "";
-  op.sum = sum_named("h200_wgmma_fast", OperandKind::fp8);
-  EXPECT_TRUE(said(op).starts_with("unsupported: grouped_linear: sum: ")) << said(op);
-  op.recipe = linear_recipe_named("fp8_rowwise");
-  EXPECT_EQ(said(op), "");
 }
 
 }  // namespace

@@ -106,53 +106,6 @@ TEST(MapViews, EntriesOfExpertsFit32Bits) {
   EXPECT_EQ(mapped(kMost + 1), "map_experts: experts: needs at most 2147483647 entries");
 }
 
-TEST(MapViews, BlocksMayBeAsLongAs32BitsCount) {
-  const Tensor none = numbers({1, 2}, {-1, -1}), one = numbers({1, 2}, {0, -1});
-  const Tensor both = numbers({1, 2}, {0, 1});
-  Tensor rows(Dtype::i32, {1}), ends(Dtype::i32, {2}), block(Dtype::i32, {1}),
-      blocks(Dtype::i32, {2});
-  const auto aligned = [&](const Tensor& experts, Index length, Tensor& ids) {
-    return refusal_of(moe_align_block_size, {experts.operand(),
-                                             {},
-                                             nowhere({length}, 1),
-                                             ids.result(),
-                                             rows.result(),
-                                             ends.result(),
-                                             kMost});
-  };
-  EXPECT_EQ(aligned(none, 1, block), "");
-  EXPECT_EQ(aligned(one, kMost, block), "");
-  EXPECT_EQ(
-      aligned(both, 2 * kMost, blocks),
-      "moe_align_block_size: length: found 4294967294, needs at least 4294967294, in 32 bits");
-}
-
-TEST(MapViews, BlocksMayBeOfOneRow) {
-  const Tensor experts = numbers({1, 2}, {1, 0});
-  Tensor ids(Dtype::i32, {2}), blocks(Dtype::i32, {2}), rows(Dtype::i32, {1}),
-      ends(Dtype::i32, {2});
-  EXPECT_EQ(
-      refusal_of(
-          moe_align_block_size,
-          {experts.operand(), {}, ids.result(), blocks.result(), rows.result(), ends.result(), 1}),
-      "");
-}
-
-TEST(MapViews, TokensOfExpertsFit32Bits) {
-  Tensor size(Dtype::i32, {1}), end(Dtype::i32, {1});
-  const auto counted = [&](std::vector<std::int32_t> counts, Index length) {
-    const auto ranks = static_cast<Index>(counts.size());
-    const Tensor tokens = numbers({ranks}, counts);
-    return refusal_of(permute_indices, {tokens.operand(), nowhere({length}, 1), size.result(),
-                                        end.result(), 1, ranks, 1});
-  };
-  EXPECT_EQ(counted({2147483647}, kMost), "");
-  EXPECT_EQ(counted({2147483647, 3}, kMost),
-            "permute_indices: tokens_per_expert: 2147483650 tokens take 2147483650 rows, needs "
-            "numbers that fit 32 bits");
-  EXPECT_EQ(counted({0}, 1), "") << "an expert without tokens takes one row";
-}
-
 TEST(MapViews, WrongRanksOfRowMapsAreNamedByRank) {
   Tensor x(Dtype::bf16, {6, 4}), ends = numbers({2}, {2, 5}), y(Dtype::bf16, {2, 3, 4});
   Tensor counts = numbers({2}, {3, 2}), flat(Dtype::bf16, {6, 4}), cube(Dtype::bf16, {6, 4, 1});

@@ -29,26 +29,5 @@ TEST_F(MoeBackward, DequantisesOnlyForWhatIsAsked) {
             (Steps{"dequantize", "column_sum bias", "grouped_matmul_wgrad"}));
 }
 
-TEST_F(MoeBackward, OfKeptRowsRunNothingAgain) {
-  for (const MoePipeline pipeline : {MoePipeline::bf16, MoePipeline::flow}) {
-    op.pipeline = pipeline;
-    for (const std::string& step : backward()) {
-      EXPECT_FALSE(step.starts_with("swiglu ") || step.starts_with("swiglu_quantize ")) << step;
-    }
-  }
-}
-
-TEST_F(MoeBackward, IsTheSameUnseen) {
-  back.dw2 = dw2.result();
-  Steps seen;
-  for (const std::string& step : backward()) {
-    if (!step.starts_with("= ")) seen.push_back(step.substr(0, step.find(' ')));
-  }
-  op.observe = {};
-  Steps unseen;
-  for (const std::string& step : backward()) unseen.push_back(step.substr(0, step.find(' ')));
-  EXPECT_EQ(seen, unseen);
-}
-
 }  // namespace
 }  // namespace mxo

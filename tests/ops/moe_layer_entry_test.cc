@@ -1,8 +1,6 @@
 // The catalogue's moe_layer: parameters that reach the steps, outputs that follow, and what is
 // refused.
 #include <algorithm>
-#include <functional>
-#include <span>
 
 #include "ops/catalogue.h"
 #include "tests/ops/moe_layer_calls.h"
@@ -160,56 +158,6 @@ TEST_F(MoeEntry, OutputsFollowFromTheInputs) {
   EXPECT_EQ(said({{"keep_stages", "true"}}), "");
   for (const char* stage : {"logits", "experts", "permuted.codes", "h", "dact", "ddispatched"}) {
     EXPECT_TRUE(out.contains("rank0." + std::string(stage))) << stage;
-  }
-}
-
-/// One of two ranks that have as many tokens of each expert; zeros come from the other.
-struct LikeTheOther : ToldCommunicator {
-  using Communicator::all_to_all;
-  explicit LikeTheOther(int p) : own(p) {}
-  int rank() const override { return own; }
-  void all_to_all(std::span<const std::byte>, std::span<const std::size_t>,
-                  std::span<std::byte> receive, std::span<const std::size_t>) override {
-    std::fill(receive.begin(), receive.end(), std::byte{});
-  }
-  std::vector<Bytes> all_gather(std::span<const std::byte> mine) override {
-    return {Bytes(mine.begin(), mine.end()), Bytes(mine.begin(), mine.end())};
-  }
-  int own;
-};
-
-/// Two ranks, one after the other.
-struct TwoRanks : World {
-  std::string_view name() const override { return "two"; }
-  void run(int ranks, const std::function<void(Communicator&)>& body) override {
-    EXPECT_EQ(ranks, 2);
-    for (const int p : {0, 1}) {
-      LikeTheOther one(p);
-      body(one);
-    }
-  }
-};
-
-TEST_F(MoeEntry, RanksHaveTheirExpertsAndJoinTheirGradients) {
-  for (const char* name : {"rank1.x", "rank0.dy", "rank1.dy"}) add(name, Dtype::bf16, {3, 256});
-  add("w1.bias", Dtype::bf16, {2, 256});
-  add("w2.bias", Dtype::bf16, {2, 256});
-  TwoRanks two;
-  on = &two;
-  EXPECT_EQ(said({{"pipeline", "bf16"}}), "");
-  Steps all;
-  for (const auto& [name, tensor] : out) all.push_back(name + " " + describe(tensor.operand()));
-  EXPECT_EQ(all,
-            (Steps{"drouter f32 [2, 256]", "dw1 bf16 [2, 256, 256]", "dw2 bf16 [2, 256, 128]",
-                   "rank0.dx bf16 [3, 256]", "rank0.y bf16 [3, 256]", "rank1.dx bf16 [3, 256]",
-                   "rank1.y bf16 [3, 256]", "w1.dbias bf16 [2, 256]", "w2.dbias bf16 [2, 256]"}));
-  std::string steps;
-  for (const auto& one : recorder.steps) steps += one + "\n";
-  for (const char* part : {", w1 bf16 [1, 256, 256] by", ", w1+131072 bf16 [1, 256, 256] by",
-                           ", w2 bf16 [1, 256, 128] by", ", w2+65536 bf16 [1, 256, 128] by",
-                           ", w1.bias bf16 [1, 256] ->", ", w1.bias+512 bf16 [1, 256] ->",
-                           ", w2.bias bf16 [1, 256] ->", ", w2.bias+512 bf16 [1, 256] ->"}) {
-    EXPECT_NE(steps.find(part), std::string::npos) << part << steps;
   }
 }
 

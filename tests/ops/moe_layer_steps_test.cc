@@ -21,21 +21,6 @@ TEST_F(MoeForward, SendsTheCodesThatItShows) {
   EXPECT_TRUE(made[3].starts_with("permute ")) << "and quantises no more";
 }
 
-TEST_F(MoeForward, IsTheSameUnseen) {
-  share();
-  forward();
-  Steps seen;
-  for (const std::string& step : recorder.steps) {
-    const bool shows = step.starts_with("= ") || step.starts_with("permute ");
-    if (!shows) seen.push_back(step.substr(0, step.find(' ')));
-  }
-  op.observe = {};
-  forward();
-  Steps unseen;
-  for (const std::string& step : recorder.steps) unseen.push_back(step.substr(0, step.find(' ')));
-  EXPECT_EQ(seen, unseen);
-}
-
 TEST_F(MoeForward, KeepsWhatBackwardReads) {
   const auto kept = [&](MoePipeline pipeline, MoeScores scores, bool recompute) {
     op.pipeline = pipeline;

@@ -7,47 +7,6 @@
 namespace mxo {
 namespace {
 
-TEST(MoeViews, OneGroupIsAMatrixAsItLies) {
-  Tensor t(Dtype::bf16, {6, 5});
-  Operand turned = t.operand();
-  std::swap(turned.extent[0], turned.extent[1]);
-  std::swap(turned.stride[0], turned.stride[1]);
-  const Operand group = as_one_group(turned);
-  EXPECT_EQ(group.rank, 3);
-  EXPECT_EQ(describe(group), "bf16 [1, 5, 6]");
-  EXPECT_EQ(group.stride[0], 30);
-  EXPECT_EQ(group.stride[1], 1);
-  EXPECT_EQ(group.stride[2], 5);
-  EXPECT_EQ(group.data, t.data());
-  EXPECT_EQ(describe(as_one_group(t.result())), "bf16 [1, 6, 5]");
-  EXPECT_TRUE(as_one_group(t.result()).contiguous());
-}
-
-TEST(MoeViews, ZerosFillTheirOwnBytes) {
-  MoeRecorder recorder;
-  const BackendTensor t = zeros(recorder, Dtype::bf16, {3, 7});
-  EXPECT_EQ(recorder.steps, Steps{"zero 42 of #1"});
-  EXPECT_EQ(describe(t.operand()), "bf16 [3, 7]");
-  const BackendTensor end = one_group(recorder, 9);
-  EXPECT_EQ(*static_cast<const std::int32_t*>(end.operand().data), 9);
-}
-
-TEST(MoeViews, RowsOfAMatrixAreRunsOfIt) {
-  Tensor t(Dtype::f32, {6, 5});
-  const Result rows = rows_of(t.result(), 2, 3);
-  EXPECT_EQ(rows.data, t.data() + 40);
-  EXPECT_EQ(describe(rows), "f32 [3, 5]");
-}
-
-TEST(MoeViews, FeaturesAreHalfOfAFirstProduct) {
-  Tensor experts(Dtype::bf16, {2, 12, 8}), shared(Dtype::bf16, {6, 8});
-  MoeLayer op;
-  EXPECT_EQ(features_of(op, experts.operand()), 6);
-  EXPECT_EQ(features_of(op, shared.operand()), 3);
-  op.gate.halves = Halves::gate_only;
-  EXPECT_EQ(features_of(op, experts.operand()), 12);
-}
-
 TEST(MoeViews, PipelinesHaveTheirRecipes) {
   MoeLayer op;
   op.recipe = linear_recipe_named("mxfp8_floor");
@@ -60,17 +19,6 @@ TEST(MoeViews, PipelinesHaveTheirRecipes) {
   EXPECT_EQ(recipe(MoePipeline::mxfp8).name, "mxfp8_floor");
   EXPECT_EQ(recipe(MoePipeline::quantize_after).wgrad, WgradPrecision::quantized);
   EXPECT_EQ(recipe(MoePipeline::fp8_blockwise).wgrad, WgradPrecision::high);
-}
-
-TEST(MoeViews, GradientsOfWeightsAreOfTheKindOfTheirRows) {
-  MoeLayer op;
-  EXPECT_EQ(moe_wgrad_kind(op), OperandKind::bf16) << "rows that came as codes";
-  op.pipeline = MoePipeline::quantize_after;
-  EXPECT_EQ(moe_wgrad_kind(op), OperandKind::mx);
-  op.recipe = linear_recipe_named("fp8_rowwise");
-  EXPECT_EQ(moe_wgrad_kind(op), OperandKind::fp8);
-  op.format = Dtype::e4m3fnuz;
-  EXPECT_EQ(moe_wgrad_kind(op), OperandKind::fp8_fnuz);
 }
 
 TEST(MoeViews, MatricesAreAddedRowByRow) {
@@ -124,25 +72,6 @@ TEST(MoeViews, RowsOfAllRanksLieInTheirOrder) {
   const Gathered own = gather_rows(recorder, alone, mine.operand());
   EXPECT_EQ(own.first, 0);
   EXPECT_EQ(recorder.steps, Steps{"permute mine f32 [2, 4] by [0 1] -> #2 f32 [2, 4]"});
-}
-
-struct MoeSteps : MoeCalls {};
-
-TEST_F(MoeSteps, SharedExpertsSumAsTheirKindDoes) {
-  share();
-  op.format = Dtype::e4m3fnuz;
-  op.sum = kFmaChain;
-  const auto sums = [&](const char* recipe) {
-    recorder.steps.clear();
-    const SharedExpert s = open_shared(recorder, op, linear_recipe_named(recipe), x.operand());
-    EXPECT_EQ(s.first.format, Dtype::e4m3fnuz);
-    EXPECT_EQ(s.first.padding, GroupPadding::alignment);
-    EXPECT_EQ(s.second.padding, GroupPadding::alignment);
-    EXPECT_EQ(recorder.steps.size(), 4u) << "two factors, their product and its activation";
-    return std::string(s.first.sum.name) + ", " + std::string(s.second.wgrad_sum.name);
-  };
-  EXPECT_EQ(sums("mxfp8_rceil"), "fma_chain, fma_chain");
-  EXPECT_EQ(sums("mxfp8_rceil_wgrad_with_hp"), "fma_chain, exact");
 }
 
 }  // namespace

@@ -3,8 +3,6 @@
 
 #include <gtest/gtest.h>
 
-#include <vector>
-
 #include "formats/error.h"
 #include "ops/forwarding_backend.h"
 
@@ -16,18 +14,6 @@ class Bare : public Backend {
  public:
   std::string_view name() const override { return "bare"; }
   bool honours(const Accumulation&) const override { return false; }
-};
-
-class Noting : public ForwardingBackend {
- public:
-  using ForwardingBackend::ForwardingBackend;
-  std::vector<std::string> seen;
-
- protected:
-  void around(std::string_view op, const std::function<void()>& run) override {
-    seen.emplace_back(op);
-    run();
-  }
 };
 
 /// The message of running an operator whose members nobody reads.
@@ -49,18 +35,6 @@ TEST(Operators, ABareBackendLacksEachByName) {
   EXPECT_TRUE(refusal<Op>(bare).starts_with("bare: " name " is not available")) << name;
   MXO_OPERATORS(MXO_EXPECT)
 #undef MXO_EXPECT
-}
-
-TEST(Operators, AForwardingBackendPassesEachOnByName) {
-  Bare bare;
-  Noting noting(bare);
-  std::vector<std::string> names;
-#define MXO_EXPECT(Op, name)                                                 \
-  EXPECT_TRUE(refusal<Op>(noting).starts_with("bare: " name " is")) << name; \
-  names.emplace_back(name);
-  MXO_OPERATORS(MXO_EXPECT)
-#undef MXO_EXPECT
-  EXPECT_EQ(noting.seen, names);
 }
 
 }  // namespace

@@ -36,39 +36,6 @@ std::string said(const char* key, const char* value) {
   return "";
 }
 
-TEST(Parameters, AssignmentsAreCutAtTheFirstEquals) {
-  Parameters p;
-  p.set("a=1=2");
-  p.set("b=");
-  EXPECT_EQ(p.text("a", ""), "1=2");
-  EXPECT_TRUE(p.has("b"));
-  EXPECT_EQ(p.text("b", "else"), "");
-  EXPECT_EQ(p.text("c", "else"), "else");
-  EXPECT_EQ(refusal([&] { p.set("a=3"); }), "--set a: given twice");
-  EXPECT_EQ(refusal([&] { p.set("=3"); }), "--set =3: needs key=value");
-  EXPECT_EQ(refusal([&] { p.set("three"); }), "--set three: needs key=value");
-  EXPECT_EQ(p.all().size(), 2u);
-  p.set("a", "4");
-  EXPECT_EQ(p.text("a", ""), "4") << "a program sets again what it set";
-}
-
-TEST(Parameters, ListedValuesAreTakenHoweverSpelt) {
-  EXPECT_EQ(said("mode", "floor"), "");
-  EXPECT_EQ(said("mode", "FLOOR"), "");
-  EXPECT_EQ(said("format", "e4m3fn"), "") << "PyTorch's name";
-  EXPECT_EQ(said("out", "bfloat16"), "");
-  EXPECT_EQ(said("block", "anything"), "");
-  EXPECT_EQ(said("group", "anything"), "");
-  EXPECT_EQ(said("ends", "AZ"), "");
-  EXPECT_EQ(said("scale_layout", "swizzled"), "") << "another name of a layout";
-  EXPECT_NE(said("ends", "swizzled"), "") << "and of nothing else";
-  EXPECT_NE(said("mode", "ceil"), "");
-  EXPECT_NE(said("mode", "floo"), "") << "a part of a word";
-  EXPECT_NE(said("mode", "floorr"), "");
-  EXPECT_NE(said("mode", "[loor"), "") << "letters only have a case";
-  EXPECT_NE(said("mode", "e4m3fn"), "");
-}
-
 TEST(Parameters, WhatIsRefusedIsNamedWithTheChoice) {
   EXPECT_EQ(said("mode", "flor"),
             "op: mode: found flor, did you mean floor? Needs one of rceil, floor");
@@ -110,15 +77,6 @@ TEST(Parameters, NumbersAreWholeWords) {
   }
   EXPECT_EQ(refusal([] { (void)given("n", "1.5f").real("n", 3); }),
             "n: found 1.5f, needs a number");
-}
-
-TEST(Parameters, FlagsAreTrueOrFalse) {
-  EXPECT_TRUE(given("f", "true").flag("f", false));
-  EXPECT_FALSE(given("f", "false").flag("f", true));
-  EXPECT_TRUE(given("g", "x").flag("f", true));
-  EXPECT_FALSE(given("g", "x").flag("f", false));
-  EXPECT_EQ(refusal([] { (void)given("f", "1").flag("f", true); }),
-            "f: found 1, needs true or false");
 }
 
 TEST(Parameters, FormatsAreTypes) {

@@ -4,36 +4,6 @@
 namespace mxo {
 namespace {
 
-TEST(ProductEntries, BringCodesWithTheirScales) {
-  expect_reached(R"(
-grouped_matmul: x.codes u8 64 256, x.scales u8 64 8, w.codes u8 2 130 256, w.scales e8m0 2 130 8,
-      group_ends = 32 64
-  format_x=e5m2 -> x.codes e5m2 64x256 * x.scales e8m0 64x8 of 1x32, w.codes e4m3 2x130x256 *
-      w.scales e8m0 2x130x8 of 1x32, group_ends i32 2, y bf16 64x130
-grouped_matmul: x.codes u8 64 256, x.scales f32 64 2, w.codes u8 2 130 256, w.scales i32 2 2 2,
-      group_ends = 32 64
-  format_w=e5m2 -> x.codes e4m3 64x256 * x.scales f32 64x2 of 1x128, w.codes e5m2 2x130x256 *
-      w.scales f32 2x2x2 of 128x128, group_ends i32 2, y bf16 64x130
-  block_w=1x64 -> grouped_matmul: w.scales: found f32 [2, 2, 2], needs [2, 130, 4], one for each
-      block 1x64 of e4m3 [2, 130, 256]
-)");
-}
-
-TEST(ProductEntries, RefuseRanksBeforeShapesRestOnThem) {
-  expect_reached(R"(
-grouped_matmul: x bf16 64, w f16 2 130 256, group_ends = 32 64, y > bf16 64 130
-  -> grouped_matmul: x: found bf16 [64], needs rank 2
-grouped_matmul: x bf16 64 256, w bf16 2 256, group_ends = 32 64, y > bf16 64 130
-  -> grouped_matmul: w: found bf16 [2, 256], needs rank 3
-grouped_matmul: x.codes u8 64, x.scales u8 64 8, w.codes u8 2 130 256, w.scales e8m0 2 130 8,
-      group_ends = 32 64, y > bf16 64 130
-  -> grouped_matmul: x.codes: found e4m3 [64], needs rank 2
-grouped_matmul: x.codes u8 64 256, x.scales u8 64 8, w.codes u8 130 256, w.scales e8m0 2 130 8,
-      group_ends = 32 64, y > bf16 64 130
-  -> grouped_matmul: w.codes: found e4m3 [130, 256], needs rank 3
-)");
-}
-
 TEST(ProductEntries, SumByTheKindOfOperands) {
   expect_reached(R"(
 grouped_matmul: x.codes u8 64 256, x.scales u8 64 8, w.codes u8 2 130 256, w.scales e8m0 2 130 8,
@@ -61,21 +31,6 @@ grouped_matmul: x.codes u8 64 256, x.scales f32 64 2, w.codes u8 2 130 256, w.sc
   sum=b200_mxf8f6f4 -> sum: b200_mxf8f6f4: found operands of kind fp8 (e4m3, e5m2), needs one of mx
   sum=ada_mma -> x.codes e4m3 64x256 * x.scales f32 64x2 of 1x128, w.codes e4m3 2x130x256 * w.scales
       e8m0 2x130x8 of 1x32, group_ends i32 2, sum ada_mma/13/1/by_scales, y bf16 64x130
-)");
-}
-
-TEST(ProductEntries, SplitByTheTable) {
-  expect_reached(R"(
-grouped_matmul: x bf16 8 4096, w bf16 1 128 4096, group_ends = 8
-  sum=h200_wgmma_fast -> x bf16 8x4096, w bf16 1x128x4096, group_ends i32 1, sum
-      h200_wgmma_fast/25/1/by_scales, y bf16 8x128
-  sum=h200_wgmma_fast sum.split=2 -> x bf16 8x4096, w bf16 1x128x4096, group_ends i32 1, sum
-      h200_wgmma_fast/25/2/by_scales, y bf16 8x128
-  sum=h200_wgmma_fast sum.split=table -> x bf16 8x4096, w bf16 1x128x4096, group_ends i32 1, sum
-      h200_wgmma_fast/25/3/by_scales, y bf16 8x128
-  sum.split=auto -> grouped_matmul: y: missing; sum.split=auto needs the output to explain
-  block_x=-1 -> grouped_matmul: block_x=-1: needs rows x columns, as 1x32 or 128x128; 1xK a row
-      (per_token), Rx1 a column, RxK all (per_tensor)
 )");
 }
 

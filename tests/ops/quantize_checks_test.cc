@@ -1,7 +1,4 @@
 // What quantize and dequantize ask of blocks, groups and constants, and the matrices they hand on.
-#include <cmath>
-#include <limits>
-
 #include <gtest/gtest.h>
 
 #include "formats/error.h"
@@ -137,65 +134,6 @@ TEST(QuantizeChecks, AskForBlocksOfRowsUnderGroups) {
   Asked beyond = columns;
   beyond.ends = {33, 33, 71};
   EXPECT_NE(beyond.both().find("entry 2 is 71, beyond the 70 rows given"), std::string::npos);
-}
-
-TEST(QuantizeChecks, LayScalesOfRowsInTiles) {
-  const auto tiles = [](Asked asked) {
-    asked.storage = ScaleStorage::blocked;
-    return asked.said();
-  };
-  EXPECT_EQ(tiles({.scales = {512}}), "");
-  EXPECT_EQ(tiles({.x = {2, 4, 64}, .scales = {2, 512}}), "");
-  EXPECT_EQ(tiles({.x = {1, 2, 4, 64}, .scales = {1, 2, 512}}),
-            "quantize: x: found f32 [1, 2, 4, 64], needs rank 2 to 3");
-  EXPECT_EQ(tiles({.x = {4, 64}, .block = {2, 32}, .scales = {512}}),
-            "quantize: storage: found blocked with block 2x32, needs blocks of one row");
-  EXPECT_EQ(tiles({.block = {kWhole, 32}, .scales = {512}}),
-            "quantize: storage: found blocked with block Rx32, needs blocks of one row");
-  EXPECT_EQ(tiles({.scale = Dtype::f32, .scales = {512}}),
-            "quantize: storage: found blocked, needs e8m0 scales");
-  Tensor x(Dtype::f32, {4, 64}), codes(Dtype::e4m3, {4, 64}), wide(Dtype::e8m0, {1024});
-  Result every_second = wide.result();
-  every_second.extent[0] = 512;
-  every_second.stride[0] = 2;
-  Noting noting;
-  EXPECT_THROW(quantize(noting, {x.operand(),
-                                 {},
-                                 {codes.result(), every_second, {1, 32}, ScaleStorage::blocked},
-                                 {},
-                                 {}}),
-               Error);
-  Asked back{.scales = {512}};
-  back.storage = ScaleStorage::blocked;
-  EXPECT_EQ(back.said(true), "dequantize: scales: found blocked, needs row-major");
-}
-
-TEST(QuantizeChecks, TakeConstantsThatF32Has) {
-  const auto with = [](double epsilon, double most) {
-    Asked asked{.block = {1, 128}, .scale = Dtype::f32, .scales = {4, 1}};
-    asked.rule.f32.epsilon = epsilon;
-    asked.rule.f32.amax_max = most;
-    return asked.said();
-  };
-  constexpr double kMost = std::numeric_limits<float>::max();
-  EXPECT_EQ(with(0, kMost), "");
-  for (const double bad : {-1.0, std::nextafter(kMost, 1e300), std::nan("")}) {
-    EXPECT_EQ(with(bad, 1).find("quantize: epsilon: found "), 0u) << bad;
-    EXPECT_EQ(with(1, bad).find("quantize: scale_max: found "), 0u) << bad;
-  }
-}
-
-TEST(QuantizeChecks, TakeGivenScalesInF32Alone) {
-  Tensor x(Dtype::f32, {4, 64}), codes(Dtype::e4m3, {4, 64}), bytes(Dtype::e8m0, {4, 2});
-  Tensor given(Dtype::f32, {4, 2});
-  Noting noting;
-  try {
-    quantize(noting,
-             {x.operand(), {}, {codes.result(), bytes.result(), {1, 32}}, {}, given.operand()});
-    ADD_FAILURE();
-  } catch (const Error& error) {
-    EXPECT_STREQ(error.what(), "quantize: given: found with e8m0 scales, needs f32 scales");
-  }
 }
 
 TEST(QuantizeChecks, HandOnFourAxesAsMatricesOfThree) {

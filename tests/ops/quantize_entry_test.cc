@@ -1,7 +1,4 @@
 // The catalogue's quantisers, as they reach a backend.
-#include <set>
-#include <sstream>
-
 #include "formats/scale_rules.h"
 #include "tests/ops/entry_calls.h"
 
@@ -127,29 +124,6 @@ delayed_scale: history i32 4, scale i32 1, x u16 3 5
   format=e5m2 amax=most_recent margin=-64 -> x bf16 3x5, history f32 4, scale f32 1, format e5m2,
       amax 1, margin -64, next_history f32 4, next_scale f32 1
 )");
-}
-
-TEST(QuantizeEntries, GivenSaysWhatEachRuleDoesWithIt) {
-  const std::string_view text = catalogue_entry("quantize").inputs[2].shape;
-  const std::size_t begin = text.find("under the rules ");
-  const std::size_t end = text.find("; divided under the others");
-  ASSERT_LT(begin, end) << text;
-  std::istringstream words{std::string(text.substr(begin, end - begin))};
-  std::set<std::string> told;  // "sglang" stands behind "for RxK," alone
-  bool whole = false;
-  for (std::string word; words >> word;) {
-    if (word.back() == ',') word.pop_back();
-    told.insert((whole ? "RxK " : "") + word);
-    whole = whole || word == "RxK";
-  }
-  for (const ScaleRuleRow& row : kScaleRules) {
-    if (row.scale != ScaleType::f32) continue;
-    const std::string name(row.name);
-    const bool multiplies =
-        row.rule.f32.code != CodeScaling::divide && given_scale(3.0f, row.rule.f32).factor == 3.0f;
-    const bool of_whole = row.blocks == "RxK" && told.contains("RxK " + name);
-    EXPECT_EQ(told.contains(name) || of_whole, multiplies) << name << " " << row.blocks;
-  }
 }
 
 }  // namespace

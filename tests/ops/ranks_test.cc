@@ -23,44 +23,6 @@ TEST(Ranks, NameTheirOperands) {
   }
 }
 
-struct RankNames : testing::Test {
-  Tensor one{Dtype::f32, {1}}, two{Dtype::f32, {2}}, three{Dtype::f32, {3}};
-
-  std::string count(std::initializer_list<const char*> names) const {
-    NamedViews views;
-    for (const char* name : names) views.set(name, one);
-    try {
-      return std::to_string(ranks_of("q", views, "x"));
-    } catch (const Error& error) {
-      return error.what();
-    }
-  }
-};
-
-TEST_F(RankNames, AreCountedWithoutHoles) {
-  EXPECT_EQ(count({"rank0.x"}), "1");
-  EXPECT_EQ(count({"rank0.x", "rank1.x", "rank0.dy", "rank1.dy", "w", "x"}), "2");
-  EXPECT_EQ(count({"w"}), "q: rank0.x: missing, this operand is needed");
-  EXPECT_EQ(count({"rank1.x"}), "q: rank0.x: missing, this operand is needed");
-  EXPECT_EQ(count({"rank0.x", "rank2.x"}), "q: rank1.x: missing, but there is rank2.x");
-  EXPECT_EQ(count({"rank0.x", "rank1.dy"}), "q: rank1.x: missing, but there is rank1.dy");
-  EXPECT_EQ(count({"rank0.x", "rank99999999999.dy"}),
-            "q: rank1.x: missing, but there is rank99999999999.dy");
-  EXPECT_EQ(count({"rank0.x", "rank00.dy"}), "1") << "the name of no rank";
-}
-
-TEST_F(RankNames, AreLeftAwayOnTheRank) {
-  NamedViews views;
-  views.set("rank0.x", one);
-  views.set("rank1.x", two);
-  views.set("rank11.x", one);
-  views.set("w", three);
-  const NamedViews mine = inputs_of_rank(views, 1);
-  ASSERT_EQ(mine.operands().size(), 2u);
-  EXPECT_EQ(mine.find("x")->elements(), 2);
-  EXPECT_EQ(mine.find("w")->elements(), 3);
-}
-
 /// A job of processes, or ranks of this one.
 struct Job : World {
   Job(bool here, bool first) : one(here), writer(first) {}

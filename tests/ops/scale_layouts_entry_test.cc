@@ -4,24 +4,6 @@
 namespace mxo {
 namespace {
 
-TEST(LayoutEntries, Swizzle) {
-  expect_reached(R"(
-swizzle_scales: scales u8 40 6
-  -> scales e8m0 40x6, blocked u8 1024
-swizzle_scales: scales u8 40
-  -> swizzle_scales: scales: found rank 1, needs rank 2 to 3
-  layout=tiles_8x4 -> swizzle_scales: scales: found u8 [40], needs rank 2 to 3
-swizzle_scales: scales u8 1 2 40 6
-  -> swizzle_scales: scales: found rank 4, needs rank 2 to 3
-swizzle_scales: scales u8 40 6, group_ends = 30 40
-  layout=m_groups -> scales e8m0 40x6, group_ends i32 2, blocked u8 296x8, layout 1
-swizzle_scales: scales u8 40 6, group_ends = 3 6
-  layout=k_groups -> scales e8m0 40x6, group_ends i32 2, blocked u8 128x14, layout 2
-swizzle_scales: scales u8 3 40 6
-  layout=per_group_3d -> scales e8m0 3x40x6, blocked u8 3x1024, layout 3
-)");
-}
-
 TEST(LayoutEntries, PackForOtherLibraries) {
   expect_reached(R"(
 swizzle_scales: scales f32 6 3
@@ -39,19 +21,6 @@ swizzle_scales: scales e8m0 6 3
   layout=packed_ue8m0 -> pack_scales: scales e8m0 6x3, packed blocked i32 1x8, layout 2
   layout=tiles_8x4 -> pack_scales: scales e8m0 6x3, packed blocked u8 32 kept as e8m0 32, layout 3
   layout=mn_major_tma -> swizzle_scales: scales: found e8m0, needs f32
-)");
-}
-
-TEST(LayoutEntries, Unswizzle) {
-  expect_reached(R"(
-unswizzle_scales: blocked u8 1024
-  rows=40 columns=6 -> blocked u8 1024, scales u8 40x6
-unswizzle_scales: blocked u8 296 8, group_ends = 30 40
-  layout=m_groups rows=40 columns=6 -> blocked u8 296x8, group_ends i32 2, scales u8 40x6, layout 1
-unswizzle_scales: blocked u8 128 14, group_ends = 3 6
-  layout=k_groups rows=40 columns=6 -> blocked u8 128x14, group_ends i32 2, scales u8 40x6, layout 2
-unswizzle_scales: blocked u8 3 1024
-  layout=per_group_3d rows=40 columns=6 -> blocked u8 3x1024, scales u8 3x40x6, layout 3
 )");
 }
 
@@ -119,18 +88,6 @@ unswizzle_scales: blocked u8 32
   layout=tiles_8x4 rows=2147483647 columns=2147483647 -> unswizzle_scales: blocked: found u8 [32],
       needs [4611686018427387904]
 )");
-}
-
-TEST(LayoutEntries, LeaveStridesAsTheyAre) {
-  const Tensor matrix(Dtype::u8, {8, 128});
-  NamedViews views;
-  views.set("blocked", transposed(matrix.operand()));
-  Parameters set;
-  set.set("rows=40");
-  set.set("columns=6");
-  KeepingBackend backend;
-  EXPECT_EQ(refusal([&] { call_operator(backend, "unswizzle_scales", views, set); }),
-            "unswizzle_scales: blocked: found u8 [128, 8], needs [1024]");
 }
 
 }  // namespace

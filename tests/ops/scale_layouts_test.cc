@@ -1,8 +1,6 @@
 // Layouts of scales with one field wrong: refused, by name; and the shapes that they take.
 #include "ops/scale_layouts.h"
 
-#include <algorithm>
-
 #include "formats/tensor.h"
 #include "ops/packed_scales.h"
 #include "tests/ops/right_call.h"
@@ -11,7 +9,6 @@ namespace mxo {
 namespace {
 
 using S = SwizzleScales;
-using U = UnswizzleScales;
 
 void both_refuse(ScaleLayout layout, Tensor& scales, Tensor& blocked, const Tensor* ends,
                  std::set<std::string> free) {
@@ -52,7 +49,6 @@ TEST(ScaleLayoutChecks, RefuseWrongFields) {
 }
 
 using P = PackScales;
-using Q = UnpackScales;
 
 void both_refuse(PackedLayout layout, Tensor& scales, Tensor& packed, std::set<std::string> free) {
   const RightCall<P> to{
@@ -72,32 +68,6 @@ TEST(PackedScaleChecks, RefuseWrongFields) {
   Tensor bytes(Dtype::e8m0, {6, 3}), words(Dtype::i32, {1, 8}), tiles(Dtype::u8, {32});
   both_refuse(PackedLayout::packed_ue8m0, bytes, words, {"scales.0", "scales.1"});
   both_refuse(PackedLayout::tiles_8x4, bytes, tiles, {"scales.0", "scales.1"});
-}
-
-TEST(PackedScaleChecks, FloatsArePackedButNeverUnpacked) {
-  Tensor floats(Dtype::f32, {6, 3}), words(Dtype::i32, {1, 8});
-  const RightCall<P> to{"swizzle_scales",
-                        pack_scales,
-                        {floats.operand(), words.result(), PackedLayout::packed_ue8m0}};
-  EXPECT_EQ(to.complaint(to.op), "") << "rounded to powers of two, as DeepGEMM does";
-  const RightCall<Q> from{"unswizzle_scales",
-                          unpack_scales,
-                          {words.operand(), floats.result(), PackedLayout::packed_ue8m0}};
-  EXPECT_NE(from.complaint(from.op).find("unswizzle_scales: scales"), std::string::npos);
-}
-
-TEST(PackedScaleChecks, BatchesAreOfTwoLayoutsOnly) {
-  Tensor floats(Dtype::f32, {2, 6, 3}), tma(Dtype::f32, {2, 3, 8});
-  Tensor bytes(Dtype::e8m0, {2, 6, 3}), words(Dtype::i32, {2, 1, 8}), tiles(Dtype::u8, {32});
-  const auto said = [](const Tensor& scales, Tensor& packed, PackedLayout layout) {
-    const RightCall<P> call{
-        "swizzle_scales", pack_scales, {scales.operand(), packed.result(), layout}};
-    return call.complaint(call.op);
-  };
-  EXPECT_EQ(said(floats, tma, PackedLayout::mn_major_tma), "");
-  EXPECT_EQ(said(bytes, words, PackedLayout::packed_ue8m0), "");
-  EXPECT_NE(said(floats, tma, PackedLayout::cublas_1x128), "");
-  EXPECT_NE(said(bytes, tiles, PackedLayout::tiles_8x4), "");
 }
 
 }  // namespace

@@ -1,8 +1,6 @@
 // Words of a call that say how scales are made: blocks, rules, their constants, and the outputs.
 #include "ops/catalogue/scale_parameters.h"
 
-#include <algorithm>
-
 #include <gtest/gtest.h>
 
 #include "formats/error.h"
@@ -83,32 +81,6 @@ TEST(ScaleParameters, TypesAndBlocksFollowFromEachOther) {
   EXPECT_TRUE(refused({{"rule", "torchoa"}}).starts_with("q: rule: found torchoa"));
 }
 
-TEST(ScaleParameters, ConstantsAreThoseOfTheType) {
-  const auto refused = [](Values values) {
-    return refusal([&] { scale_choice("q", Parameters(std::move(values))); });
-  };
-  for (const char* key : {"power_of_2", "epsilon", "scale_max"}) {
-    EXPECT_EQ(refused({{key, "1"}}),
-              "q: " + std::string(key) + ": found e8m0 scales, needs f32 scales");
-  }
-  EXPECT_EQ(refused({{"block", "1x128"}, {"scale_mode", "floor"}}),
-            "q: scale_mode: found f32 scales, needs e8m0 scales");
-  EXPECT_EQ(refused({{"rule", "flashinfer"}, {"scale_mode", "floor"}}),
-            "q: rule=flashinfer: scale_mode: found with a rule that has its own exponent");
-  EXPECT_EQ(refused({{"rule", "deepgemm"}, {"format", "e5m2"}}),
-            "q: rule=deepgemm: format: found e5m2, needs one of e4m3|e4m3fnuz");
-  EXPECT_EQ(refused({{"rule", "jax"}, {"format", "e5m2"}}), "");
-  for (const char* power : {"down", "sideways"}) {
-    EXPECT_EQ(
-        refused({{"rule", "deepgemm"}, {"power_of_2", power}}),
-        "q: rule=deepgemm: power_of_2: found " + std::string(power) + ", needs one of none|up");
-  }
-  EXPECT_EQ(refused({{"block", "1x128"}, {"power_of_2", "sideways"}}),
-            "q: rule=torchao: power_of_2: found sideways, needs one of none|down|up");
-  EXPECT_EQ(refused({{"rule", "te"}, {"block", "RxK"}, {"power_of_2", "up"}}),
-            "q: rule=te: power_of_2: found up, needs one of none|down");
-}
-
 TEST(ScaleParameters, ConstantsReachTheRule) {
   const auto rule = [](Values values) {
     return scale_choice("q", Parameters(std::move(values))).rule;
@@ -147,30 +119,6 @@ TEST(ScaleParameters, RoundingsAreNamedInAnyCase) {
             "zero, away, down, up, odd");
 }
 
-TEST(ScaleParameters, RowsOfScalesAreCountedByGroup) {
-  Tensor narrow(Dtype::i32, {4}), wide(Dtype::i64, {4});
-  const auto blocks = [&](std::vector<std::int32_t> ends, Index height, Index rows) {
-    std::copy(ends.begin(), ends.end(), narrow.as<std::int32_t>());
-    std::copy(ends.begin(), ends.end(), wide.as<std::int64_t>());
-    const Index counted = row_blocks_of(narrow.operand(), height, rows);
-    EXPECT_EQ(counted, row_blocks_of(wide.operand(), height, rows));
-    return counted;
-  };
-  EXPECT_EQ(blocks({5, 8, 8, 41}, 32, 41), 4);
-  EXPECT_EQ(blocks({5, 8, 8, 40}, 32, 40), 3);
-  EXPECT_EQ(blocks({5, 8, 8, 40}, 32, 39), 0) << "beyond the rows";
-  EXPECT_EQ(blocks({5, 4, 8, 40}, 32, 40), 0) << "out of order";
-  EXPECT_EQ(blocks({5, 4, 8, 40}, kWhole, 40), 4) << "one for each group";
-  narrow.as<std::int32_t>()[1] = 8;
-  Operand odd = narrow.operand();
-  odd.dtype = Dtype::f32;
-  EXPECT_EQ(row_blocks_of(odd, 32, 40), 0);
-  odd = narrow.operand();
-  odd.rank = 2;
-  odd.extent[1] = odd.stride[1] = 1;
-  EXPECT_EQ(row_blocks_of(odd, 32, 40), 0);
-}
-
 struct ScaledOutputs : testing::Test {
   Bare machine{true};
   Tensor ends{Dtype::i32, {2}};
@@ -198,24 +146,6 @@ struct ScaledOutputs : testing::Test {
     }
   }
 };
-
-TEST_F(ScaledOutputs, HaveTheShapesOfTheirBlocks) {
-  EXPECT_EQ(made({64, 96}, {}), "e4m3 [64, 96] * e8m0 [64, 3] of 1x32");
-  EXPECT_EQ(made({64, 96}, {{"format", "e5m2"}}), "e5m2 [64, 96] * e8m0 [64, 3] of 1x32");
-  EXPECT_EQ(made({2, 64, 96}, {{"block", "1x128"}}), "e4m3 [2, 64, 96] * f32 [2, 64, 1] of 1x128");
-  EXPECT_EQ(made({64, 96}, {{"scale_layout", "blocked"}}),
-            "e4m3 [64, 96] * e8m0 [512] in tiles of 1x32");
-  EXPECT_EQ(made({64, 96}, {{"block", "32x1"}}), "e4m3 [64, 96] * e8m0 [2, 96] of 32x1");
-  EXPECT_EQ(made({64, 96}, {{"block", "32x1"}, {"transpose", "true"}}),
-            "e4m3 [64, 96] * e8m0 [2, 96] of 32x1, kept e4m3 [96, 64] * e8m0 [96, 2]");
-  EXPECT_EQ(made({40, 33}, {{"block", "32x1"}}, true), "e4m3 [40, 33] * e8m0 [3, 33] of 32x1")
-      << "one block of the first group's, two of the second's";
-  EXPECT_EQ(made({2, 64, 96}, {{"block", "32x1"}}, true),
-            "e4m3 [2, 64, 96] * e8m0 [2, 2, 96] of 32x1")
-      << "a batch has no groups";
-  EXPECT_EQ(made({64, 33}, {{"block", "1xK"}, {"scale", "e8m0"}}),
-            "e4m3 [64, 33] * e8m0 [64, 1] of 1xK");
-}
 
 TEST_F(ScaledOutputs, AreRefusedWhereBlocksDoNotFit) {
   EXPECT_EQ(made({96}, {}), "q: x: found rank 1, needs rank 2 to 4");

@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <limits>
 #include <string>
-#include <vector>
 
 #include <gtest/gtest.h>
 
@@ -82,15 +81,6 @@ struct SplitSearch : testing::Test {
     return of_narrow;
   }
 };
-
-TEST_F(SplitSearch, FindsThePartsThatGiveTheOutput) {
-  for (const float parts : {1.0f, 7.0f, 16.0f}) {
-    std::fill_n(y.as<float>(), 5, parts);
-    EXPECT_EQ(fitting(parts_in_f32), std::to_string(static_cast<int>(parts)));
-  }
-  std::fill_n(y.as<float>(), 5, 17.0f);
-  EXPECT_EQ(fitting(parts_in_f32), "") << "there are 16 at most";
-}
 
 TEST_F(SplitSearch, RowsBeyondTheGroupsAreFree) {
   std::fill_n(y.as<float>(), 4, 5.0f);

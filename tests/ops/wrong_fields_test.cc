@@ -93,27 +93,6 @@ TEST(WrongFields, SlotsNameRowsOnceOrNone) {
   }
 }
 
-TEST(WrongFields, OfPaddedGroupsAreNamed) {
-  Tensor x(Dtype::bf16, {6, 4}), ends(Dtype::i32, {2}), y(Dtype::bf16, {8, 4});
-  Tensor starts(Dtype::i32, {2}), past(Dtype::i32, {2});
-  const RightCall<PadGroups> pad{"pad_groups", pad_groups, {}};
-  PadGroups op{x.operand(), ends.operand(), y.result(), starts.result(), past.result(), 1};
-  EXPECT_EQ(pad.complaint(op), "") << "an alignment of 1 is one";
-  op.alignment = 0;
-  EXPECT_EQ(pad.complaint(op), "pad_groups: alignment: found 0, needs a positive number");
-  op.alignment = 1;
-  Tensor room(Dtype::i32, {16});  // for y, so that it lies over the ends alone
-  op.group_ends = view_of(static_cast<const void*>(room.data()), Dtype::i32, {2});
-  op.y.data = room.data();
-  EXPECT_EQ(pad.complaint(op), "pad_groups: y: shares memory with group_ends");
-
-  const RightCall<UnpadGroups> unpad{"unpad_groups", unpad_groups, {}};
-  ends.as<std::int32_t>()[0] = ends.as<std::int32_t>()[1] = 6;
-  starts.as<std::int32_t>()[0] = 3;
-  EXPECT_EQ(unpad.complaint({y.operand(), ends.operand(), starts.operand(), x.result()}),
-            "unpad_groups: padded_starts: entry 0 is 3, needs room for 6 rows within the 8 of y");
-}
-
 using A = Approximate;
 
 const RightCall<A> kCall{"approximate", approximate, {}};
@@ -148,13 +127,6 @@ TEST(ApproximateChecks, GiveDivFullAloneADivisor) {
 
 using D = FusedDot;
 
-/// Honours no sum.
-class Stubborn : public Bare {
- public:
-  std::string_view name() const override { return "stubborn"; }
-  bool honours(const Accumulation&) const override { return false; }
-};
-
 std::string complaint(Backend& backend, const D& op) {
   try {
     fused_dot(backend, op);
@@ -162,15 +134,6 @@ std::string complaint(Backend& backend, const D& op) {
     return std::string(error.fault() == Fault::unsupported ? "unsupported: " : "") + error.what();
   }
   return "it ran nothing";
-}
-
-TEST(FusedDotChecks, RefuseWrongFieldsOfPlainOperands) {
-  Tensor a(Dtype::bf16, {2, 3, 64}), b(Dtype::bf16, {2, 5, 64}), c(Dtype::f32, {2, 3, 5});
-  Tensor d(Dtype::f32, {2, 3, 5});
-  const D op{a.operand(), b.operand(), c.operand(),
-             {},          {},          sum_named("h200_mma_sync", OperandKind::bf16),
-             d.result()};
-  expect_checked("fused_dot", fused_dot, op);
 }
 
 TEST(FusedDotChecks, RefuseWrongFieldsOfCodesWithScales) {
@@ -191,24 +154,6 @@ TEST(FusedDotChecks, RefuseWrongFieldsOfCodesWithScales) {
   EXPECT_NE(complaint(bare, op).find("fused_dot: a: K is 48, not a multiple of 32"),
             std::string::npos)
       << complaint(bare, op);
-}
-
-TEST(FusedDotChecks, RefuseWhatIsNoMachineOfTheirs) {
-  Tensor a(Dtype::bf16, {1, 2, 32}), b(Dtype::bf16, {1, 2, 32}), c(Dtype::f32, {1, 2, 2});
-  Tensor d(Dtype::f32, {1, 2, 2});
-  D op{a.operand(), b.operand(), c.operand(), {}, {}, Accumulation{}, d.result()};
-  Bare bare;
-  EXPECT_NE(complaint(bare, op).find("unsupported: fused_dot: sum: found exact, needs a machine"),
-            std::string::npos)
-      << complaint(bare, op);
-  op.sum = sum_named("b200_mxf8f6f4", OperandKind::mx);
-  EXPECT_NE(complaint(bare, op).find("kind bf16"), std::string::npos) << complaint(bare, op);
-  op.sum = sum_named("h200_wgmma_fast", OperandKind::bf16);
-  EXPECT_EQ(complaint(bare, op).find("unsupported: fused_dot: sum"), std::string::npos)
-      << "past the checks it comes to a backend without operators: " << complaint(bare, op);
-  Stubborn stubborn;
-  EXPECT_NE(complaint(stubborn, op).find("needs one that stubborn honours"), std::string::npos)
-      << complaint(stubborn, op);
 }
 
 }  // namespace

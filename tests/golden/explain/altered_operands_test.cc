@@ -110,38 +110,6 @@ TEST(AlteredOperands, OfScalesAreReadElsewhere) {
               {{"scales=transposed", "scales are read along the wrong axis", "1 3 2 4"}});
 }
 
-TEST(AlteredOperands, OfManyTilesKnowWhereScalesLie) {
-  const Call call = scales(160, 12);
-  const Numbers given = plain_numbers(call.input("x.scales"));
-  Numbers rows(given.size());
-  Numbers tiles(given.size());
-  for (std::size_t i = 0; i < given.size(); ++i) {
-    const auto row = static_cast<Index>(i / 12);
-    const auto at = static_cast<std::size_t>(blocked_offset(row, static_cast<Index>(i % 12), 3));
-    if (at >= given.size()) continue;
-    tiles[i] = given[at];
-    rows[at] = given[i];
-  }
-  expect_seen(add_input_hypotheses, call,
-              {{"x.scales=linear_as_tiles", "", written(tiles)},
-               {"x.scales=tiles_as_linear", "", written(rows)}});
-}
-
-/// One scale a row is a row of one column.
-TEST(AlteredOperands, OfRowsTakeOtherScales) {
-  for (const Index blocks : {1, 2}) {
-    const bool one = blocks == 1;
-    expect_seen(add_addressing_hypotheses, scales(4, blocks),
-                {{"x.scales=row_0", "every row of x takes the scales of row 0",
-                  one ? "1 1 1 1" : "1 2 1 2 1 2 1 2"},
-                 {"x.scales=first_tile", "first 32", one ? "1 2 3 4" : "1 2 3 4 5 6 7 8"}});
-  }
-  Call vector = but(coded_product(3, 2, 1, 32), {{"x.scales", counted_floats({3}, 1)}});
-  vector.replace("group_ends", ends_at({3}));
-  expect_seen(add_addressing_hypotheses, vector,
-              {{"x.scales=row_0", "every row of x takes the scale of row 0", "1 1 1"}});
-}
-
 /// Experts of 96 columns, in blocks of 64: the second of each is 32 high.
 TEST(AlteredOperands, OfBlocksOfRowsAreTakenForOthers) {
   const Call call =
@@ -322,21 +290,6 @@ TEST(AlteredOperands, OfScalesShareTheLargest) {
   expect_none(adds, gradient(32, 2), "dy.scales=largest_of_line");
   expect_none(adds, lines_by_lines({2}, 2, 2), "x=largest_of_line");
   expect_none(adds, but(f32, {{"w.scales", Tensor(Dtype::f32, {1})}}), "w.scales=largest_of_line");
-}
-
-/// What a slice of an operand tells is said of a slice.
-TEST(AlteredOperands, AreLocalWhereASliceTells) {
-  const auto is_local = [](const Call& call, CausesListed::Adds adds, const char* cause) {
-    return CausesListed(call, adds).at(cause).local;
-  };
-  for (const char* name : {"x.scales=byte_0", "scales=left_out", "scales=twice"})
-    EXPECT_TRUE(is_local(scales(2, 2), add_input_hypotheses, name)) << name;
-  for (const char* name : {"x.scales=linear_as_tiles", "w.scales=transposed", "scales=exchanged"})
-    EXPECT_FALSE(is_local(scales(2, 2), add_input_hypotheses, name)) << name;
-  EXPECT_TRUE(is_local(gate({2, 8}), add_input_hypotheses, "x=halves"));
-  EXPECT_TRUE(is_local(narrow_scales(), add_precision_hypotheses, "scales=bf16"));
-  EXPECT_FALSE(is_local(joined(), add_shared_scales, "x.scales=largest_of_line"))
-      << "the largest may lie in another slice";
 }
 
 }  // namespace

@@ -34,55 +34,6 @@ Tensor counted(std::vector<Index> shape) {
   return x;
 }
 
-/// Scales of the elements of one column down all rows.
-std::vector<Index> down(const Blocks& b, Index column = 0) {
-  std::vector<Index> list;
-  for (Index r = 0; r < b.x->elements() / b.columns; ++r) {
-    list.push_back(b.scale_of(r * b.columns + column));
-  }
-  return list;
-}
-
-TEST(Blocks, AreRunsOfARow) {
-  const Quantised q(counted({2, 40}), {2, 2});
-  const auto b = q.blocks();
-  ASSERT_TRUE(b);
-  EXPECT_EQ(b->block_columns, 32);
-  EXPECT_EQ(b->scales(), 4);
-  EXPECT_EQ(b->scale_of(31), 0);
-  EXPECT_EQ(b->scale_of(32), 1);
-  EXPECT_EQ(b->scale_of(40), 2);
-  EXPECT_EQ(b->scale_of(79), 3);
-  for (const auto& [columns, scales, extent] : {std::tuple<Index, Index, Index>{256, 2, 128},
-                                                {256, 8, 32},
-                                                {64, 4, 16},
-                                                {192, 3, 64},
-                                                {512, 2, 256},
-                                                {1024, 2, 512},
-                                                {8, 8, 1},
-                                                {700, 1, 700}}) {
-    const auto of = Quantised(counted({3, columns}), {3, scales}).blocks();
-    ASSERT_TRUE(of) << columns;
-    EXPECT_EQ(of->block_columns, extent) << columns;
-  }
-  EXPECT_FALSE(Quantised(counted({2, 40}), {2, 7}).blocks()) << "no extent has so many";
-}
-
-TEST(Blocks, AreTilesOfEveryMatrix) {
-  const Quantised q(counted({2, 40, 64}), {2, 2, 2});
-  const auto b = q.blocks();
-  ASSERT_TRUE(b);
-  EXPECT_EQ(b->scales(), 8);
-  EXPECT_EQ(b->scale_of(31 * 64 + 31), 0);
-  EXPECT_EQ(b->scale_of(32 * 64), 2);
-  EXPECT_EQ(b->scale_of(40 * 64 + 32), 5);
-  EXPECT_EQ(b->scale_of(79 * 64 + 63), 7);
-  const Quantised whole(counted({3, 8}), {3});
-  const auto rows = whole.blocks();
-  ASSERT_TRUE(rows);
-  EXPECT_EQ(down(*rows, 7), (std::vector<Index>{0, 1, 2}));
-}
-
 TEST(Blocks, LieInTilesWhereTheLayoutSaysSo) {
   Quantised q(counted({130, 160}), {static_cast<Index>(blocked_bytes(130, 5))});
   q.call.set.set("scale_layout", "blocked");

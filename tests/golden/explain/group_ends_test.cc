@@ -71,22 +71,5 @@ TEST(GroupEnds, LieWhereRowsBesideThemBeginToDiffer) {
   }
 }
 
-TEST(GroupEnds, AreMovedInTheCallAndNeverCross) {
-  const auto list = shown({3, 6, 8}, {6});
-  ASSERT_EQ(list.size(), 1u);
-  const auto moved = [&](const Tensor& ends) {
-    Call call{"bias", {}, {}};
-    call.replace("group_ends", ends);
-    if (!list[0].alter(call)) return Ends{};
-    const auto* at = call.input("group_ends").as<std::int32_t>();
-    return Ends{at, at + 3};
-  };
-  EXPECT_EQ(moved(ends_at({3, 6, 8})), (Ends{3, 7, 8}));
-  EXPECT_EQ(moved(ends_at({7, 8, 8})), (Ends{7, 7, 8})) << "an empty group";
-  EXPECT_EQ(moved(ends_at({8, 8, 8})), Ends{});
-  EXPECT_EQ(moved(ends_at({3, 6, 6})), Ends{});
-  EXPECT_EQ(moved(floats({3}, {0, 0, 1})), Ends{}) << "of another type";
-}
-
 }  // namespace
 }  // namespace mxo

@@ -33,23 +33,5 @@ TEST(LeastSquares, UnknownsAreFoundFromWeightedEquations) {
   EXPECT_NEAR(fit->left, fit->misfit * fit->misfit * 64.0, 1e-9);
 }
 
-TEST(LeastSquares, FeaturesThatAreAlikeAreLeftOpen) {
-  LeastSquares equations(2);
-  equations.add(std::array{2.0, 2.0}, 10.0);
-  EXPECT_FALSE(equations.solved(0.0));
-  const auto fit = equations.solved(1e-9);
-  ASSERT_TRUE(fit);
-  EXPECT_NEAR(fit->x[0] + fit->x[1], 5.0, 1e-6);
-}
-
-TEST(Indices, SoManyAreEvenlySpread) {
-  EXPECT_EQ(evenly_spread(range_of(10), 4), (std::vector<Index>{0, 2, 5, 7}));
-  EXPECT_EQ(evenly_spread(3, 13, 4), (std::vector<Index>{3, 5, 8, 10}));
-  EXPECT_EQ(evenly_spread(3, 6, 8), (std::vector<Index>{3, 4, 5}));
-  EXPECT_EQ(evenly_spread(range_of(3), 3), range_of(3));
-  EXPECT_TRUE(evenly_spread(range_of(3), 0).empty());
-  EXPECT_TRUE(evenly_spread(4, 4, 3).empty());
-}
-
 }  // namespace
 }  // namespace mxo

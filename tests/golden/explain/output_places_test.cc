@@ -102,24 +102,6 @@ TEST(OutputPlaces, InAKnownOrderAreNamed) {
   expect_said(table);
 }
 
-TEST(OutputPlaces, OfPartAreMostOfItOrABlock) {
-  // One reversed row in so many; rows in between came as other numbers.
-  const auto part = [](Index rows, const std::function<bool(Index)>& fits) {
-    Differing got = got_from({rows, 2}, [&](Index i) { return fits(i / 2) ? i ^ 1 : -1; });
-    const std::string text = said(got.output, recover_order);
-    return text.substr(0, text.find(" of y"));
-  };
-  const std::string id = "order.reversed_2: rows 0 to ";
-  EXPECT_EQ(part(40, [](Index r) { return r < 20; }), id + "19") << "half";
-  EXPECT_EQ(part(41, [](Index r) { return r < 20; }), "");
-  EXPECT_EQ(part(200, [](Index r) { return r < 32; }), id + "31") << "64 elements";
-  EXPECT_EQ(part(200, [](Index r) { return r < 31; }), "");
-  EXPECT_EQ(part(200, [](Index r) { return r < 34 && r != 9; }), "") << "in two runs";
-  EXPECT_NE(part(24, [](Index r) { return r % 3 != 2; }), "") << "eight runs";
-  EXPECT_EQ(part(27, [](Index r) { return r % 3 != 2; }), "");
-  EXPECT_EQ(part(64, [](Index r) { return r % 4 < 2; }), id + "1 of every 4");
-}
-
 TEST(OutputPlaces, LateOrEarlyAreNamed) {
   const auto by = [](Index d, Index n) {
     return [=](Index i) { return i + d < 0 || i + d >= n ? -1 : i + d; };

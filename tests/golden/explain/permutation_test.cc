@@ -3,40 +3,10 @@
 
 #include <gtest/gtest.h>
 
-#include <map>
-#include <numeric>
-#include <set>
-
 namespace mxo {
 namespace {
 
 std::string words(std::vector<Index> source) { return Permutation{std::move(source)}.words(); }
-
-/// An order of `n` places by its rule.
-Permutation by(Index n, const std::function<Index(Index)>& source) {
-  Permutation p;
-  for (Index i = 0; i < n; ++i) p.source.push_back(source(i));
-  return p;
-}
-
-/// What permutations_of() makes of rows that came in the order `p`, of distinct values.
-std::vector<Permutation> found(const Permutation& p) {
-  return permutations_of([&](Index period, Index i, Index j) {
-    // Place i of a run of `period` is seen to hold what place p.from(i) is expected to.
-    return p.period() <= period && p.from(i) == j;
-  });
-}
-
-TEST(Permutation, ReadsEveryRunAlike) {
-  const Permutation p{{2, 0, 1, 3}};
-  EXPECT_EQ(p.period(), 4);
-  EXPECT_EQ(p.from(0), 2);
-  EXPECT_EQ(p.from(5), 4);
-  EXPECT_EQ(p.from(7), 7);
-  EXPECT_EQ(p.from(10, 9), 9) << "runs from 9 on: place 1 of the first";
-  EXPECT_FALSE(p.identity());
-  EXPECT_TRUE((Permutation{{0, 1, 2}}).identity());
-}
 
 TEST(Permutation, KnownOrdersHaveTheirNames) {
   EXPECT_EQ(words({3, 2, 1, 0}), "in runs of 4 in the order 3, 2, 1, 0 (reversed)");
@@ -62,21 +32,6 @@ TEST(Permutation, KnownOrdersHaveTheirNames) {
   EXPECT_TRUE((Permutation{{0, 2, 1, 3}}).has_name());
 }
 
-TEST(Permutation, TheLeastPeriodThatFitsIsFound) {
-  for (const Index n : kPermutationPeriods) {
-    const Permutation reversed = by(n, [n](Index i) { return n - 1 - i; });
-    const std::vector<Permutation> list = found(reversed);
-    ASSERT_FALSE(list.empty()) << n;
-    EXPECT_EQ(list.front().source, reversed.source);
-  }
-}
-
-TEST(Permutation, OrdersWithoutANameAreFound) {
-  const std::vector<Permutation> list = found(Permutation{{1, 0, 2, 3}});
-  ASSERT_EQ(list.size(), 1u);
-  EXPECT_EQ(list.front().source, (std::vector<Index>{1, 0, 2, 3}));
-}
-
 TEST(Permutation, AlikePlacesStayOrAreTakenOnce) {
   // In runs of eight 3 and 4 are exchanged; 0 and 1 are alike, and 7 fits anywhere.
   const auto list = permutations_of([](Index period, Index i, Index j) {
@@ -92,12 +47,6 @@ TEST(Permutation, AlikePlacesStayOrAreTakenOnce) {
       [](Index period, Index i, Index j) { return period == 4 && (i < 2 ? j == 1 - i : j >= 2); });
   ASSERT_EQ(known.size(), 1u);
   EXPECT_EQ(known.front().source, (std::vector<Index>{1, 0, 3, 2}));
-}
-
-TEST(Permutation, NothingIsFoundWhereAPlaceFitsNowhere) {
-  EXPECT_TRUE(permutations_of([](Index, Index i, Index) { return i > 0; }).empty());
-  EXPECT_TRUE(permutations_of([](Index, Index i, Index j) { return i == j; }).empty())
-      << "every place is its own";
 }
 
 }  // namespace

@@ -23,12 +23,6 @@ Output output(Index rows, Index columns, std::vector<Index> ends = {}) {
   return y;
 }
 
-TEST(Places, RunsOfNeighboursAreCounted) {
-  EXPECT_EQ(runs({}), 0);
-  EXPECT_EQ(runs({4}), 1);
-  EXPECT_EQ(runs({4, 5, 6, 8, 10, 11}), 3);
-}
-
 TEST(Places, FourRunsAreWrittenOut) {
   EXPECT_EQ(ranges({7}), "7");
   EXPECT_EQ(ranges({1, 2, 3, 7}), "1-3, 7");
@@ -65,43 +59,6 @@ TEST(Places, APeriodIsSeenThreeTimesAndMostlyWhole) {
   EXPECT_EQ(ranges(twenty), "17 of 2-78") << "three lack, though few of twenty";
 }
 
-TEST(Places, PatternsAreFewRunsOrAPeriod) {
-  EXPECT_TRUE(is_pattern({1, 3, 7, 12}));
-  EXPECT_FALSE(is_pattern({1, 3, 7, 12, 20}));
-  EXPECT_TRUE(is_pattern(from_to(3, 99, 8)));
-  EXPECT_FALSE(is_pattern({0, 5, 64, 69, 71}));
-}
-
-TEST(Places, AllOfAnOutputHasNoRanges) {
-  const Place all = place_of(output(4, 8), from_to(0, 3), from_to(0, 7));
-  EXPECT_EQ(all.words, "all of y");
-  EXPECT_EQ(all.where.tensor, "y");
-  EXPECT_EQ(all.where.rows + all.where.columns + all.where.groups, "");
-  EXPECT_FALSE(all.one());
-  EXPECT_EQ(all.hold(), " hold ");
-  EXPECT_EQ(all.rows, from_to(0, 3));
-  EXPECT_EQ(all.columns, from_to(0, 7));
-}
-
-TEST(Places, RowsAndColumnsAreNamed) {
-  const Output y = output(4, 8);
-  const Place row = place_of(y, {2}, from_to(0, 7));
-  EXPECT_EQ(row.words, "row 2 of y");
-  EXPECT_EQ(row.where.rows, "2");
-  EXPECT_EQ(row.where.columns, "");
-  EXPECT_TRUE(row.one());
-  EXPECT_EQ(row.hold(), " holds ");
-  const Place column = place_of(y, from_to(0, 3), {5});
-  EXPECT_EQ(column.words, "column 5 of y");
-  EXPECT_EQ(column.where.columns, "5");
-  EXPECT_TRUE(column.one());
-  EXPECT_EQ(place_of(y, {1, 2}, {5, 6}).words, "columns 5 to 6 of rows 1 to 2 of y");
-  EXPECT_FALSE(place_of(y, {1, 2}, {5, 6}).one());
-  const Place element = place_of(output(1, 8), {0}, {3});
-  EXPECT_EQ(element.words, "element 3 of y");
-  EXPECT_TRUE(element.one());
-}
-
 TEST(Places, GroupsAreNamedWholeOrByTheirRows) {
   const Output y = output(12, 8, {3, 3, 7, 10});
   const Place whole = place_of(y, from_to(3, 6), from_to(0, 7));
@@ -117,25 +74,6 @@ TEST(Places, GroupsAreNamedWholeOrByTheirRows) {
   EXPECT_EQ(place_of(y, {2, 3, 4}, from_to(0, 7)).where.groups, "0, 2");
   EXPECT_EQ(place_of(y, from_to(0, 9), from_to(0, 7)).words, "all of y") << "all that are owed";
   EXPECT_EQ(place_of(output(4, 8, {4}), {1}, from_to(0, 7)).words, "row 1 of y") << "one group";
-}
-
-TEST(Places, RowsOfAnExpertAreItsOwn) {
-  Output dw = output(12, 8, {4, 8, 12});
-  dw.group = "expert";
-  EXPECT_EQ(place_of(dw, {5, 6}, from_to(0, 7)).words, "rows 1 to 2 of expert 1 of y");
-  EXPECT_EQ(place_of(dw, {1}, from_to(0, 7)).words, "row 1 of expert 0 of y");
-  EXPECT_EQ(place_of(dw, from_to(8, 11), from_to(0, 7)).words, "all of expert 2 of y");
-}
-
-TEST(Places, ElementsThatHoldAreCounted) {
-  const Output y = output(4, 8);
-  const Place place = place_of(y, [](Index i) { return i == 9 || i == 11 || i == 19; });
-  EXPECT_EQ(place.elements, 3);
-  EXPECT_EQ(place.rows, (std::vector<Index>{1, 2}));
-  EXPECT_EQ(place.columns, (std::vector<Index>{1, 3}));
-  EXPECT_EQ(place.words, "columns 1 and 3 of rows 1 to 2 of y");
-  EXPECT_EQ(marked({0, 1, 0, 1, 1}), (std::vector<Index>{1, 3, 4}));
-  EXPECT_EQ(marked({1, 0}), (std::vector<Index>{0}));
 }
 
 }  // namespace

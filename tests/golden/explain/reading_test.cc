@@ -1,7 +1,5 @@
-// Operands whose elements are read from elsewhere, all of them or some lines; codes of values.
+// Operands whose elements are read from elsewhere, all of them or some lines.
 #include <gtest/gtest.h>
-
-#include <cmath>
 
 #include "golden/explain/case/reading.h"
 #include "golden/explain/find/quantiser/quantiser_call.h"
@@ -25,79 +23,6 @@ Tensor counted(Dtype dtype, std::vector<Index> shape) {
 std::string element(const Tensor& t, Index i) {
   const std::size_t size = size_of(t.dtype());
   return {reinterpret_cast<const char*>(t.data()) + static_cast<std::size_t>(i) * size, size};
-}
-
-/// Where a kernel that starts one row late and walks backwards finds an element.
-Index late_and_backwards(const Matrices& m, Index matrix, Index row, Index column) {
-  return (matrix * m.rows + (row + 1) % m.rows) * m.columns + m.columns - 1 - column;
-}
-
-Reading backwards(std::string operand) {
-  return make_reading(
-      std::move(operand), [](const Matrices&) { return true; }, late_and_backwards);
-}
-
-/// Holds the lines `kept` of axis `axis`, read so, against their places one by one.
-void expect_lines(const Tensor& given, int axis, const std::vector<Index>& kept) {
-  const Tensor read = read_gathered(backwards("x"), given, axis, kept);
-  std::vector<Index> shape = given.shape();
-  shape[static_cast<std::size_t>(axis)] = static_cast<Index>(kept.size());
-  ASSERT_EQ(read.shape(), shape);
-  ASSERT_EQ(read.dtype(), given.dtype());
-  const Matrices m = matrices_of(given);
-  for (Index i = 0; i < read.elements(); ++i) {
-    std::vector<Index> at(shape.size());
-    Index rest = i;
-    for (std::size_t a = shape.size(); a-- > 0; rest /= shape[a]) at[a] = rest % shape[a];
-    Index& own = at[static_cast<std::size_t>(axis)];
-    own = kept[static_cast<std::size_t>(own)];
-    Index line = 0;
-    for (std::size_t a = 0; a + 1 < at.size(); ++a) line = line * given.shape()[a] + at[a];
-    const Index from = late_and_backwards(m, line / m.rows, line % m.rows, at.back());
-    ASSERT_EQ(element(read, i), element(given, from)) << "element " << i << ", axis " << axis;
-  }
-}
-
-TEST(Reading, LinesOfEveryAxisAreReadAlone) {
-  for (const Dtype dtype : {Dtype::u8, Dtype::bf16, Dtype::f32, Dtype::i64}) {
-    const Tensor given = counted(dtype, {2, 3, 4, 5});
-    expect_lines(given, 0, {1});
-    expect_lines(given, 1, {0, 2});
-    expect_lines(given, 2, {3, 1});
-    expect_lines(given, 3, {0, 3, 4});
-    expect_lines(counted(dtype, {6, 3}), 0, {5, 0, 2});
-    expect_lines(counted(dtype, {6, 3}), 1, {1});
-    expect_lines(counted(dtype, {3, 2, 7}), 0, {2, 0});
-    expect_lines(counted(dtype, {3, 4, 7}), 1, {});
-  }
-}
-
-TEST(Reading, AppliesToOperandsThatAreMatrices) {
-  Call call;
-  call.replace("row", counted(Dtype::u8, {4}));
-  call.replace("none", Tensor(Dtype::u8, {0, 4}));
-  call.replace("x", counted(Dtype::u8, {2, 4}));
-  call.replace("one", counted(Dtype::u8, {1, 1}));
-  EXPECT_FALSE(applies(backwards("missing"), call));
-  EXPECT_FALSE(applies(backwards("row"), call));
-  EXPECT_FALSE(applies(backwards("none"), call));
-  EXPECT_TRUE(applies(backwards("x"), call));
-  EXPECT_TRUE(applies(backwards("one"), call));
-  const Reading never = make_reading(
-      "x", [](const Matrices&) { return false; }, late_and_backwards);
-  EXPECT_FALSE(applies(never, call));
-}
-
-TEST(Reading, ElementsBeyondATensorAreZero) {
-  Call call;
-  call.replace("line", counted(Dtype::u16, {5}));
-  call.replace("x", counted(Dtype::u16, {2, 3}));
-  for (const auto& [name, elements] : {std::pair{"line", Index{5}}, std::pair{"x", Index{6}}}) {
-    const Tensor given = call.input(name);
-    ASSERT_TRUE(read_whole(call, read_elements(name, [](Index i) { return i - 2; })));
-    for (Index i = 0; i < elements; ++i)
-      EXPECT_EQ(element(call.input(name), i), i < 2 ? std::string(2, '\0') : element(given, i - 2));
-  }
 }
 
 TEST(Reading, LinesAlongAnyAxisComeFromOthers) {
@@ -163,23 +88,6 @@ TEST(Readings, LinesAreThoseOfTheWholeTensor) {
     }
   }
   EXPECT_GT(seen, 60);
-}
-
-TEST(CodeRules, CodesAreFoundAmongAllOfThem) {
-  for (const Dtype format : {Dtype::e4m3, Dtype::e5m2, Dtype::e4m3fnuz, Dtype::e5m2fnuz}) {
-    const Grid grid(format);
-    for (std::size_t c = 0; c < grid.top(); ++c) {
-      const double low = grid.value(c);
-      const double high = grid.value(c + 1);
-      for (const double v :
-           {low, std::nextafter(low, high), 0.5 * (low + high), std::nextafter(high, low)}) {
-        EXPECT_EQ(grid.round(v, Rounding::zero), c) << v;
-        EXPECT_EQ(grid.round(-v, Rounding::away), v == low ? c : c + 1) << v;
-      }
-    }
-    EXPECT_EQ(grid.round(2 * grid.value(grid.top()), Rounding::even), grid.top());
-    EXPECT_EQ(grid.round(5e-324, Rounding::zero), 0u);
-  }
 }
 
 }  // namespace

@@ -83,21 +83,6 @@ TEST(Search, TheCauseThatGivesAllIsNamed) {
   EXPECT_EQ(said[1].second, "b");
 }
 
-TEST(Search, TheNearestIsKept) {
-  Searched s(3, 8, one);
-  s.add("a", [](Index, Index) { return 0.5f; });   // 6 dB
-  s.add("b", [](Index, Index) { return 0.75f; });  // 12 dB
-  s.add("c", [](Index, Index) { return 1.5f; });   // 6 dB
-  EXPECT_TRUE(s.claims().empty());
-  EXPECT_EQ(s.nearest.phrase, "it is b");
-  EXPECT_NEAR(s.nearest.gain_db, 12.04, 0.01);
-  Searched better(3, 8, one);
-  better.add("a", [](Index, Index) { return 0.5f; });
-  better.nearest = {"another", 20};
-  EXPECT_TRUE(better.claims().empty());
-  EXPECT_EQ(better.nearest.phrase, "another");
-}
-
 TEST(Search, OneElementNamesNothing) {
   const Value single = [](Index r, Index c) { return r == 1 && c == 2 ? 1.0f : 0.0f; };
   Searched s(3, 8, single);
@@ -112,62 +97,6 @@ TEST(Search, OneElementNamesNothing) {
   EXPECT_EQ(more.sentence(), "it is a");
 }
 
-TEST(Search, CausesThatGiveTheSameShareASentence) {
-  Searched s(3, 8, one);
-  for (const char* name : {"a", "b", "c", "d", "e"}) s.add(name, one);
-  s.list[2].phrase = "is b";  // part of what was said
-  EXPECT_EQ(s.sentence(),
-            "it is a; equivalently, it is b; equivalently, it is d; equivalently, it is e");
-  Searched five(3, 8, one);
-  for (const char* name : {"a", "b", "c", "d", "e"}) five.add(name, one);
-  EXPECT_EQ(five.sentence(),
-            "it is a; equivalently, it is b; equivalently, it is c; equivalently, it is d");
-}
-
-TEST(Search, CausesThatGiveLessAreNotAlike) {
-  Searched s(3, 8, one);
-  s.add("a", one);
-  s.add("b", [](Index r, Index) { return r < 2 ? 1.0f : 0.0f; });
-  s.add("c", one);
-  EXPECT_EQ(s.sentence(), "it is a; equivalently, it is c");
-  // Row 2 is right: a and b alter it.
-  const auto two = [](Index r, Index) { return r < 2 ? 1.0f : 0.0f; };
-  Searched broken(3, 32, two);
-  broken.add("a", one);
-  broken.add("b", one);
-  EXPECT_EQ(broken.sentence(), "it is a, in rows 0 to 1 of y");
-  Searched exact(3, 32, two);
-  exact.add("a", one);
-  exact.add("b", two);
-  EXPECT_EQ(exact.sentence(), "it is b") << "what gives no more than came goes first";
-}
-
-/// Operands misread in two ways are one cause, unless it is the order of K of either.
-TEST(Search, OperandsMisreadAlikeAreOneCause) {
-  const auto said = [](const char* first, Stage stage, const char* second, bool local = true) {
-    Searched s(3, 8, one);
-    s.add(first, one, stage).local = true;
-    s.add(second, one, Stage::input).local = local;
-    return s.sentence();
-  };
-  EXPECT_EQ(said("x=late", Stage::input, "w=late"), "it is x=late; equivalently, it is w=late");
-  EXPECT_EQ(said("x=late", Stage::input, "x=early"), "it is x=late");
-  EXPECT_EQ(said("rule=late", Stage::rule, "w=late"), "it is rule=late");
-  Searched rule(3, 8, one);
-  rule.add("x=late", one, Stage::input).local = true;
-  rule.add("rule=late", one);
-  EXPECT_EQ(rule.sentence(), "it is x=late; equivalently, it is rule=late");
-  for (const bool first : {false, true}) {
-    Searched whole(3, 8, one);
-    for (const char* name : {"x=late", "w=late"}) {
-      Hypothesis& h = whole.add(name, one, Stage::input);
-      h.local = first == (name[0] == 'x');
-      h.measured = true;
-    }
-    EXPECT_EQ(whole.sentence(), "it is x=late");
-  }
-}
-
 /// Another sum is that of every element: not of those that another cause leaves.
 TEST(Search, SumsExplainNoRest) {
   for (const Stage stage : {Stage::sum, Stage::output, Stage::rule}) {
@@ -176,28 +105,6 @@ TEST(Search, SumsExplainNoRest) {
     s.add("b", in_row(1, 2), stage);
     EXPECT_EQ(s.claims().size(), stage == Stage::rule ? 2u : 1u);
   }
-}
-
-/// What alters whole operands is not run where something else gives every bit.
-TEST(Search, WholeOperandsComeLast) {
-  Searched s(3, 8, one);
-  s.add("x=late", one, Stage::input);
-  s.add("a", one);
-  EXPECT_EQ(s.sentence(), "it is a");
-  EXPECT_EQ(s.ran, (Names{"a"}));
-  for (const int kind : {0, 1, 2}) {
-    Searched early(3, 8, one);
-    Hypothesis& h = early.add("x=late", one, Stage::input);
-    h.target = kind == 2 ? Target::group_ends : Target::any;
-    h.local = kind == 0;
-    h.measured = kind == 1;
-    early.add("a", one);
-    EXPECT_EQ(early.sentence().find("it is " + early.list[0].name), 0u) << kind;
-  }
-  Searched last(3, 8, one);
-  last.add("x=late", one, Stage::input);
-  last.add("a", none);
-  EXPECT_EQ(last.sentence(), "it is x=late");
 }
 
 TEST(Search, CausesThatCannotBeAreNotSettled) {
@@ -256,24 +163,6 @@ std::string together(const char* a, Stage of_a, const char* b, Stage of_b,
   p.add(a, 1, of_a).target = of_both;
   p.add(b, 3, of_b).target = of_both;
   return p.s.sentence();
-}
-
-TEST(SearchPairs, TwoCausesGiveWhatNeitherGives) {
-  Pairs p(4);
-  p.add("a=1", 1);
-  p.add("b=1", 3);
-  const auto claims = p.s.claims();
-  ASSERT_EQ(claims.size(), 1u);
-  EXPECT_EQ(claims[0].id, "b=1+a=1") << "what is nearer goes first";
-  EXPECT_EQ(claims[0].sentence, "it is b=1 and it is a=1");
-  EXPECT_EQ(claims[0].elements, 32);
-  EXPECT_EQ(p.s.b.output().left, 0);
-}
-
-TEST(SearchPairs, StagesGoInTheirOrder) {
-  EXPECT_EQ(together("a", Stage::rule, "b", Stage::output), "it is a and it is b");
-  EXPECT_EQ(together("a", Stage::output, "b", Stage::rule), "it is b and it is a");
-  EXPECT_EQ(together("a", Stage::sum, "b", Stage::input), "it is b and it is a");
 }
 
 TEST(SearchPairs, CausesOfOneKindExcludeEachOther) {

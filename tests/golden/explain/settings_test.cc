@@ -114,20 +114,6 @@ TEST_P(SettingsListed, AreInWordsAndTakeTheirValue) {
     EXPECT_EQ(call.set.text(key, ""), name.substr(name.find('=') + 1));
 }
 
-/// The first of two rules that give the same bits is told: that of a stack before its variants.
-TEST(RulesListed, AreOneForEachNameStacksFirst) {
-  std::vector<std::string> rules;
-  for (const Hypothesis& h : settings_of("quantize", {})) {
-    if (h.name.starts_with("rule=")) rules.push_back(h.name.substr(5));
-  }
-  for (const ScaleRuleRow& row : kScaleRules) {
-    const auto n = std::count(rules.begin(), rules.end(), row.name);
-    EXPECT_EQ(n, row.name == "torchao" ? 0 : 1) << row.name;
-  }
-  EXPECT_TRUE(std::is_partitioned(rules.begin(), rules.end(),
-                                  [](const auto& r) { return r.find('_') == r.npos; }));
-}
-
 /// What a cause makes of x [1, 128] whose blocks of 32 begin with these and hold 1 and zeros.
 struct Quantised {
   std::vector<int> scales, first, second;
