@@ -27,6 +27,12 @@ def text(name: str, value: Any, needs: str = "text") -> str:
     return value
 
 
+def one_of(name: str, value: Any, names: Any) -> str:
+    if not isinstance(value, str) or value not in names:
+        raise refusal(name, value, "one of " + ", ".join(names))
+    return value
+
+
 def plain_number(value: Any) -> Any:
     """A scalar of numpy or an array without axes as Python's number; all else as it is."""
     if getattr(value, "shape", None) != () or not hasattr(value, "item"):
@@ -46,6 +52,13 @@ def whole(value: Any) -> int | None:
         return operator.index(value)
     except TypeError:
         return None
+
+
+def whole_from(name: str, value: Any, least: int) -> int:
+    found = whole(value)
+    if found is None or found < least:
+        raise refusal(name, value, f"a whole number from {least} on")
+    return found
 
 
 def whole_between(name: str, value: Any, least: int, most: int) -> int:

@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from mxoracle import _checks
 from mxoracle._errors import Error
 
 DISTRIBUTIONS = (
@@ -27,6 +28,7 @@ _CHUNK = 1 << 22  # elements at once: bounds the memory of the integers behind t
 def stream_of(name: str) -> int:
     """FNV-1a, 32 bits, of the tensor's name."""
     value = 0x811C9DC5
+    _checks.text("inputs: name", name)
     for byte in name.encode():
         value = ((value ^ byte) * 0x01000193) & _LOW
     return value
@@ -157,6 +159,16 @@ def _values(xp: Any, of: str, seed: int, stream: int, begin: int, end: int, colu
     return xp.where(pick[0] % 512 == 0, xp.from_bits(bits | (negative << 31)), x)
 
 
+def _extents(shape: Any) -> list[int]:
+    try:
+        found = [_checks.whole(extent) for extent in ([None] if isinstance(shape, (str, bytes)) else shape)]
+    except TypeError:
+        found = [None]
+    if any(extent is None or extent < 0 for extent in found):
+        raise _checks.refusal("inputs: shape", str(shape)[:50], "extents of at least 0")
+    return found
+
+
 def tensor(
     name: str,
     shape: Sequence[int],
@@ -174,17 +186,15 @@ def tensor(
     special (one in 512 is NaN, infinity or zero).  Thread-safe.  Source: Philox4x32-10, Salmon et
     al., SC 2011; the key is the seed, the counter (index, stream of the name).
     """
-    if distribution not in DISTRIBUTIONS:
-        raise Error(
-            f"inputs: distribution: found {distribution!r}, needs one of {', '.join(DISTRIBUTIONS)}"
-        )
-    extents = [int(extent) for extent in shape]
-    if any(extent < 0 for extent in extents):
-        raise Error(f"inputs: shape: found {extents}, needs extents of at least 0")
-    if not 0 <= seed < 1 << 64:
-        raise Error(f"inputs: seed: found {seed}, needs a number of 64 bits")
+    stream = stream_of(name)
+    _checks.one_of("inputs: distribution", distribution, DISTRIBUTIONS)
+    extents = _extents(shape)
+    seed = _checks.whole_between("inputs: seed", seed, 0, 2**64 - 1)
     xp = _Numpy() if device is None else _Torch(device)
-    kind = xp.dtype(dtype)
+    try:
+        kind = xp.dtype(dtype)
+    except (TypeError, ValueError, AttributeError):
+        raise _checks.refusal("inputs: dtype", dtype, "a type of floats") from None
     elements = 1
     for extent in extents:
         elements *= extent
@@ -192,7 +202,7 @@ def tensor(
     columns = extents[-1] if extents else 1
     for begin in range(0, elements, _CHUNK):
         end = min(begin + _CHUNK, elements)
-        part = _values(xp, distribution, seed, stream_of(name), begin, end, columns)
+        part = _values(xp, distribution, seed, stream, begin, end, columns)
         made[begin:end] = xp.cast(part, kind)
     return made.reshape(extents)
 

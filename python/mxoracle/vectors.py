@@ -82,7 +82,7 @@ def _regions(stored: dict[str, Any], name: str) -> list[Region]:
 
 def cases(directory: Any) -> list[VectorCase]:
     """The cases of a suite that `mxo generate DIR --op` or `--model` wrote."""
-    directory = Path(directory)
+    directory = Path(_checks.path("vectors: directory", directory))
     try:
         manifest = json.loads((directory / "manifest.json").read_text())
         if manifest.get("schema") != SCHEMA:

@@ -74,7 +74,7 @@ def test_narrow_types_are_rounded_once():
     "wrong, says",
     [
         ({"distribution": "norml"}, "needs one of normal"),
-        ({"seed": -1}, "64 bits"),
+        ({"seed": -1}, "seed: found -1, needs a whole number from 0 to"),
         ({"shape": (2, -1)}, "at least 0"),
     ],
 )

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import mxoracle
+from mxoracle import inputs, vectors
 from mxoracle.vectors import Region, VectorCase
 
 X = np.ones((4, 32), np.float32)
@@ -180,6 +181,9 @@ CALLS = {
     "suite_cases": (mxoracle.suite_cases, {"suite": "formats", "level": 0, "seed": 0}),
     "digests": (mxoracle.digests, {"case": VECTORS, "outputs": {"y": X}, "path": "d.safetensors",
                                    "most_bytes": 64}),
+    "inputs.tensor": (inputs.tensor, {"name": "x", "shape": (2, 32), "seed": 0, "distribution": "normal",
+                                      "dtype": None}),
+    "inputs.stream_of": (inputs.stream_of, {"name": "x"}),
 }  # fmt: skip
 
 
@@ -229,6 +233,12 @@ def test_a_budget_below_zero_is_refused(given):
     (name,) = given
     with pytest.raises(mxoracle.Error, match=f"^{name}: found .*, needs a number from 0 on$"):
         mxoracle.explain("quantize", {"x": X}, OUTPUTS, **given)
+
+
+@pytest.mark.parametrize("folder", [None, 3, b"a", [], X])
+def test_a_folder_is_the_path_of_one(folder):
+    with pytest.raises(mxoracle.Error, match="^vectors: directory: found .*, needs the path of a file$"):
+        vectors.cases(folder)
 
 
 def test_backends_that_cannot_be_are_named():

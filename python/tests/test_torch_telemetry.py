@@ -159,7 +159,7 @@ def test_the_first_nan_is_named():
     [
         ({"within": "near"}, "within: found 'near'"),
         ({"within": -1.0}, "within: found -1.0"),
-        ({"every": 0}, "every=0"),
+        ({"every": 0}, "every: found 0"),
         ({"twin": "absent.csv"}, "absent.csv: "),
     ],
 )

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.utils._python_dispatch import _disable_current_modes
 
+from mxoracle import _checks
 from mxoracle._errors import Error, Unsupported
 from mxoracle.torch import finding, probe
 from mxoracle.torch.dense import Linear
@@ -149,6 +150,11 @@ def _expert_kinds(model: nn.Module, names: Mapping[str, str] | None) -> dict[str
     return found
 
 
+def _may_be_called(name: str, value: Any) -> None:
+    if value is not None and not callable(value):
+        raise _checks.refusal(f"convert: {name}", value, "a function, or None")
+
+
 def plan(
     model: nn.Module, recipe: str = "mxfp8_rceil", *, experts: finding.Choice = True,
     linears: finding.Choice = False, filter: Callable[[nn.Module, str], bool] | None = None,
@@ -156,7 +162,12 @@ def plan(
 ) -> list[Planned]:  # fmt: skip
     """What `convert` with the same arguments makes of each layer of `model`; why, if a layer stays."""
     if not isinstance(model, nn.Module):
-        raise Error(f"convert: model: found {model!r:.60}, needs a torch.nn.Module")
+        raise _checks.refusal("convert: model", model, "a torch.nn.Module")
+    for choice in (experts, linears, exclude):
+        finding.chosen(choice if not callable(choice) else False, model, "")
+    _may_be_called("filter", filter)
+    if names is not None:
+        _checks.mapping("convert: names", names, "a dict of names of parameters")
     step = recipe_named(recipe).steps
     kinds = _expert_kinds(model, names)
     counts = {path: finding.number_of_experts(model.get_submodule(path)) for path in kinds}
@@ -245,6 +256,12 @@ def convert(
     experts whose own forward computes something else, with the first difference, and for a sum or
     format that the recipe does not have.
     """
+    _may_be_called("gate", gate)
+    for name, value in (("sum", sum), ("format", format)):
+        _checks.text(f"convert: {name}", value)
+    for name, value in (("transposed", transposed), ("check", check), ("tensors", tensors)):
+        if not isinstance(value, bool) and not (name == "transposed" and value is None):
+            raise _checks.refusal(f"convert: {name}", value, "True or False")
     recipe = canonical(recipe)
     layers = plan(model, recipe, experts=experts, linears=linears, filter=filter, exclude=exclude,
                   names=names)  # fmt: skip

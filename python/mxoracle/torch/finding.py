@@ -7,7 +7,7 @@ from typing import Any
 
 from torch import nn
 
-from mxoracle._errors import Error
+from mxoracle import _checks
 from mxoracle.torch.dense import Linear
 
 # True, False, a pattern of paths, several, or a function of a module and its path
@@ -23,8 +23,8 @@ def chosen(choice: Choice, module: nn.Module, path: str) -> bool:
         return bool(choice(module, path))
     patterns = [choice] if isinstance(choice, str) else choice
     if not isinstance(patterns, Sequence) or not all(isinstance(each, str) for each in patterns):
-        raise Error(f"convert: found {choice!r}, needs True, False, patterns of paths, or a function "
-                    "of a module and its path")  # fmt: skip
+        raise _checks.refusal("convert", choice, "True, False, patterns of paths, or a function of a "
+                              "module and its path")  # fmt: skip
     return any(fnmatch.fnmatchcase(path, each) for each in patterns)
 
 

@@ -12,8 +12,9 @@ import torch
 from torch import Tensor
 from torch.utils._pytree import tree_map_only
 
-from mxoracle import _judge
+from mxoracle import _checks, _judge
 from mxoracle._errors import Error
+from mxoracle._library import engine
 from mxoracle._tables import list_sums, operators
 from mxoracle.torch import machines
 from mxoracle.torch.products import Judged, Product, as_bf16
@@ -79,25 +80,21 @@ class Judge(Watcher):
                  sum: str | None = None, against: str = "recipe", backend: str = "cpu",
                  threads: int | None = None, explain_work: float = 2.0**29,
                  explain_seconds: float | None = None) -> None:  # fmt: skip
-        super().__init__(every)
-        if gate not in GATES:
-            raise Error(f"Judge: gate: found '{gate}', needs one of {', '.join(GATES)}")
-        if against not in AGAINST:
-            raise Error(f"Judge: against: found '{against}', needs one of {', '.join(AGAINST)}")
-        if sum is not None and sum not in list_sums():
-            raise Error(f"Judge: sum: found '{sum}', needs a name of mxoracle.list_sums()")
-        if every < 1 or max_macs < 1:
-            raise Error("Judge: found every or max_macs below 1, needs at least 1")
-        self.gate = gate
-        self.max_macs = max_macs
-        self.against = against
+        super().__init__(_checks.whole_from("Judge: every", every, 1))
+        if sum is not None and (not isinstance(sum, str) or sum not in list_sums()):
+            raise _checks.refusal("Judge: sum", sum, "a name of mxoracle.list_sums()")
+        engine(backend, threads)  # said here where there is none, not at the first product
+        self.gate = _checks.one_of("Judge: gate", gate, GATES)
+        self.max_macs = _checks.whole_from("Judge: max_macs", max_macs, 1)
+        self.against = _checks.one_of("Judge: against", against, AGAINST)
         self.rows: list[Row] = []
         self.unjudged: Counter[str] = Counter()
         self._settings = {"backend": backend, "threads": threads}
         self._sum = sum
+        self._explain_work = _checks.not_negative("Judge: explain_work", explain_work)
         if explain_seconds is not None:
-            explain_work = explain_seconds * _judge.WORK_A_SECOND
-        self._explain_work = explain_work
+            seconds = _checks.not_negative("Judge: explain_seconds", explain_seconds)
+            self._explain_work = seconds * _judge.WORK_A_SECOND
 
     def __enter__(self) -> Judge:
         _active.append(self)

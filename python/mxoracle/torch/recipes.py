@@ -12,6 +12,7 @@ from torch import Tensor
 
 from mxoracle._arrays import NAMES
 from mxoracle._call import run
+from mxoracle import _checks
 from mxoracle._errors import Error
 from mxoracle._library import core
 from mxoracle._tables import operators
@@ -120,7 +121,7 @@ def aligned(ends: Tensor, rows: int, alignment: int) -> bool:
 def canonical(name: str) -> str:
     """A recipe's own name, where other libraries call it otherwise (`MXFP8_RCEIL`)."""
     if not isinstance(name, str):
-        raise Error(f"convert: recipe: found {name!r:.60}, needs a name of mxoracle.torch.recipes()")
+        raise _checks.refusal("convert: recipe", name, "a name of mxoracle.torch.recipes()")
     if name in RECIPES:
         return name
     try:
@@ -133,7 +134,9 @@ def recipe_named(name: str) -> Recipe:
     """The row of a recipe; of bf16, which only the library's grouped_linear has, that of `plain`."""
     name = canonical(name)
     if name not in RECIPES and name not in _of_library():
-        raise Error(f"convert: recipe: found '{name}', needs one of {', '.join(recipes())}")
+        known = ", ".join(recipes()[:9])
+        raise Error(f"convert: recipe: found '{name}', needs one of {known}, or another of "
+                    "mxoracle.torch.recipes()")  # fmt: skip
     return RECIPES.get(name, RECIPES["plain"])
 
 

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 from torch.utils._python_dispatch import _disable_current_modes
 
-from mxoracle import _judge
+from mxoracle import _checks, _judge
 from mxoracle._call import parameters
 from mxoracle._errors import Error
 from mxoracle.torch.modules import in_backward
@@ -54,12 +54,11 @@ class Recorder(Watcher):
 
     def __init__(self, folder: str | Path, *, rows: int = 64, every: int = 1) -> None:
         super().__init__(1)
-        if rows < 1 or every < 1:
-            raise Error("Recorder: found rows or every below 1, needs at least 1")
-        self.folder = Path(folder)
+        self.folder = Path(_checks.path("Recorder: folder", folder))
         if self.folder.exists() and any(self.folder.iterdir()):
             raise Error(f"Recorder: {folder} is not empty, needs a new folder", "file")
-        self._rows, self._keep_every = rows, every
+        self._rows = _checks.whole_from("Recorder: rows", rows, 1)
+        self._keep_every = _checks.whole_from("Recorder: every", every, 1)
         self._step = 0
         self._number = 0
         self._kept: dict[tuple[str, str], int] = {}

@@ -14,6 +14,7 @@ from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
 import mxoracle.torch.linear  # noqa: F401  # defines torch.ops.mxoracle
+from mxoracle import _checks
 from mxoracle._errors import Error
 from mxoracle.torch.measures import Measured, measured
 from mxoracle.torch.modules import Modules, in_backward
@@ -66,12 +67,14 @@ class Telemetry:
     def __init__(self, *, folder: str | Path | None = None, every: int = 10, writer: Any = None,
                  twin: str | Path | Iterable[float] | None = None, within: str | float = "0.19%",
                  window: int = 50) -> None:  # fmt: skip
-        if every < 1 or window < 1:
-            raise Error(f"Telemetry: found every={every}, window={window}, needs 1 or more")
+        if writer is not None and not hasattr(writer, "add_scalar"):
+            raise _checks.refusal("Telemetry: writer", writer, "an object with add_scalar, as TensorBoard's")
         self.rows: list[Measured] = []
         self.losses: list[float] = []
-        self._folder = None if folder is None else Path(folder)
-        self._every, self._writer, self._window = every, writer, window
+        self._folder = None if folder is None else Path(_checks.path("Telemetry: folder", folder))
+        self._every = _checks.whole_from("Telemetry: every", every, 1)
+        self._window = _checks.whole_from("Telemetry: window", window, 1)
+        self._writer = writer
         self._twin = _losses(twin)
         self._within = _share(within)
         self._modules = Modules()
@@ -164,16 +167,21 @@ class Telemetry:
 def _share(within: str | float) -> float:
     try:
         value = float(within.removesuffix("%")) / 100 if isinstance(within, str) else float(within)
-    except ValueError:
+    except (TypeError, ValueError):
         value = math.nan
-    if not 0 <= value:
-        raise Error(f"Telemetry: within: found {within!r}, needs a share or a percentage, such as '0.19%'")
+    if isinstance(within, bool) or not 0 <= value:
+        raise _checks.refusal("Telemetry: within", within, "a share or a percentage, such as '0.19%'")
     return value
 
 
 def _losses(twin: str | Path | Iterable[float] | None) -> Sequence[float] | None:
-    if twin is None or not isinstance(twin, (str, Path)):
-        return None if twin is None else [float(loss) for loss in twin]
+    if twin is None:
+        return None
+    if not isinstance(twin, (str, Path)):
+        try:
+            return [float(loss) for loss in twin]
+        except (TypeError, ValueError):
+            raise _checks.refusal("Telemetry: twin", twin, "losses, or a CSV that has them") from None
     try:
         with open(twin, newline="") as file:
             return [float(row["loss"]) for row in csv.DictReader(file)]
