@@ -1,7 +1,8 @@
 #!/bin/sh
 # Installs what a build needs and this machine lacks (Debian 12 packages).
 # With --browser also the one that looks at the pages of reports, with --cache the one that keeps
-# what compilers returned, with --docs the one that reads the headers.
+# what compilers returned, with --docs the one that reads the headers, with --rivals the libraries
+# that benches and `mxo bench` measure beside ours.
 # Asks dpkg first: where nothing is missing, nothing is downloaded.
 set -eu
 
@@ -13,6 +14,7 @@ case "${1:-}" in
   --browser) packages="$packages chromium fonts-dejavu-core" ;;
   --cache) packages="$packages ccache" ;;
   --docs) packages="$packages doxygen" ;;
+  --rivals) packages="$packages libopenblas-dev libdnnl-dev" ;;
 esac
 
 missing=""

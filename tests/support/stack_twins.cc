@@ -24,13 +24,16 @@ ScaledCodes deepgemm_of(const Block& b, float sf, bool up) {
 ScaledCodes deepgemm(const Block& b, bool up) {
   return deepgemm_of(b, torch_at_least(torch_amax(b), 1e-4f) / 448.0f, up);
 }
-/// normalize_e4m3fn_to_e4m3fnuz of vLLM: the bytes of e4m3 but for -0, scales doubled within float;
-/// a NaN stays one.
-ScaledCodes deepgemm_on_amd(Block b, bool up) {
-  b.format = Dtype::e4m3;
-  ScaledCodes found = deepgemm(b, up);
-  const float twice = 2.0f * bit_cast<float>(found.scale);
-  found.scale = bits_of(up ? std::fmin(twice, 0x1p127f) : twice);
+/// normalize_e4m3fn_to_e4m3fnuz of vLLM: the bytes of e4m3 but for -0, scales doubled; a NaN stays
+/// one, and 2^127, which DeepGEMM gives what is infinite, stays where it is.
+ScaledCodes deepgemm_on_amd(const Block& b, bool up) {
+  Block as_e4m3 = b;
+  as_e4m3.format = Dtype::e4m3;
+  ScaledCodes found = deepgemm(as_e4m3, up);
+  if (up && found.scale == bits_of(0x1p127f)) {
+    return with_codes(b, found.scale, [&](float x) { return torch_cast(x * 0x1p-127f, b.format); });
+  }
+  found.scale = bits_of(2.0f * bit_cast<float>(found.scale));
   for (std::uint8_t& code : found.codes) {
     const bool nan = (code & 0x7F) == 0x7F;
     code = nan ? 0x80 : code == 0x80 ? 0 : code;
