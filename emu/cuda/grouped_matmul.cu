@@ -22,46 +22,29 @@ bool is_hopper(const DeviceBackend& backend) {
   return major == 9;
 }
 
-/// The K-vectors of both factors along k.  Those that two slices take from where they lie are laid
-/// when they are asked for.
-class Laid {
- public:
-  Laid(DeviceBackend& backend, const Problem& p, bool by_two_slices)
-      : sides_{{p, p.a, by_two_slices}, {p, p.b, by_two_slices}},
-        a(sides_[0].lay(backend, p)),
-        b(sides_[1].lay(backend, p)) {}
-  TwoSlices two_slices(DeviceBackend& backend, const Problem& p, const Factor& f,
-                       TwoSliceScratch& scratch) const {
-    const bool first = &f == &p.a;
-    return (sides_[first ? 0 : 1].later ? slice_columns : make_two_slices)(
-        backend, p, f, first ? a : b, f.rows, scratch);
+/// A factor's K-vectors along k.  Those that two slices take from where they lie are laid when they
+/// are asked for.
+struct LaidSide {
+  const Factor& of;  ///< p.a or p.b itself
+  const bool later;
+  std::optional<Scratch<std::uint8_t>> scratch;
+  const KVectorMemory codes;
+
+  LaidSide(DeviceBackend& backend, const Problem& p, const Factor& f, bool by_two_slices)
+      : of(f),
+        later(by_two_slices && takes_columns(p, f, f.rows)),
+        codes((later ? room_for_k_vectors : lay_k_vectors)(backend, p, f, f.rows, scratch)) {}
+  TwoSlices two_slices(DeviceBackend& backend, const Problem& p, TwoSliceScratch& parts) const {
+    return (later ? slice_columns : make_two_slices)(backend, p, of, codes, of.rows, parts);
   }
-  /// Lays the rest if one of the two numbers that `wanted` has on the device is not 0.
-  void lay_rest(DeviceBackend& backend, const Problem& p, const std::int32_t* wanted) const {
-    for (const Side& side : sides_) {
-      if (!side.later) continue;
-      const bool first = &side == sides_;
-      transpose_k_vectors(backend, p, side.of, first ? a : b, side.scratch->data(), wanted);
-    }
+  /// If one of the two numbers that `wanted` has on the device is not 0.
+  void lay_now(DeviceBackend& backend, const Problem& p, const std::int32_t* wanted) const {
+    if (later) transpose_k_vectors(backend, p, of, codes, scratch->data(), wanted);
   }
-
- private:
-  struct Side {
-    const Factor& of;
-    bool later;
-    std::optional<Scratch<std::uint8_t>> scratch;
-
-    Side(const Problem& p, const Factor& f, bool by_two_slices)
-        : of(f), later(by_two_slices && takes_columns(p, f, f.rows)) {}
-    KVectorMemory lay(DeviceBackend& backend, const Problem& p) {
-      return (later ? room_for_k_vectors : lay_k_vectors)(backend, p, of, of.rows, scratch);
-    }
-  };
-  Side sides_[2];
-
- public:
-  const KVectorMemory a;
-  const KVectorMemory b;
+};
+struct Laid {
+  LaidSide a;
+  LaidSide b;
 };
 
 /// By slices, as many as K-vectors need: all tiles, or the hard ones.
@@ -69,8 +52,8 @@ void multiply_hard_tiles(DeviceBackend& backend, const Problem& p, const Laid& l
                          const HardTiles& hard) {
   SliceScratch scratch_a;
   SliceScratch scratch_b;
-  const Slices a = make_slices(backend, p, p.a, laid.a, p.a.rows, hard.any, scratch_a);
-  const Slices b = make_slices(backend, p, p.b, laid.b, p.b.rows, hard.any, scratch_b);
+  const Slices a = make_slices(backend, p, p.a, laid.a.codes, p.a.rows, hard.any, scratch_a);
+  const Slices b = make_slices(backend, p, p.b, laid.b.codes, p.b.rows, hard.any, scratch_b);
   const Index words = ceil_div(p.b.rows, 32);
   Scratch<std::uint32_t> marks(backend, p.lines_a() * words);
   backend.fill_zero(reinterpret_cast<std::byte*>(marks.data()),
@@ -86,8 +69,8 @@ void multiply_easy_tiles(DeviceBackend& backend, const Problem& p, const Laid& l
                          const HardTiles& hard, std::int32_t* wanted) {
   TwoSliceScratch scratch_a;
   TwoSliceScratch scratch_b;
-  const TwoSlices a = laid.two_slices(backend, p, p.a, scratch_a);
-  const TwoSlices b = laid.two_slices(backend, p, p.b, scratch_b);
+  const TwoSlices a = laid.a.two_slices(backend, p, scratch_a);
+  const TwoSlices b = laid.b.two_slices(backend, p, scratch_b);
   std::optional<Scratch<std::uint8_t>> sums;
   const Corrections corrections = make_corrections(backend, p, a, b, sums);
   constexpr Index kMostDoubts = Index{1} << 25;
@@ -103,7 +86,8 @@ void multiply_easy_tiles(DeviceBackend& backend, const Problem& p, const Laid& l
     multiply_two_slices(backend, p, a, b, corrections, doubts, hard);
     settle_by_residuals(backend, p, a, b, doubts);
   }
-  laid.lay_rest(backend, p, wanted);
+  laid.a.lay_now(backend, p, wanted);
+  laid.b.lay_now(backend, p, wanted);
   settle_from_codes(backend, p, a, b, doubts);
 }
 
@@ -111,7 +95,7 @@ void multiply_exactly(DeviceBackend& backend, const Problem& p) {
   if (p.form == ScaleForm::other || !is_hopper(backend)) return add_in_fixed_point(backend, p);
   const bool by_three_slices = takes_three_slices(p);
   const bool by_two_slices = !by_three_slices && takes_two_slices(p);
-  const Laid laid(backend, p, by_two_slices);
+  const Laid laid{{backend, p, p.a, by_two_slices}, {backend, p, p.b, by_two_slices}};
   if (!by_three_slices && !by_two_slices) return multiply_hard_tiles(backend, p, laid, {});
   const Index tiles = (p.contracts_rows() ? p.groups * ceil_div(p.a.rows, 128)
                                           : ceil_div(p.a.rows, 128) + p.groups) *
@@ -122,7 +106,7 @@ void multiply_exactly(DeviceBackend& backend, const Problem& p) {
   backend.fill_zero(reinterpret_cast<std::byte*>(wanted.data()), 2 * sizeof(std::int32_t));
   const HardTiles hard{tile.data(), wanted.data()};
   if (by_three_slices) {
-    multiply_by_three_slices(backend, p, laid.a, laid.b, hard);
+    multiply_by_three_slices(backend, p, laid.a.codes, laid.b.codes, hard);
   } else {
     multiply_easy_tiles(backend, p, laid, hard, wanted.data());
   }

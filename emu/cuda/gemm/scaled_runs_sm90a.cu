@@ -46,7 +46,11 @@ __device__ ThreadScales thread_scales(const PairJob& job, const PairWork& work, 
   const RunScales& b = job.scales_b;
   const float* of_b = b.data + run * b.line + number_b * kSide + column_of_word(0);
   ThreadScales scales{a.data + run * a.line + number_a * kSide + group * 64 + row_of_word(0),
-                      a.line, of_b, b.line, of_b - b.line, work.chunks};
+                      a.line,
+                      of_b,
+                      b.line,
+                      of_b - b.line,
+                      work.chunks};
   scales.fetch();
   return scales;
 }
@@ -119,9 +123,9 @@ struct Binary64 {
 };
 
 /// Sums in integers of 32 bits: a run's product over 2^shift, rounded down, times S, its scales in
-/// units of w, the high word of it.  The greatest scales of a row and of the tile's columns are less
-/// than 2^31 w, and no run's product reaches 2^(31 + shift), so that a run adds 2^30 at most.  Sums
-/// that leave [-2^30, 2^30) are halved, all of a warp, and w is doubled.
+/// units of w, the high word of it.  The greatest scales of a row and of the tile's columns are
+/// less than 2^31 w, and no run's product reaches 2^(31 + shift), so that a run adds 2^30 at most.
+/// Sums that leave [-2^30, 2^30) are halved, all of a warp, and w is doubled.
 struct HighWords {
   static constexpr std::uint32_t kZero = 1u << 30;  ///< what a sum of 0 is kept as
   struct Sums {
@@ -146,8 +150,8 @@ struct HighWords {
         const float lacking = fmaf(rows[i], run.column, -product);
         const float first = product * factor[i];
         const std::int32_t integer = __float2int_rn(first);
-        const float second = fmaf(lacking, factor[i],
-                                  fmaf(product, rest[i], fmaf(product, factor[i], -first)));
+        const float second =
+            fmaf(lacking, factor[i], fmaf(product, rest[i], fmaf(product, factor[i], -first)));
         scale[i] = integer + __float2int_rn(second + (first - static_cast<float>(integer)));
         sums.middle[i] += fmaf(static_cast<float>(scale[i]), 0x1p-33f, 0.5f);
       }
