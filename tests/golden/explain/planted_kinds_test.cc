@@ -107,15 +107,15 @@ Call small() {
 }
 
 /// Blocks whose scale byte is below 123 are zero.
-Call bytes() {
+Call bytes(std::uint32_t values = 11) {
   NamedTensors in;
   in.emplace("codes", Tensor(Dtype::u8, {96, 256}));
   for (Index i = 0; i < 96 * 256; ++i)
     in.at("codes").as<std::uint8_t>()[i] = i % 3 == 0 ? 0xB8 : 0x38;
   in.emplace("scales", Tensor(Dtype::e8m0, {96, 8}));
   for (Index i = 0; i < 768; ++i)
-    in.at("scales").as<std::uint8_t>()[i] =
-        static_cast<std::uint8_t>(120 + (static_cast<std::uint32_t>(i) * 2654435761u >> 20) % 11);
+    in.at("scales").as<std::uint8_t>()[i] = static_cast<std::uint8_t>(
+        120 + (static_cast<std::uint32_t>(i) * 2654435761u >> 20) % values);
   return of("dequantize", std::move(in));
 }
 
@@ -247,17 +247,19 @@ const Kind kKinds[] = {
     {"explained: scales: amax is that of its block, and of a short one as much before it",
      short_blocks, last_whole},
     {"explained: x is rounded to 4 significant bits first", small, round_twice},
-    {"explained: scale bytes are read otherwise: 120 as 0 rather than 0.0078125", bytes,
+    {"explained: scale bytes are read otherwise: 120 as 0 rather than 0.0078125",
+     [] { return bytes(); },
      [](const Call& call, NamedTensors& out) {
        for (Index i = 0; i < 96 * 256; ++i) {
          if (call.input("scales").as<std::uint8_t>()[i / 32] < 123)
            store_wide(out.at("x"), i, 0.0f);
        }
      }},
-    {"explained: scales are column-major", bytes, dequantised([](Index row, Index block) {
+    {"explained: scales are column-major", [] { return bytes(); },
+     dequantised([](Index row, Index block) {
        return (row * 8 + block) % 96 * 8 + (row * 8 + block) / 96;
      })},
-    {"explained: all rows take the scales of the first 32", bytes,
+    {"explained: all rows take the scales of the first 32", [] { return bytes(); },
      dequantised([](Index row, Index block) { return row % 32 * 8 + block; })},
     {"explained: groups begin at the multiple of 16 rows before, and end where they do", gradient,
      rows_of_groups([](Index row) { return row / 16 * 16; }, as_is)},
@@ -357,7 +359,7 @@ TEST(PlantedKinds, AreNamed) {
 // ---- What only looks like them: nothing is named.
 
 const Kind kNearMisses[] = {
-    {"scales of a dequantised tensor in no order", bytes,
+    {"scales of few values in no order", [] { return bytes(3); },
      dequantised([](Index row, Index block) { return (row * 8 + block) * 211 + 77; })},
     {"one in four a step off: no other activation's last bits", [] { return gate(); },
      [](const Call& call, NamedTensors& out) {
