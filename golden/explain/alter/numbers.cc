@@ -12,8 +12,6 @@
 namespace mxo {
 namespace {
 
-constexpr Index kMostElements = Index{1} << 24;  ///< of an operand that is quantised as a whole
-
 /// By a logarithm in f64, which keeps neighbours of a power apart.
 float power(float v, double (*rounded)(double)) {
   return v > 0.0f ? static_cast<float>(std::exp2(rounded(std::log2(static_cast<double>(v))))) : v;
@@ -136,11 +134,11 @@ bool dequantise(Call& call, bool x_to_bf16, bool w_to_bf16) {
 void add_dequantised(const Call& call, const Product& p, List& list) {
   if (call.op != "grouped_matmul" || p.a.scales == nullptr || p.b.scales == nullptr) return;
   if (p.a.scales->dtype() != Dtype::f32 || p.b.scales->dtype() != Dtype::f32) return;
-  if (p.k * (p.a_lines + p.n * p.groups()) > kMostElements) return;
   for (const auto& [phrase, x, w] :
        {std::tuple{"x and w are", true, true}, {"w is", false, true}, {"x is", true, false}}) {
-    add_altered(list, "operands=dequantised", filled("{} dequantised to bf16 first", phrase),
-                [x, w](Call& c) { return dequantise(c, x, w); });
+    add_altered_locally(list, "operands=dequantised",
+                        filled("{} dequantised to bf16 first", phrase),
+                        [x, w](Call& c) { return dequantise(c, x, w); });
   }
 }
 
@@ -196,6 +194,8 @@ bool take_largest(Call& call, const std::string& name, const Sharing& sharing, b
   call.replace(name, std::move(joined));
   return true;
 }
+
+constexpr Index kMostElements = Index{1} << 24;  ///< of an operand that is quantised as a whole
 
 struct QuantisedOperand {
   std::string name;
