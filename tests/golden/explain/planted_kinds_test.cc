@@ -5,6 +5,7 @@
 
 #include "formats/minifloat.h"
 #include "golden/explain/case/wide_values.h"
+#include "golden/judge/elements.h"
 #include "tests/golden/planted.h"
 
 namespace mxo {
@@ -107,15 +108,15 @@ Call small() {
 }
 
 /// Blocks whose scale byte is below 123 are zero.
-Call bytes() {
+Call bytes(std::uint32_t values = 11) {
   NamedTensors in;
   in.emplace("codes", Tensor(Dtype::u8, {96, 256}));
   for (Index i = 0; i < 96 * 256; ++i)
     in.at("codes").as<std::uint8_t>()[i] = i % 3 == 0 ? 0xB8 : 0x38;
   in.emplace("scales", Tensor(Dtype::e8m0, {96, 8}));
   for (Index i = 0; i < 768; ++i)
-    in.at("scales").as<std::uint8_t>()[i] =
-        static_cast<std::uint8_t>(120 + (static_cast<std::uint32_t>(i) * 2654435761u >> 20) % 11);
+    in.at("scales").as<std::uint8_t>()[i] = static_cast<std::uint8_t>(
+        120 + (static_cast<std::uint32_t>(i) * 2654435761u >> 20) % values);
   return of("dequantize", std::move(in));
 }
 
@@ -165,14 +166,16 @@ Call by_rows() {
   NamedTensors in;
   const auto b = make_cpu_backend();
   for (const auto& [name, shape] :
-       {std::pair{"x", std::vector<Index>{96, 128}}, {"w", {2, 48, 128}}}) {
+       {std::pair{"x", std::vector<Index>{96, 128}}, {"w", {3, 48, 128}}}) {
     const NamedTensors parts = run_call(
         *b, of_x("quantize", random_floats(shape, 4), {{"block", "1xK"}, {"scale", "f32"}}));
     for (const auto& [part, tensor] : parts) in.emplace(std::string(name) + "." + part, tensor);
   }
   for (Index r = 0; r < 96; ++r)
     in.at("x.scales").as<float>()[r] = std::ldexp(1.0f, static_cast<int>(r * 5 % 7));
-  in.emplace("group_ends", ends_of({40, 96}));
+  for (Index i = 0; i < 3 * 48; ++i)
+    in.at("w.scales").as<float>()[i] = 1.0f + static_cast<float>(i * 37 % 143) / 150.0f;
+  in.emplace("group_ends", ends_of({40, 60, 96}));
   return of("grouped_matmul", std::move(in));
 }
 
@@ -181,6 +184,31 @@ void by_column(const Call& call, NamedTensors& out) {
   const float* scales = call.input("x.scales").as<float>();
   for (Index i = 0; i < y.elements(); ++i)
     store_wide(out.at("y"), i, wide_value(y, i) / scales[i / 48] * scales[i % 48]);
+}
+
+/// Both operands rounded to bf16 before they are multiplied.
+void by_bf16(const Call& call, NamedTensors& out) {
+  const ElementReader code(Dtype::e4m3);
+  Call plain{"grouped_matmul", {}, {}};
+  for (const std::string side : {"x", "w"}) {
+    const Tensor& codes = call.input(side + ".codes");
+    Tensor values(Dtype::bf16, codes.shape());
+    for (Index i = 0; i < codes.elements(); ++i) {
+      const float scale = call.input(side + ".scales").as<float>()[i / 128];
+      store_wide(values, i, static_cast<float>(code(bits_at(codes, i)).value) * scale);
+    }
+    plain.replace(side, std::move(values));
+  }
+  plain.replace("group_ends", call.input("group_ends"));
+  out = run_call(*make_cpu_backend(), plain);
+}
+
+void of_expert_0(const Call& call, NamedTensors& out) {
+  out = run(call, [](Call& c) {
+    Tensor t = c.input("w.scales");
+    for (const Index e : {1, 2}) std::copy_n(t.as<float>(), 48, t.as<float>() + 48 * e);
+    c.replace("w.scales", std::move(t));
+  });
 }
 
 // ---- Activations.
@@ -247,23 +275,27 @@ const Kind kKinds[] = {
     {"explained: scales: amax is that of its block, and of a short one as much before it",
      short_blocks, last_whole},
     {"explained: x is rounded to 4 significant bits first", small, round_twice},
-    {"explained: scale bytes are read otherwise: 120 as 0 rather than 0.0078125", bytes,
+    {"explained: scale bytes are read otherwise: 120 as 0 rather than 0.0078125",
+     [] { return bytes(); },
      [](const Call& call, NamedTensors& out) {
        for (Index i = 0; i < 96 * 256; ++i) {
          if (call.input("scales").as<std::uint8_t>()[i / 32] < 123)
            store_wide(out.at("x"), i, 0.0f);
        }
      }},
-    {"explained: scales are column-major", bytes, dequantised([](Index row, Index block) {
+    {"explained: scales are column-major", [] { return bytes(); },
+     dequantised([](Index row, Index block) {
        return (row * 8 + block) % 96 * 8 + (row * 8 + block) / 96;
      })},
-    {"explained: all rows take the scales of the first 32", bytes,
+    {"explained: all rows take the scales of the first 32", [] { return bytes(); },
      dequantised([](Index row, Index block) { return row % 32 * 8 + block; })},
     {"explained: groups begin at the multiple of 16 rows before, and end where they do", gradient,
      rows_of_groups([](Index row) { return row / 16 * 16; }, as_is)},
     {"explained: groups run on to the multiple of 64 rows after", gradient,
      rows_of_groups(as_is, [](Index row) { return (row + 63) / 64 * 64; })},
     {"explained: the scales of x multiply columns rather than rows", by_rows, by_column},
+    {"explained: x and w are dequantised to bf16 first", by_rows, by_bf16},
+    {"explained: every expert takes the scales of expert 0 (w)", by_rows, of_expert_0},
     {"explained: the gate is clamp(a, 0, 6), but for the last bits of y", [] { return gate(); },
      activated([](double a, double b) { return std::clamp(a, 0.0, 6.0) * b * (1.0 + 0x1p-12); })},
     {"explained: the limit is 8: the gate is cut at 8 and up is clamped to 8",
@@ -357,7 +389,7 @@ TEST(PlantedKinds, AreNamed) {
 // ---- What only looks like them: nothing is named.
 
 const Kind kNearMisses[] = {
-    {"scales of a dequantised tensor in no order", bytes,
+    {"scales of few values in no order", [] { return bytes(3); },
      dequantised([](Index row, Index block) { return (row * 8 + block) * 211 + 77; })},
     {"one in four a step off: no other activation's last bits", [] { return gate(); },
      [](const Call& call, NamedTensors& out) {

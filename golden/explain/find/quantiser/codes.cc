@@ -49,8 +49,8 @@ constexpr OtherScale kOtherScales[] = {
      [](double s) { return std::exp2(std::ceil(std::log2(s))); }, true},
     {"the scale cut to a power of two, which it is not",
      [](double s) { return std::exp2(std::floor(std::log2(s))); }, true},
-    {"half of the scale that came", [](double s) { return s / 2.0; }},
-    {"twice the scale that came", [](double s) { return s * 2.0; }},
+    {"half of the scale that came: values are twice theirs", [](double s) { return s / 2.0; }},
+    {"twice the scale that came: values are half of theirs", [](double s) { return s * 2.0; }},
 };
 
 /// Every way in which x may have met its scale; the operator's own first.
