@@ -184,7 +184,7 @@ TEST_P(AmaxOf, MayBeAPartOfTheBlock) {
   blocks("its block and all before it in the tensor, not begun anew",
          [](Index s, Index o) { return o <= s; });
   blocks("the whole tensor", [](Index, Index) { return true; });
-  EXPECT_EQ(windows.size(), 19u);
+  EXPECT_EQ(windows.size(), 20u);
   for (Index s = 0; s < 15; ++s) {
     float most = 0.0f, least = 0.0f;
     for (Index i = 0; i < b.x->elements(); ++i) {
