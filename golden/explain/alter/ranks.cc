@@ -1,23 +1,12 @@
 // Rows that travel between ranks: a row late, to another rank, with other weights or scales, or
 // summed over their slots in another way.
 #include <cstring>
-#include <set>
 
 #include "golden/explain/alter/alterations.h"
 #include "golden/explain/find/output/slots.h"
 
 namespace mxo {
 namespace {
-
-/// Operands or outputs of ranks whose names end so.
-template <typename Tensors>
-std::vector<std::string> names_ending(const Tensors& tensors, std::string_view end) {
-  std::vector<std::string> names;
-  for (const auto& [name, tensor] : tensors) {
-    if (name.starts_with("rank") && name.ends_with(end)) names.push_back(name);
-  }
-  return names;
-}
 
 /// A gradient of rows that came back as the sum that it is.
 Call as_combine(Call call) {
@@ -122,85 +111,6 @@ void add_moved_outputs(List& list, const char* id, std::string phrase,
         return true;
       },
       Stage::input);
-}
-
-/// Rows of these operands or outputs read from elsewhere: element (row, column) of `rows` rows of
-/// `columns` is the one at source(row, column); what lies beyond is zero.
-using Source = Index (*)(Index row, Index column, const Matrices& m, Index lie);
-
-/// Where a kernel that takes a padded buffer, or one that lies column by column, for rows reads.
-struct Misread {
-  const char* phrase;
-  bool padded;  ///< by every distance that rows may lie apart
-  Source source;
-};
-constexpr Misread kMisreadScales[] = {
-    {"scales of rows that lie {} apart are read {} apart", true,
-     [](Index r, Index c, const Matrices& m, Index lie) {
-       const Index at = r * m.columns + c;
-       return at % lie < m.columns ? at / lie * m.columns + at % lie : m.elements;
-     }},
-    {"scales lie column by column, and the stride from column to column is taken for 1", false,
-     [](Index r, Index c, const Matrices& m, Index) {
-       return (r + c) % m.rows * m.columns + (r + c) / m.rows;
-     }},
-};
-
-/// The codes and scales of every rank where its rows are given.
-Call with_codes(Backend& backend, const Call& call) {
-  Call made = call;
-  const bool blocks = call.set.text("precision", "mxfp8") == "fp8_blockwise";
-  for (const std::string& name : names_ending(call.inputs, ".x")) {
-    Call quantize{"quantize", {{"x", call.inputs.at(name)}}, {}, nullptr};
-    for (const char* key : {"format", "scale_mode"}) {
-      if (call.set.has(key)) quantize.set.set(key, std::string(call.set.text(key, "")));
-    }
-    if (blocks) {
-      for (const auto& [key, value] :
-           {std::pair{"block", "1x128"}, {"scale", "f32"}, {"rule", "flow"}})
-        quantize.set.set(key, value);
-    }
-    NamedTensors parts = run_call(backend, quantize);
-    made.replace(rank_of(name) + "codes", std::move(parts.at("codes")));
-    made.replace(rank_of(name) + "scales", std::move(parts.at("scales")));
-    made.inputs.erase(name);
-  }
-  return made;
-}
-
-NamedTensors with_misread_scales(Backend& backend, const Call& call, Source source, Index lie) {
-  Call altered = with_codes(backend, call);
-  for (const std::string& name : names_ending(altered.inputs, ".scales")) {
-    const Tensor given = altered.input(name);
-    const Matrices m = matrices_of(given);
-    const Reading reading =
-        read_elements(name, [=](Index i) { return source(i / m.columns, i % m.columns, m, lie); });
-    if (!read_whole(altered, reading)) return {};
-  }
-  return run_call(backend, altered);
-}
-
-void add_misread_scales(const Call& call, List& list) {
-  if (call.set.text("precision", "mxfp8") == "bf16") return;
-  const std::vector<std::string> names = names_ending(call.inputs, ".scales");
-  const std::vector<std::string> rows = names_ending(call.inputs, ".x");
-  if (names.empty() && rows.empty()) return;
-  const Index block = call.set.text("precision", "mxfp8") == "mxfp8" ? 32 : 128;
-  const Index columns = names.empty() ? ceil_div(call.input(rows[0]).shape().back(), block)
-                                      : call.input(names[0]).shape().back();
-  for (const Misread& row : kMisreadScales) {
-    std::set<Index> apart;
-    for (const Index to : {4, 16, 32}) apart.insert(row.padded ? round_up(columns, to) : 0);
-    apart.erase(columns);
-    for (const Index lie : apart) {
-      add_run(
-          list, "scales=misread", filled(row.phrase, lie, columns),
-          [&row, lie](Backend& b, const Call& c) {
-            return with_misread_scales(b, c, row.source, lie);
-          },
-          Stage::input);
-    }
-  }
 }
 
 /// Slots whose experts lie on another rank than the token, or on its own.
@@ -390,7 +300,6 @@ void add_rank_hypotheses(const Call& call, List& list) {
 void add_rank_row_hypotheses(const Call& call, List& list) {
   add_zero_slots(call, list);
   if (call.op == "dispatch") {
-    add_misread_scales(call, list);
     for (const auto& names : all_and_each(names_ending(call.inputs, ".scales"))) {
       for (const Index by : {-1, 1}) {
         const std::string of = names.size() > 1 ? "scales" : names.front();

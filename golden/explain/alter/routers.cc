@@ -21,9 +21,13 @@ struct Router {
   bool strided = false;        ///< expert e is one of group e modulo groups
   bool next = false;           ///< the last slot takes the choice after its own
   bool bf16_scores = false;    ///< before they choose and weigh
+  bool bf16_choices = false;   ///< scores, bias and their sum, before they choose
   bool least = false;          ///< the experts that score least are chosen
   bool less_bias = false;      ///< weights are choices less the bias, in f32
   bool least_minus_1 = false;  ///< a search for the best that begins at -1 finds expert 0
+  bool ties_once = false;      ///< the two best of a group are two values
+  bool reciprocal = false;     ///< weights are multiplied by 1 / sum, rounded
+  bool bare_sum = false;       ///< nothing is added to the sum of weights
   Index skipped = 0;           ///< best experts that are passed over
   Index never = -1;            ///< an expert that is not looked at
   Index more_in_sum = 0;       ///< choices past the last that are summed, too
@@ -114,7 +118,11 @@ class OtherRouter {
   float score_of_group(const std::vector<float>& choices) const {
     if (rule_.sum_of_groups) return std::accumulate(choices.begin(), choices.end(), 0.0f);
     if (best_of_groups(call_) || choices.size() == 1) return choices.front();
-    return choices[0] + choices[1];
+    if (!rule_.ties_once) return choices[0] + choices[1];
+    const auto second =
+        std::find_if(choices.begin(), choices.end(), [&](float c) { return c != choices.front(); });
+    return choices.front() +
+           (second == choices.end() ? -std::numeric_limits<float>::infinity() : *second);
   }
 
   /// The groups that a token's experts are chosen from.
@@ -158,8 +166,12 @@ class OtherRouter {
   std::vector<Slot> slots_of_token(Index t) const {
     const float* scores = scores_.data() + t * experts_;
     std::vector<float> choice(scores, scores + experts_);
-    for (Index e = 0; call_.has("bias") && e < experts_; ++e)
-      choice.data()[e] += call_.input("bias").as<float>()[e];
+    const auto rounded = [this](float v) { return rule_.bf16_choices ? by_bf16(v) : v; };
+    for (Index e = 0; e < experts_; ++e) {
+      float& c = choice.data()[e];
+      c = rounded(c);
+      if (call_.has("bias")) c = rounded(c + rounded(call_.input("bias").as<float>()[e]));
+    }
     std::vector<Slot> slots;
     float top = -std::numeric_limits<float>::infinity();
     for (const Index e : experts_of(choice.data())) {
@@ -181,7 +193,12 @@ class OtherRouter {
     const auto factor = static_cast<float>(call_.set.real("scale", 1.0));
     const bool divides = softmax || call_.set.flag("normalize", true);
     for (Slot& s : slots) {
-      if (divides) s.weight /= softmax ? sum : sum + 1e-20f;
+      const float by = softmax || rule_.bare_sum ? sum : sum + 1e-20f;
+      if (divides && rule_.reciprocal) {
+        s.weight *= 1.0f / by;
+      } else if (divides) {
+        s.weight /= by;
+      }
       s.weight *= factor;
     }
     if (!slots.empty()) slots.resize(static_cast<std::size_t>(k_));
@@ -265,6 +282,14 @@ constexpr OtherRule kRules[] = {
     {"normalize=one_more",
      "weights are divided by the sum of one choice more than is taken",
      {.more_in_sum = 1}},
+    {"choices=bf16", "choices are rounded to bf16, and weights are not", {.bf16_choices = true}},
+    {"groups=ties_once",
+     "of equal choices of a group one counts among its two best",
+     {.ties_once = true}},
+    {"normalize=reciprocal",
+     "weights are multiplied by the rounded reciprocal of their sum rather than divided by it",
+     {.reciprocal = true}},
+    {"normalize=bare_sum", "1e-20 is not added to the sum of the weights, and 0 / 0 is NaN", {.bare_sum = true}},
     {"ties=higher", "ties go to the higher expert", {.ties_to_higher = true}},
     {"top_k=least", "the experts that score least are chosen", {.least = true}},
     {"bias=recovered",

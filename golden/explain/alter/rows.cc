@@ -144,6 +144,19 @@ bool point_padding_to_0(const Call& call, NamedTensors& out) {
   return true;
 }
 
+/// Scales of groups in the tiles of one matrix; the rest is zeros.
+NamedTensors swizzled_as_one(Backend& backend, const Call& call) {
+  NamedTensors out = run_call(backend, call);
+  Call one = call;
+  one.inputs.erase("group_ends");
+  one.set.set("layout", "blocked");
+  const Tensor tiles = std::move(run_call(backend, one).begin()->second);
+  Tensor& all = out.begin()->second;
+  std::fill_n(all.data(), all.bytes(), std::byte{0});
+  std::copy_n(tiles.data(), std::min(tiles.bytes(), all.bytes()), all.data());
+  return out;
+}
+
 struct MovedRows {
   const char* op;
   const char* name;
@@ -161,6 +174,11 @@ constexpr MovedRows kMovedRows[] = {
      [](const Call& c, NamedTensors& out) { return read_marker(c, out, true); }},
     {"permute", "indices=marker", "-1 is taken for the first row of x rather than none",
      [](const Call& c, NamedTensors& out) { return read_marker(c, out, false); }},
+    {"unpad_groups", "starts=unpadded",
+     "groups are read from starts without padding: each row of x is the same row of y",
+     [](const Call& c, NamedTensors& out) {
+       return move_rows(c.input("y"), out.at("x"), range_of(out.at("x").extent(0)));
+     }},
     {"permute_indices", "sizes=empty_experts",
      "experts without tokens have a tile of padding where none is expected, or none where one is",
      pad_empty_experts},
@@ -176,6 +194,11 @@ bool only_moves(const Call& call) {
 }
 
 void add_index_hypotheses(const Call& call, List& list) {
+  if (call.op == "swizzle_scales" && call.has("group_ends")) {
+    add_run(list, "group_ends=ignored",
+            "all groups are swizzled as one matrix: none begins with a tile of its own",
+            swizzled_as_one);
+  }
   if (call.op == "map_experts" && !call.set.has("capacity")) add_maps(call, list);
   for (const MovedRows& row : kMovedRows) {
     if (call.op == row.op) add_rewritten(list, row.name, row.phrase, row.rewrite, Stage::rule);

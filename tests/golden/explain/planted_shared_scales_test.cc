@@ -1,5 +1,6 @@
 // Scales that were joined after the codes were made.
 #include <algorithm>
+#include <cmath>
 
 #include "tests/golden/planted.h"
 
@@ -38,6 +39,47 @@ const PlantedFault kFaults[] = {
     {"scales move on at half the pace", "scales=every_nth",
      "K block b takes the scales of block b / 2, on both sides",
      [](Backend& b) { return both_sides(b, [](Index c) { return c / 2; }); }},
+    {"scales of w in rows of 16 bytes are read 12 apart", "w.scales=row_stride",
+     "rows of the scales of w lie 16 apart and are read 12 apart, with scales of 1 between them",
+     [](Backend& b) {
+       return altered(b, mx_product(b, 3, {{24, 64}, 64, 64, 384}), {"w.scales"},
+                      [](Tensor& s, const Tensor& given) {
+                        const Index matrix = s.extent(1) * 12;
+                        for (Index i = 0; i < s.elements(); ++i) {
+                          const Index at = i % matrix;
+                          const Index from = i - at + at / 16 * 12 + at % 16;
+                          s.as<std::uint8_t>()[i] =
+                              at % 16 < 12 ? given.as<std::uint8_t>()[from] : std::uint8_t{127};
+                        }
+                      });
+     }},
+    {"amax takes 128 columns for blocks of 96", "scale.amax",
+     "scales: amax is that of the 128 columns from where its block begins",
+     [](Backend& b) {
+       NamedTensors in;
+       Tensor x = random_floats({64, 480}, 5);
+       for (Index i = 0; i < x.elements(); ++i)
+         x.as<float>()[i] = std::ldexp(x.as<float>()[i], static_cast<int>(i / 96 * 7 % 5));
+       in.emplace("x", x);
+       const Call call = make_call(
+           "quantize", in,
+           with(
+               {{"block", "1x96"}, {"scale", "f32"}, {"rule", "torchao"}, {"power_of_2", "none"}}));
+       return spoiled(b, call, [&](NamedTensors& out) {
+         for (Index s = 0; s < 64 * 5; ++s) {
+           const Index first = s / 5 * 480 + s % 5 * 96;
+           float most = 0.0f;
+           for (Index i = first; i < std::min(first + 128, s / 5 * 480 + 480); ++i)
+             most = std::max(most, std::fabs(x.as<float>()[i]));
+           const auto times = static_cast<float>(448.0 / static_cast<double>(most));
+           out.at("scales").as<float>()[s] = 1.0f / times;
+           for (Index i = first; i < first + 96; ++i) {
+             out.at("codes").as<std::uint8_t>()[i] =
+                 encode<kE4M3>(x.as<float>()[i] * times, Overflow::saturate).bits;
+           }
+         }
+       });
+     }},
     {"rows take one scale of the tensor", "scales=first_line",
      "every row of x takes the scale of row 0, and every row of w that of row 0 of its expert",
      [](Backend& b) {

@@ -1,6 +1,8 @@
 // Shares of sums that are missing, buffers that are read at another stride, codes and numbers that
 // are read as others: layers, exchanges, casts.
+#include <algorithm>
 #include <cmath>
+#include <cstring>
 
 #include "golden/explain/case/wide_values.h"
 #include "tests/golden/planted.h"
@@ -183,6 +185,40 @@ const PlantedFault kFaults[] = {
     {"the NaN of scales is a number", "codes.decoded", "code FF is read as 1 rather than NaN",
      [](Backend& b) {
        return decoded(b, "e8m0", [](int c, float v) { return c == 255 ? 1.0f : v; });
+     }},
+    {"padded groups are read without padding", "starts=unpadded",
+     "groups are read from starts without padding: each row of x is the same row of y",
+     [](Backend& b) {
+       NamedTensors in;
+       in.emplace("x", random_bf16({150, 64}, 3));
+       in.emplace("group_ends", ends_of({37, 90, 150}));
+       const NamedTensors padded =
+           run_call(b, make_call("pad_groups", in, with({{"alignment", "128"}})));
+       in.erase("x");
+       in.emplace("y", padded.at("y"));
+       in.emplace("padded_starts", padded.at("padded_starts"));
+       return spoiled(b, make_call("unpad_groups", in, with({{"rows", "150"}})),
+                      [&](NamedTensors& out) {
+                        std::memcpy(out.at("x").data(), padded.at("y").data(), out.at("x").bytes());
+                      });
+     }},
+    {"groups are swizzled as one matrix", "group_ends=ignored",
+     "all groups are swizzled as one matrix: none begins with a tile of its own",
+     [](Backend& b) {
+       NamedTensors in;
+       Tensor scales(Dtype::u8, {330, 8});
+       for (Index i = 0; i < scales.elements(); ++i)
+         scales.as<std::uint8_t>()[i] = static_cast<std::uint8_t>(100 + i * 7919 % 41);
+       in.emplace("scales", scales);
+       const NamedTensors one = run_call(b, make_call("swizzle_scales", in, {}));
+       in.emplace("group_ends", ends_of({70, 200, 330}));
+       return spoiled(b, make_call("swizzle_scales", in, with({{"layout", "m_groups"}})),
+                      [&](NamedTensors& out) {
+                        Tensor& all = out.begin()->second;
+                        const Tensor& tiles = one.begin()->second;
+                        std::memset(all.data(), 0, all.bytes());
+                        std::memcpy(all.data(), tiles.data(), std::min(all.bytes(), tiles.bytes()));
+                      });
      }},
     {"a scale that is never updated", "output.operand",
      "all of next_scale holds scale as it was given",

@@ -52,6 +52,7 @@ struct Replaced {
 TEST(PlantedWitnesses, OneReplacedValueIsOnlySeen) {
   for (const Replaced& r : {Replaced{kNaN, "NaN"}, {kInfinity, "inf"}, {3.0f, "3"}, {1.0f, "1"}}) {
     for (const bool route : {false, true}) {
+      if (route && std::isnan(r.by)) continue;  // that is 0 / 0, which has a name
       const std::string name = route ? "weights" : "y";
       const Call call = route ? of_x("route", fourth_row(random_floats({160, 32}, 3), -200.0f),
                                      {{"top_k", "4"}, {"score", "sigmoid"}})

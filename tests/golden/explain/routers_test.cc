@@ -170,6 +170,20 @@ const RuleFault kRules[] = {
      }},
     {"bias=in_weights", "the bias is added to the weights, too", route(16, {}, true),
      [](Token& t) { t.score = t.choice; }},
+    {"choices=bf16", "choices are rounded to bf16, and weights are not",
+     edited(route(16, {}), "logits", [](float v, Index) { return 0.02f * v; }),
+     [](Token& t) {
+       for (float& c : t.choice) c = narrow(c);
+       t.slots = best_of(t.choice);
+     }},
+    {"groups=ties_once", "of equal choices of a group one counts among its two best",
+     edited(route(32, kGroups), "logits", [](float v, Index) { return std::round(v); }),
+     [](Token& t) {
+       limit_groups(t, eights, [](const auto& m) {
+         const auto second = std::find_if(m.begin(), m.end(), [&](float c) { return c != m[0]; });
+         return m[0] + (second == m.end() ? -1e10f : *second);
+       });
+     }},
 };
 
 class PlantedRules : public testing::TestWithParam<RuleFault> {};
@@ -260,7 +274,29 @@ TEST_P(PlantedInRouterSettings, AreNamed) {
                 }});
 }
 
+/// Weights of a call whose scores of every second token are tiny, made anew from their sum.
+Planted divided(Backend& b, float (*divide)(float weight, float sum)) {
+  const Call call = edited(route(16, {}), "logits",
+                           [](float v, Index i) { return i / 16 % 2 == 0 ? v - 48.0f : v; });
+  Call whole = call;
+  whole.set.set("normalize", "false");
+  const NamedTensors scores = run_call(b, whole);
+  return spoiled(b, call, [&](NamedTensors& out) {
+    const auto* w = scores.at("weights").as<float>();
+    for (Index i = 0; i < kTokens * 4; ++i) {
+      const float* own = w + i / 4 * 4;
+      out.at("weights").as<float>()[i] = divide(w[i], own[0] + own[1] + own[2] + own[3]);
+    }
+  });
+}
+
 const PlantedFault kOthers[] = {
+    {"1e-20 is forgotten", "normalize=bare_sum", "1e-20 is not added to the sum of the weights",
+     [](Backend& b) { return divided(b, [](float w, float sum) { return w / sum; }); }},
+    {"weights times a reciprocal", "normalize=reciprocal", "the rounded reciprocal of their sum",
+     [](Backend& b) {
+       return divided(b, [](float w, float sum) { return w * (1.0f / (sum + 1e-20f)); });
+     }},
     {"slots by expert, weighed before", "top_k=by_index", "sorted after their weights were divided",
      [](Backend& b) {
        return spoiled(b, route(16, {}), [](NamedTensors& out) {

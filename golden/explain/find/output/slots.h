@@ -1,12 +1,24 @@
 // Slots of tokens whose rows come back from experts: what each holds, and their sums.
 #pragma once
 
+#include <string>
+#include <string_view>
 #include <vector>
 
 #include "golden/explain/case/output.h"
 #include "golden/explain/hypotheses.h"
 
 namespace mxo {
+
+/// Operands or outputs of ranks whose names end so.
+template <typename Tensors>
+std::vector<std::string> names_ending(const Tensors& tensors, std::string_view end) {
+  std::vector<std::string> names;
+  for (const auto& [name, tensor] : tensors) {
+    if (name.starts_with("rank") && name.ends_with(end)) names.push_back(name);
+  }
+  return names;
+}
 
 /// Slots of a token in a call that brings rows back; 0 in any other.
 Index slots_of(const Call& call);

@@ -1,7 +1,9 @@
 // Shapes, groups and layouts to blocks.
 #include "golden/explain/find/product/blocks.h"
 
+#include <bit>
 #include <limits>
+#include <set>
 
 #include "formats/dtype.h"
 #include "formats/scale_layout.h"
@@ -17,7 +19,8 @@ Index extent_for(Index n, Index scales) {
   for (const Index extent : {32, 128, 16, 64, 256, 512}) {
     if (ceil_div(n, extent) == scales) return extent;
   }
-  return scales == 1 ? std::max<Index>(n, 1) : 0;
+  if (scales == 1) return std::max<Index>(n, 1);
+  return scales > 0 && n % scales == 0 ? n / scales : 0;
 }
 
 float joined(float most, float v) {
@@ -184,6 +187,19 @@ std::vector<float> amax_of(const Blocks& blocks) {
 
 std::vector<AmaxWindow> other_windows(const Blocks& b, const std::vector<float>& amax) {
   std::vector<AmaxWindow> list = parts_of_blocks(b, amax.size());
+  const auto next_power =
+      static_cast<Index>(std::bit_ceil(static_cast<std::uint64_t>(b.block_columns)));
+  for (const Index wide : std::set<Index>{next_power, 2 * b.block_columns}) {
+    if (wide == b.block_columns || b.scale_columns < 2) continue;
+    AmaxWindow w{"the " + std::to_string(wide) + " columns from where its block begins",
+                 std::vector<float>(amax.size())};
+    each_run(b, [&](Index first, Index, Index s) {
+      const Index end = std::min(first + wide, (first / b.columns + 1) * b.columns);
+      for (Index i = first; i < end; ++i)
+        nth(w.amax, s) = joined(nth(w.amax, s), std::fabs(b.value(i)));
+    });
+    list.push_back(std::move(w));
+  }
   if (!b.tiled) add_other_blocks(b, amax, list);
   float most = 0.0f;
   for (const float v : amax) most = joined(most, v);

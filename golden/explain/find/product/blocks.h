@@ -2,6 +2,7 @@
 #pragma once
 
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "golden/explain/case/output.h"
@@ -32,7 +33,7 @@ std::vector<float> amax_of(const Blocks& blocks);
 
 /// What may have been taken in place of the largest magnitude of a block.
 struct AmaxWindow {
-  const char* words;  ///< "the block before"
+  std::string words;  ///< "the block before"
   std::vector<float> amax;
 };
 std::vector<AmaxWindow> other_windows(const Blocks& blocks, const std::vector<float>& amax);
