@@ -52,37 +52,6 @@ NamedTensors pair_of(Dtype stored, std::vector<Index> scales) {
   return out;
 }
 
-TEST(JudgedOutputs, HaveScalesByTheirSize) {
-  const auto format = [](Dtype stored) {
-    const NamedTensors out = pair_of(stored, {2, 1});
-    return judged({"", {}, {}}, out, out)[1];
-  };
-  EXPECT_EQ(format(Dtype::u8).format, Dtype::e8m0);
-  EXPECT_EQ(format(Dtype::e8m0).format, Dtype::e8m0);
-  EXPECT_EQ(format(Dtype::u32).format, Dtype::f32);
-  EXPECT_EQ(format(Dtype::f32).note, "judged through the values of codes");
-  EXPECT_EQ(format(Dtype::u16).format, Dtype::u16);
-  EXPECT_EQ(format(Dtype::u16).note,
-            "codes and scales held to bits: the shapes of codes and scales do not fit");
-}
-
-TEST(JudgedOutputs, HaveFiguresOfTheirValues) {
-  const NamedTensors out = pair_of(Dtype::e8m0, {2, 1});
-  NamedTensors actual = out;
-  actual.at("codes").as<std::uint8_t>()[3] = 0x40;  // 2 for 1
-  const std::vector<TensorVerdict> v = judged({"", {}, {}}, out, actual, "ulp=8");
-  for (const TensorVerdict& verdict : v) {
-    EXPECT_EQ(verdict.outcome, Outcome::pass);
-    EXPECT_EQ(verdict.all.max_absolute, 1);
-    EXPECT_EQ(verdict.all.max_relative, 1);
-    EXPECT_DOUBLE_EQ(verdict.all.sqnr, 10 * std::log10(64.0));
-    EXPECT_LT(verdict.all.cosine, 1);
-    EXPECT_GT(verdict.all.calc_diff, 0);
-  }
-  EXPECT_EQ(v[0].all.differing, 1);
-  EXPECT_EQ(v[1].all.differing, 0);
-}
-
 TEST(JudgedOutputs, ThatAreEqualCodesDifferUnderOtherScales) {
   NamedTensors out = pair_of(Dtype::e8m0, {2, 1});
   out.at("scales").as<std::uint8_t>()[1] = 129;  // the values of row 1 are 4
@@ -98,22 +67,6 @@ TEST(JudgedOutputs, ThatAreEqualCodesDifferUnderOtherScales) {
   for (const TensorVerdict& v : judged({"", {}, {}}, out, actual, "ulp=8")) {
     EXPECT_EQ(v.outcome, Outcome::pass) << v.name;
   }
-}
-
-TEST(JudgedOutputs, ArePairsByName) {
-  NamedTensors out = pair_of(Dtype::e8m0, {2, 1});
-  NamedTensors other;
-  other.emplace("x.codes", out.at("codes"));
-  other.emplace("x.scales", out.at("scales"));
-  EXPECT_EQ(judged({"", {}, {}}, other, other)[1].note, "judged through the values of x.codes");
-  other.emplace("y.scales", out.at("scales"));
-  other.erase("x.scales");
-  for (const TensorVerdict& v : judged({"", {}, {}}, other, other)) EXPECT_EQ(v.note, "");
-  // An output without a name is not the scales of whatever has none.
-  NamedTensors nameless;
-  nameless.emplace("", out.at("scales"));
-  nameless.emplace("y", out.at("codes"));
-  for (const TensorVerdict& v : judged({"", {}, {}}, nameless, nameless)) EXPECT_EQ(v.note, "");
 }
 
 TEST(JudgedOutputs, NeedBothPartsOfAPair) {
@@ -180,15 +133,6 @@ struct Ones {
 
 const float kNear = std::nextafter(3.0f, 4.0f);
 
-TEST(JudgedOutputs, OfOtherSizesThanTheCallHaveNoBound) {
-  const Ones ones;
-  EXPECT_EQ(ones.judge(floats({1, 1}, {3}), floats({1, 1}, {kNear}), "bound").outcome,
-            Outcome::pass);
-  const TensorVerdict v = ones.judge(floats({2, 1}, {3, 3}), floats({2, 1}, {kNear, 3}), "bound");
-  EXPECT_EQ(v.outcome, Outcome::fail);
-  EXPECT_EQ(v.reason, "1 of 2 refused (held to bits: no sum)");
-}
-
 TEST(JudgedOutputs, SayWhichBoundWouldPass) {
   const Ones ones;
   EXPECT_EQ(ones.judge(floats({1, 1}, {3}), floats({1, 1}, {kNear}), "bits").note,
@@ -220,20 +164,6 @@ TEST(JudgedOutputs, SayOneStepWhereThatIsAll) {
   EXPECT_EQ(note(x, next), "no value is further than one step of the format: --gate ulp=1 passes");
   EXPECT_EQ(note(x, next, &x), "") << "an interval has no steps";
   EXPECT_EQ(note(floats({1}, {0.0f}), floats({1}, {-0.0f})), "") << "no step at all";
-}
-
-TEST(JudgedOutputs, SayBothOfAFailureAndOfAPair) {
-  const NamedTensors out = pair_of(Dtype::e8m0, {2, 3});  // scales of no such codes
-  NamedTensors actual = out;
-  ++actual.at("codes").as<std::uint8_t>()[3];
-  EXPECT_EQ(judged({"", {}, {}}, out, actual)[0].note,
-            "codes and scales held to bits: the shapes of codes and scales do not fit");
-  const NamedTensors fit = pair_of(Dtype::f32, {2, 1});
-  actual = fit;
-  actual.at("scales").as<std::uint32_t>()[1] += 1;
-  EXPECT_EQ(judged({"", {}, {}}, fit, actual)[1].note,
-            "no value is further than one step of the format: --gate ulp=1 passes; judged through "
-            "the values of codes");
 }
 
 }  // namespace

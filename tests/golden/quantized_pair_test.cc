@@ -121,27 +121,6 @@ TEST(ScaleMap, FindsTheScaleOfEveryCodeWithF32Scales) {
   expect_values({"quantize", grouped_x({400, 64}, {32, 32, 352}), {{"block", "128x1"}}}, 352);
 }
 
-TEST(ScaleMap, FindsTheScaleOfCodesThatWereTurned) {
-  Settings flow{{"rule", "flow"}};
-  const Quantised rows("quantize", only_x({352, 256}), flow);
-  NamedTensors in = rows.outputs;
-  in.emplace("group_ends", tensor_from<std::int32_t>(Dtype::i32, {3}, {160, 160, 352}));
-  const Quantised turned("scaling_aware_transpose", in, {});
-  const auto map = ScaleMap::of(turned.codes().shape(), turned.scales().shape(), Dtype::f32,
-                                scale_hints(turned.op, turned.inputs, turned.set));
-  ASSERT_TRUE(map);
-  const ElementReader code(Dtype::e4m3);
-  const ElementReader scale(Dtype::f32);
-  const Tensor& x = rows.inputs.at("x");
-  for (Index i = 0; i < x.elements(); ++i) {
-    const Index at = i % 256 * 352 + i / 256;
-    const double value =
-        code(bits_at(turned.codes(), at)).value * scale(bits_at(turned.scales(), (*map)(at))).value;
-    const double want = static_cast<double>(x.as<float>()[i]);
-    ASSERT_NEAR(value, want, want / 8) << i;
-  }
-}
-
 TEST(ScaleMap, RefusesScalesOfAnotherTensor) {
   EXPECT_FALSE(ScaleMap::of({64, 96}, {64, 2}, Dtype::e8m0, {}));
   EXPECT_FALSE(ScaleMap::of({64, 96}, {3, 64}, Dtype::e8m0, {}));
@@ -157,13 +136,6 @@ TEST(ScaleMap, RefusesScalesInTheLayoutOfAnotherLibrary) {
                               scale_hints(q.op, q.inputs, q.set)))
         << layout;
   }
-}
-
-TEST(QuantizedPair, ScalesAreNamedAfterTheirCodes) {
-  EXPECT_EQ(scales_name("codes"), "scales");
-  EXPECT_EQ(scales_name("rank0.dy.codes"), "rank0.dy.scales");
-  EXPECT_EQ(scales_name("y"), "");
-  EXPECT_EQ(scales_name("mycodes"), "");
 }
 
 TEST(QuantizedPair, DistancesAreStepsOfTheExpectedScale) {
@@ -214,27 +186,6 @@ TEST(QuantizedPair, MultipliersDivide) {
   EXPECT_EQ(values.expected.value, 0.25);
   EXPECT_EQ(values.actual.value, 0.125);
   EXPECT_EQ(values.distance, 8u);
-}
-
-TEST(QuantizedPair, CodesOfNoGroupStandForThemselves) {
-  const Quantised q("quantize", grouped_x({64, 32}, {32}), {{"block", "Rx1"}});
-  const QuantizedPair pair(Dtype::e4m3, Dtype::f32,
-                           *ScaleMap::of(q.codes().shape(), q.scales().shape(), Dtype::f32,
-                                         scale_hints(q.op, q.inputs, q.set)),
-                           q.scales(), q.scales());
-  const ElementReader read(Dtype::e4m3);
-  const auto values = pair.at(63 * 32, read(0x38), read(0x3A));
-  EXPECT_EQ(values.expected.value, 1);
-  EXPECT_EQ(values.actual.value, 1.25);
-  EXPECT_EQ(values.distance, 2u);
-}
-
-TEST(QuantizedPair, CodesUnderOneScaleAreCountedInSteps) {
-  const Quantised q("quantize", only_x({4, 64}), {});
-  NamedTensors actual = q.outputs;
-  actual.at("codes").as<std::uint8_t>()[5] -= 2;
-  EXPECT_EQ(q.outcome(actual, "ulp=1"), Outcome::fail);
-  EXPECT_EQ(q.outcome(actual, "ulp=2"), Outcome::pass);
 }
 
 TEST(QuantizedPair, DoublingEveryScalePassesNoGate) {
@@ -301,23 +252,6 @@ TEST(QuantizedPair, ScalesOfCodesNotOwedAreHeldToBits) {
   EXPECT_EQ(q.outcome(beyond, "ulp=0"), Outcome::fail);
 }
 
-TEST(QuantizedPair, TransposedScalesHaveTheirTrueFigure) {
-  const Quantised q("quantize", only_x({4, 128}), {});
-  NamedTensors actual = q.outputs;
-  for (Index i = 0; i < 16; ++i) {
-    actual.at("scales").data()[i] = q.scales().data()[i % 4 * 4 + i / 4];
-  }
-  const auto verdicts = q.against(actual, "sqnr=40");
-  EXPECT_EQ(verdicts[0].outcome, Outcome::fail);
-  EXPECT_LT(verdicts[0].all.sqnr, 3);
-  EXPECT_EQ(verdicts[1].all.sqnr, verdicts[0].all.sqnr);
-  EXPECT_EQ(verdicts[1].all.calc_diff, verdicts[0].all.calc_diff);
-  EXPECT_EQ(verdicts[1].all.cosine, verdicts[0].all.cosine);
-  EXPECT_EQ(verdicts[1].all.max_absolute, verdicts[0].all.max_absolute);
-  EXPECT_EQ(verdicts[1].all.max_relative, verdicts[0].all.max_relative);
-  EXPECT_EQ(verdicts[1].note, "judged through the values of codes");
-}
-
 TEST(QuantizedPair, BytesThatNoCodeUsesAreHeldToBits) {
   const Quantised q("quantize", only_x({40, 96}), {{"scale_layout", "blocked"}});
   NamedTensors actual = q.outputs;
@@ -334,14 +268,6 @@ TEST(QuantizedPair, NanOnOneSideFailsAndOnBothPasses) {
   EXPECT_EQ(q.outcome(actual, "sqnr=1e-300"), Outcome::fail);
   q.outputs.at("scales").data()[1] = std::byte{255};
   actual.at("codes").data()[40] ^= std::byte{1};  // NaN whatever the code is
-  EXPECT_EQ(q.outcome(actual, "ulp=0"), Outcome::pass);
-}
-
-TEST(QuantizedPair, OneElementIsAPair) {
-  const Quantised q("quantize", only_x({1, 1}), {{"block", "1x128"}});
-  NamedTensors actual = q.outputs;
-  actual.at("scales").as<float>()[0] *= 2;
-  actual.at("codes").as<std::uint8_t>()[0] -= 8;
   EXPECT_EQ(q.outcome(actual, "ulp=0"), Outcome::pass);
 }
 

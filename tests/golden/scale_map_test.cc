@@ -50,47 +50,6 @@ TEST(ScaleMap, CutsVectorsIntoBlocks) {
   EXPECT_FALSE(fits({300}, {5}, Dtype::f32));
 }
 
-TEST(ScaleMap, CutsMatricesAlongBothAxes) {
-  expect_map({40, 70}, {2, 3}, Dtype::e8m0, {},
-             [](Index i) { return i / 70 / 32 * 3 + i % 70 / 32; });
-  expect_map({40, 70}, {3, 70}, Dtype::e8m0, block(16, 1),
-             [](Index i) { return i / 70 / 16 * 70 + i % 70; });
-  expect_map({2, 130, 3}, {2, 2, 1}, Dtype::f32, {},
-             [](Index i) { return i / 390 * 2 + i % 390 / 3 / 128; });
-  expect_map({2, 2, 3, 64}, {2, 2, 3, 2}, Dtype::e8m0, {}, [](Index i) { return i / 32; });
-  // A row's, without an extent of their own.
-  expect_map({2, 3, 70}, {2, 3}, Dtype::f32, {}, [](Index i) { return i / 70; });
-}
-
-TEST(ScaleMap, ReadsTurnedCodesAsTheirScalesWereMade) {
-  ScaleHints hints;
-  hints.turned = true;
-  expect_map({70, 40}, {40, 3}, Dtype::e8m0, hints,
-             [](Index i) { return i % 40 * 3 + i / 40 / 32; });
-  EXPECT_FALSE(fits({70, 40}, {70, 2}, Dtype::e8m0, hints));
-  EXPECT_FALSE(fits({1, 70, 40}, {1, 40, 3}, Dtype::e8m0, hints));
-  EXPECT_FALSE(fits({1, 70, 40}, {70, 1, 2}, Dtype::e8m0, hints));
-  EXPECT_FALSE(fits({70}, {3}, Dtype::e8m0, hints));
-}
-
-TEST(ScaleMap, FindsTilesOfEveryMatrix) {
-  const auto tiles = [](Index rows, Index columns, Index extent) {
-    const Index along = ceil_div(columns, extent);
-    return [=](Index i) {
-      const Index matrix = i / (rows * columns);
-      const Index at = i % (rows * columns);
-      return matrix * blocked_bytes(rows, along) +
-             blocked_offset(at / columns, at % columns / extent, ceil_div(along, Index{4}));
-    };
-  };
-  expect_map({130, 200}, {2 * 2 * 512}, Dtype::e8m0, {}, tiles(130, 200, 32));
-  expect_map({64}, {512}, Dtype::e8m0, {}, tiles(1, 64, 32));
-  expect_map({2, 3, 200}, {4, 512}, Dtype::e8m0, {}, tiles(3, 200, 32));
-  expect_map({130, 200}, {2, 512}, Dtype::e8m0, block(1, 64), tiles(130, 200, 64));
-  EXPECT_FALSE(fits({130, 200}, {2 * 2 * 512}, Dtype::f32));
-  EXPECT_FALSE(fits({130, 200}, {512}));
-}
-
 /// Groups of 130, 0 and 40 rows of 3 columns; rows 170 and on are nobody's.
 TEST(ScaleMap, RestartsColumnsOfScalesAtEachGroup) {
   const std::vector<Index> ends{130, 130, 170};
@@ -110,18 +69,6 @@ TEST(ScaleMap, RestartsColumnsOfScalesAtEachGroup) {
   expect_map({180, 3}, {4, 2}, Dtype::f32, groups(ends, BlockExtents{50, 2}), cut(50, 2));
   expect_map({180, 3}, {4, 1}, Dtype::f32, groups(ends, BlockExtents{64, kWhole}), cut(64, 3));
   expect_map({180, 3}, {7, 3}, Dtype::e8m0, groups(ends, BlockExtents{32, 1}), cut(32, 1));
-}
-
-TEST(ScaleMap, RestartsBlocksOfTwoRowsAtEachGroup) {
-  const Index row[] = {0, 1, 1, -1};
-  expect_map({4, 3}, {2, 3}, Dtype::f32, groups({1, 3}, BlockExtents{2, 1}),
-             [&](Index i) { return row[i / 3] < 0 ? -1 : row[i / 3] * 3 + i % 3; });
-}
-
-TEST(ScaleMap, GuessesWholeGroupsBeforeBlocksOf128Rows) {
-  expect_map({400, 1}, {2, 1}, Dtype::f32, groups({200, 400}), [](Index i) { return i / 200; });
-  expect_map({400, 1}, {4, 1}, Dtype::f32, groups({200, 400}),
-             [](Index i) { return i / 200 * 2 + i % 200 / 128; });
 }
 
 TEST(ScaleMap, IsNoneOfGroupsWhereScalesSayAnother) {

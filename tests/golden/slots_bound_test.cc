@@ -94,24 +94,6 @@ TEST(SlotsBound, PromisesNothingAtTheEdgeOfTheRangeOfF32) {
   EXPECT_TRUE(std::isfinite(bound.stray[kColumns]));
 }
 
-/// Rows of f32, and a slot of -1 that names no expert.
-TEST(SlotsBound, LeavesOutSlotsOfNoExpert) {
-  NamedTensors in;
-  in.emplace("rank0.experts", tensor_from<std::int32_t>(Dtype::i32, {2, 2}, {0, -1, -1, -1}));
-  in.emplace("rank0.y", floats({1, 1}, {0x1.000002p0f}));
-  const ErrorBound bound = slots_bound("combine", "rank0.out", in, of_experts(1));
-  EXPECT_EQ(bound.exact, (std::vector<double>{0x1.000002p0, 0}));
-}
-
-TEST(SlotsBound, IsOfOneRankAndOneExpertToo) {
-  NamedTensors in;
-  in.emplace("rank0.experts", tensor_from<std::int32_t>(Dtype::i32, {2, 1}, {0, 0}));
-  in.emplace("rank0.y", tensor_from<std::uint16_t>(Dtype::bf16, {2, 1}, {0x3F80, 0x4000}));
-  const ErrorBound bound = slots_bound("combine", "rank0.out", in, of_experts(1));
-  EXPECT_EQ(bound.exact, (std::vector<double>{1, 2}));
-  EXPECT_THROW(slots_bound("combine", "rank0.out", in, {}), Error);
-}
-
 TEST(SlotsBound, IsOfOutAndDxAlone) {
   EXPECT_TRUE(sums_slots("combine", "rank3.out"));
   EXPECT_TRUE(sums_slots("dispatch_backward", "rank0.dx"));
@@ -186,33 +168,6 @@ TEST(SlotsBound, TakesAsManyRowsAsWereReceived) {
   }
   EXPECT_EQ(said("rank0.y", Tensor(Dtype::bf16, {padded, 2}), padded_to(4)), "");
   EXPECT_NE(said("rank0.y", Tensor(Dtype::bf16, {padded - 1, 2}), padded_to(4)), "");
-}
-
-TEST(SlotsBound, NamesTheParameterThatIsOutOfRange) {
-  const auto with = [](const Parameters& set) { return said("unused", Tensor(), set); };
-  const std::string experts =
-      "combine: experts: gate bound needs a multiple of the ranks, 65536 at most";
-  EXPECT_EQ(with(of_experts(65536)), "");
-  for (const Index wrong : {0, 7, 65538, -2}) EXPECT_EQ(with(of_experts(wrong)), experts) << wrong;
-  Parameters set = of_experts();
-  set.set("alignment", "1073741824");  // of no effect where rows are not padded
-  EXPECT_EQ(with(set), "");
-  for (const char* wrong : {"0", "-1", "1073741825"}) {
-    set.set("alignment", wrong);
-    EXPECT_EQ(with(set), "combine: alignment: gate bound needs 1 to 2^30") << wrong;
-  }
-  EXPECT_THROW(slots_bound("combine", "rank0.out", {}, of_experts()), Error);
-}
-
-TEST(SlotsBound, NamesTheRankThatIsNotThere) {
-  NamedTensors in = slots("y", true);
-  const auto said_of = [&](std::string_view output) -> std::string {
-    return refusal([&] { slots_bound("combine", output, in, of_experts()); });
-  };
-  EXPECT_EQ(said_of("rank1.out"), "");
-  EXPECT_EQ(said_of("rank2.out"), "combine: rank2.out: no such rank");
-  in.erase("rank1.y");
-  EXPECT_EQ(said_of("rank0.out"), "combine: rank1.y: gate bound needs it");
 }
 
 }  // namespace

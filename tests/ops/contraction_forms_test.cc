@@ -41,6 +41,28 @@ Accumulation machine(std::string_view name, Fold fold, int block,
   return sum;
 }
 
+TEST(ScaleForms, OfWholeRowsAreAfterTheSum) {
+  const Side row{Dtype::e4m3, Dtype::f32, kWholeRow}, all{Dtype::e4m3, Dtype::f32, kWholeTensor};
+  const Side rows{Dtype::e4m3, Dtype::f32, {128, kWhole}};
+  EXPECT_EQ(form(row, row), ScaleForm::rowwise);
+  EXPECT_EQ(form(row, all), ScaleForm::rowwise);
+  EXPECT_EQ(form(row, rows), ScaleForm::other);
+  EXPECT_EQ(form(rows, row), ScaleForm::other);
+  const char* const fast = "h200_wgmma_fast";
+  EXPECT_EQ(form(row, row, sum_named(fast, OperandKind::fp8)), ScaleForm::rowwise);
+  EXPECT_EQ(form(row, row, machine(fast, Fold::after, 128)), ScaleForm::other);
+  EXPECT_EQ(form(row, row, machine(fast, Fold::x_then_w, 128)), ScaleForm::other);
+  EXPECT_EQ(form(row, row, machine("fma_chain", Fold::term, 0)), ScaleForm::other);
+}
+
+TEST(ScaleForms, AskNoAxisPastTheRank) {
+  ScaledTensor all = tensor_of({Dtype::e4m3, Dtype::f32, kWholeTensor}, {256, 512});
+  all.scales.rank = 1;
+  all.scales.extent[1] = all.scales.stride[1] = 9;
+  const ScaledTensor w = tensor_of({Dtype::e4m3, Dtype::f32, kWholeRow}, {2, 384, 512});
+  EXPECT_EQ(contraction_of(GroupedMatmul{all, w, {}, kExact, {}}).a.scales_step, 0);
+}
+
 TEST(ScaleForms, OfTilesRestartEvery128) {
   const Side row{Dtype::e4m3, Dtype::f32, kRowBlock}, square{Dtype::e4m3, Dtype::f32, kSquareBlock};
   const Side mx{Dtype::e4m3, Dtype::f32, kMxColumns}, whole{Dtype::e4m3, Dtype::f32, kWholeRow};

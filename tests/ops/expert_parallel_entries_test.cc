@@ -137,5 +137,22 @@ TEST_F(ParallelEntries, CombineWeighsAndAdds) {
                   "#1 f16 [3, 256]"});
 }
 
+TEST_F(ParallelEntries, CombineBackwardSendsAsTheWireSays) {
+  add("y", Dtype::bf16, {6, 256});
+  add("dout", Dtype::f32, {3, 256});
+  const Steps plain = steps("combine_backward", {});
+  ASSERT_EQ(plain.size(), 3u);
+  EXPECT_EQ(plain[1],
+            "combine_rows_backward #2 bf16 [6, 256] by [0 3 1 4 2 5], none, dout f32 [3, 256] -> "
+            "#3 bf16 [6, 256], none");
+  EXPECT_EQ(plain[2], "quantize #3 bf16 [6, 256] -> #4 e4m3 [6, 256] * #5 e8m0 [6, 8] of 1x32");
+  EXPECT_EQ(made, (Steps{"rank0.dy.codes e4m3 [6, 256]", "rank0.dy.scales e8m0 [6, 8]"}));
+  add("weights", Dtype::f32, {3, 2});
+  EXPECT_EQ(steps("combine_backward", {{"precision", "bf16"}}).at(1),
+            "combine_rows_backward #2 bf16 [6, 256] by [0 3 1 4 2 5], weights f32 [3, 2], dout f32 "
+            "[3, 256] -> #4 bf16 [6, 256], #3 f32 [3, 2]");
+  EXPECT_EQ(made, (Steps{"rank0.dweights f32 [3, 2]", "rank0.dy bf16 [6, 256]"}));
+}
+
 }  // namespace
 }  // namespace mxo

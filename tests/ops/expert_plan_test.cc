@@ -47,6 +47,28 @@ std::vector<std::int32_t> words(const Tensor& t) {
 }
 
 using Words = std::vector<std::int32_t>;
+using Counts = std::vector<Index>;
+
+TEST_F(Plans, SortRowsByExpertTokenAndSlot) {
+  const ExpertPlan p = plan();
+  EXPECT_EQ(p.experts, 4);
+  EXPECT_EQ(p.local, 2);
+  EXPECT_EQ(p.ranks, 2);
+  EXPECT_EQ(p.tokens, 3);
+  EXPECT_EQ(p.top_k, 2);
+  EXPECT_EQ(p.layout, DispatchLayout::rank_major);
+  EXPECT_EQ(words(p.order.host()), (Words{0, 2, 1, 2, 0, 1}));
+  EXPECT_EQ(words(p.slots.host()), (Words{4, 0, 2, 5, 1, 3}));
+  EXPECT_EQ(p.slots.host().shape(), (Counts{3, 2}));
+  EXPECT_EQ(p.send_counts, (Counts{2, 4}));
+  EXPECT_EQ(p.receive_counts, (Counts{7, 4}));
+  EXPECT_EQ(p.received, 11);
+  EXPECT_EQ(words(p.tokens_per_expert), (Words{5, 2, 2, 2}));
+  EXPECT_EQ(p.rows, 11);
+  EXPECT_EQ(words(p.place.host()), (Words{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10}));
+  EXPECT_FALSE(p.indices.given()) << "rows lie as they come";
+  EXPECT_EQ(words(p.group_ends.host()), (Words{0, 0})) << "no layout by expert, no groups";
+}
 
 TEST_F(Plans, OfTheWorstCaseHaveRoomForAll) {
   const ExpertPlan p = plan(DispatchRows::worst_case);
@@ -54,6 +76,17 @@ TEST_F(Plans, OfTheWorstCaseHaveRoomForAll) {
   EXPECT_EQ(p.rows, 14) << "eight of the other rank and six of this";
   EXPECT_EQ(words(p.indices.host()), (Words{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, -1, -1, -1}));
   EXPECT_EQ(words(p.place.host()), (Words{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10}));
+}
+
+TEST_F(Plans, SendNothingForAChoiceOfNone) {
+  choose({3, -1, 2, 3, -1, -1});
+  other_says({4, 2, 1, 0, 5, 0}, 2);
+  const ExpertPlan p = plan();
+  EXPECT_EQ(words(p.order.host()), (Words{1, 0, 1}));
+  EXPECT_EQ(words(p.slots.host()), (Words{1, -1, 0, 2, -1, -1}));
+  EXPECT_EQ(p.send_counts, (Counts{0, 3}));
+  EXPECT_EQ(p.receive_counts, (Counts{5, 3}));
+  EXPECT_EQ(plan(DispatchRows::worst_case).rows, 14) << "shapes alone: 8 choices there, 6 here";
 }
 
 TEST_F(Plans, RefuseChoicesThatAreNone) {
@@ -70,6 +103,18 @@ TEST_F(Plans, RefuseChoicesThatAreNone) {
   const Tensor flat(Dtype::i32, {3}), wide(Dtype::i64, {3, 2});
   EXPECT_EQ(refusal(flat.operand()), "dispatch: experts: found i32 [3], needs rank 2");
   EXPECT_EQ(refusal(wide.operand()), "dispatch: experts: found i64, needs i32");
+}
+
+TEST_F(Plans, RefuseExpertsThatRanksCannotShare) {
+  const Tensor none(Dtype::i32, {0, 2});
+  const std::string needs = " on 2 ranks, needs a positive multiple of the ranks";
+  EXPECT_EQ(refusal(none.operand(), 0), "dispatch: experts: found 0 experts" + needs);
+  EXPECT_EQ(refusal(none.operand(), -2), "dispatch: experts: found -2 experts" + needs);
+  EXPECT_EQ(refusal(none.operand(), 3), "dispatch: experts: found 3 experts" + needs);
+  EXPECT_EQ(refusal(none.operand(), 4), "");
+  AloneCommunicator alone;
+  EXPECT_EQ(plan_experts(machine, alone, none.operand(), 1, 1, DispatchLayout::rank_major).local,
+            1);
 }
 
 }  // namespace

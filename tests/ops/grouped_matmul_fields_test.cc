@@ -19,6 +19,11 @@ Tensor ends(std::initializer_list<std::int32_t> values) {
   return t;
 }
 
+std::string complaint_of(const auto& op, void (*call)(Backend&, decltype(op))) {
+  Bare backend;
+  return check_refusal([&] { call(backend, op); });
+}
+
 /// One field of a right call, spoilt, and the operand that is to be named.
 template <typename Op>
 struct WrongField {
@@ -62,6 +67,32 @@ TEST(GroupedMatmulFields, RefuseEveryWrongFieldOfTheForward) {
                     {"x.scales", [](Op& op) { op.x.block = kMxColumns; }},
                     {"w.scales", [](Op& op) { op.w.block = kWholeTensor; }},
                     {"y", [](Op& op) { op.y.dtype = Dtype::f16; }}});
+}
+
+TEST(GroupedMatmulFields, CountRowsOfScalesByTypeAndHeight) {
+  Tensor dy(Dtype::e4m3, {96, 130}), x(Dtype::bf16, {96, 6}), dw(Dtype::f32, {2, 130, 6});
+  const auto said = [&](Dtype type, Index rows, BlockExtents block, std::int32_t first) {
+    Tensor scales(type, {rows, 130});
+    Tensor x_scales(type, {rows, 6}), x_codes(Dtype::e4m3, {96, 6});
+    const Tensor group_ends = ends({first, 64});
+    GroupedMatmulWgrad op;
+    op.dy = {dy.operand(), scales.operand(), block, ScaleStorage::row_major};
+    op.x = {x_codes.operand(), x_scales.operand(), block, ScaleStorage::row_major};
+    op.group_ends = group_ends.operand();
+    op.dw = dw.result();
+    return complaint_of(op, grouped_matmul_wgrad);
+  };
+  const std::string blocks = "grouped_matmul_wgrad: dy.scales: found f32 [";
+  EXPECT_EQ(said(Dtype::f32, 5, {16, 1}, 5), "") << "ends of f32 scales are any";
+  EXPECT_EQ(said(Dtype::f32, 6, {16, 1}, 5), "") << "more rows";
+  EXPECT_EQ(said(Dtype::f32, 4, {16, 1}, 5).find(blocks + "4, 130], needs [5, 130]"), 0u);
+  EXPECT_EQ(said(Dtype::f32, 2, {kWhole, 1}, 5), "");
+  EXPECT_EQ(said(Dtype::f32, 3, {kWhole, 1}, 5).find(blocks + "3, 130], needs [2, 130]"), 0u);
+  EXPECT_EQ(said(Dtype::e8m0, 3, {32, 1}, 32), "");
+  EXPECT_EQ(said(Dtype::e8m0, 2, {32, 1}, 32)
+                .find("grouped_matmul_wgrad: dy.scales: found e8m0 [2, 130], needs [3, 130]"),
+            0u)
+      << "rows of no group have scales, too";
 }
 
 struct ProductWords : testing::Test {

@@ -9,6 +9,37 @@
 namespace mxo {
 namespace {
 
+struct LinearSteps : LinearCalls {};
+
+TEST_F(LinearSteps, OfBf16KeepsWhatItRounded) {
+  Tensor f32(Dtype::f32, {96, 64});
+  recorder.names[f32.data()] = "f32";
+  GroupedLinear op = call("bf16");
+  op.x = f32.operand();
+  op.y = {};
+  op.bias = bias.operand();
+  const SavedLinear saved = grouped_linear(recorder, op);
+  EXPECT_EQ(recorder.steps, (Steps{"cast f32 f32 [96, 64] -> #1 bf16 [96, 64]"}));
+  EXPECT_TRUE(saved.x_bf16.given());
+  EXPECT_FALSE(saved.w_bf16.given());
+
+  recorder.steps.clear();
+  grouped_linear_backward(recorder, saved, {dy.operand(), {}, dw.result(), {}});
+  EXPECT_EQ(recorder.steps,
+            (Steps{"grouped_matmul_wgrad dy bf16 [96, 32], #1 bf16 [96, 64] by ends i32 [2], exact "
+                   "-> dw f32 [2, 32, 64]"}));
+
+  Tensor wide_w(Dtype::f32, {2, 32, 64});
+  op = call("bf16");
+  op.w = wide_w.operand();
+  const SavedLinear of_w = grouped_linear(recorder, op);
+  recorder.steps.clear();
+  grouped_linear_backward(recorder, of_w, {dy.operand(), dx.result(), {}, {}});
+  EXPECT_EQ(recorder.steps,
+            (Steps{"grouped_matmul dy bf16 [96, 32], #2 bf16 [2, 64, 32] by steps, exact -> dx "
+                   "bf16 [96, 64]"}));
+}
+
 struct Factors : testing::Test {
   Tensor x{Dtype::bf16, {96, 256}};
   Tensor f32{Dtype::f32, {96, 256}};

@@ -29,5 +29,14 @@ TEST_F(MoeBackward, DequantisesOnlyForWhatIsAsked) {
             (Steps{"dequantize", "column_sum bias", "grouped_matmul_wgrad"}));
 }
 
+TEST_F(MoeBackward, OfKeptRowsRunNothingAgain) {
+  for (const MoePipeline pipeline : {MoePipeline::bf16, MoePipeline::flow}) {
+    op.pipeline = pipeline;
+    for (const std::string& step : backward()) {
+      EXPECT_FALSE(step.starts_with("swiglu ") || step.starts_with("swiglu_quantize ")) << step;
+    }
+  }
+}
+
 }  // namespace
 }  // namespace mxo

@@ -73,6 +73,27 @@ TEST(Ranges, OfScoresAreThree) {
   EXPECT_EQ(router_score_named("sqrtsoftplus"), RouterScore::sqrtsoftplus);
 }
 
+/// Groups of 2, 0 and 3 rows of y [8, 4], which begin where `starts` say.
+std::string unpadded_from(std::initializer_list<std::int32_t> starts) {
+  Tensor y(Dtype::bf16, {8, 4}), ends(Dtype::i32, {3}), begins(Dtype::i32, {3});
+  Tensor x(Dtype::bf16, {5, 4});
+  const std::int32_t last[] = {2, 2, 5};
+  std::copy(last, last + 3, ends.as<std::int32_t>());
+  std::copy(starts.begin(), starts.end(), begins.as<std::int32_t>());
+  return said<UnpadGroups>(unpad_groups,
+                           {y.operand(), ends.operand(), begins.operand(), x.result()});
+}
+
+TEST(Ranges, OfPaddedGroupsLieInside) {
+  EXPECT_EQ(unpadded_from({0, 2, 5}), "");
+  EXPECT_EQ(unpadded_from({6, -7, 0}), "") << "a group of no rows lies nowhere";
+  EXPECT_EQ(unpadded_from({0, 99, 2}), "");
+  EXPECT_NE(unpadded_from({7, 2, 2}), "");
+  EXPECT_NE(unpadded_from({-1, 2, 2}), "");
+  EXPECT_NE(unpadded_from({0, 2, 6}), "");
+  EXPECT_NE(unpadded_from({0, 2, -1}), "");
+}
+
 TEST(Ranges, OfRouterGradientsAreNamedByRankOrShape) {
   Tensor logits(Dtype::f32, {5, 8}), dlogits(Dtype::f32, {5, 8}), more(Dtype::i32, {6, 2});
   Tensor weights(Dtype::f32, {6, 2}), flat(Dtype::i32, {5}), x(Dtype::bf16, {5, 6});

@@ -127,6 +127,13 @@ TEST(ApproximateChecks, GiveDivFullAloneADivisor) {
 
 using D = FusedDot;
 
+/// Honours no sum.
+class Stubborn : public Bare {
+ public:
+  std::string_view name() const override { return "stubborn"; }
+  bool honours(const Accumulation&) const override { return false; }
+};
+
 std::string complaint(Backend& backend, const D& op) {
   try {
     fused_dot(backend, op);
@@ -154,6 +161,24 @@ TEST(FusedDotChecks, RefuseWrongFieldsOfCodesWithScales) {
   EXPECT_NE(complaint(bare, op).find("fused_dot: a: K is 48, not a multiple of 32"),
             std::string::npos)
       << complaint(bare, op);
+}
+
+TEST(FusedDotChecks, RefuseWhatIsNoMachineOfTheirs) {
+  Tensor a(Dtype::bf16, {1, 2, 32}), b(Dtype::bf16, {1, 2, 32}), c(Dtype::f32, {1, 2, 2});
+  Tensor d(Dtype::f32, {1, 2, 2});
+  D op{a.operand(), b.operand(), c.operand(), {}, {}, Accumulation{}, d.result()};
+  Bare bare;
+  EXPECT_NE(complaint(bare, op).find("unsupported: fused_dot: sum: found exact, needs a machine"),
+            std::string::npos)
+      << complaint(bare, op);
+  op.sum = sum_named("b200_mxf8f6f4", OperandKind::mx);
+  EXPECT_NE(complaint(bare, op).find("kind bf16"), std::string::npos) << complaint(bare, op);
+  op.sum = sum_named("h200_wgmma_fast", OperandKind::bf16);
+  EXPECT_EQ(complaint(bare, op).find("unsupported: fused_dot: sum"), std::string::npos)
+      << "past the checks it comes to a backend without operators: " << complaint(bare, op);
+  Stubborn stubborn;
+  EXPECT_NE(complaint(stubborn, op).find("needs one that stubborn honours"), std::string::npos)
+      << complaint(stubborn, op);
 }
 
 }  // namespace
