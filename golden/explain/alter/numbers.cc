@@ -104,27 +104,23 @@ void add_scales_of_products(const Product& p, List& list) {
   }
 }
 
-/// Plain operands that are what codes and scales stand for, rounded to bf16 or as f32 has them.
-bool dequantise(Call& call, bool x_to_bf16, bool w_to_bf16) {
+/// Plain operands: what codes and scales stand for, in bf16.
+bool dequantise(Call& call) {
   const Product p = *product_of(call);
-  Tensor x(Dtype::f32, {p.a_lines, p.k});
-  Tensor w(Dtype::f32, {p.groups(), p.n, p.k});
-  const auto store = [](Tensor& t, Index line, const std::vector<double>& values, bool to_bf16) {
-    float* at = t.as<float>() + line * static_cast<Index>(values.size());
-    for (const double v : values) {
-      const auto wide = static_cast<float>(v);
-      *at++ = to_bf16 ? by_bf16(wide) : wide;
-    }
+  Tensor x(Dtype::bf16, {p.a_lines, p.k});
+  Tensor w(Dtype::bf16, {p.groups(), p.n, p.k});
+  const auto store = [](Tensor& t, Index line, const std::vector<double>& values) {
+    Index at = line * static_cast<Index>(values.size());
+    for (const double v : values) store_wide(t, at++, static_cast<float>(v));
   };
   for (Index g = 0; g < p.groups(); ++g) {
-    for (Index i = p.begin(g); i < p.end(g); ++i) store(x, i, p.line_a(g, i), x_to_bf16);
-    for (Index j = 0; j < p.n; ++j) store(w, g * p.n + j, p.line_b(g, j), w_to_bf16);
+    for (Index i = p.begin(g); i < p.end(g); ++i) store(x, i, p.line_a(g, i));
+    for (Index j = 0; j < p.n; ++j) store(w, g * p.n + j, p.line_b(g, j));
   }
   for (const ProductSide* side : {&p.a, &p.b}) {
-    const std::string name = side->name;
     for (const std::string& operand : {side->codes_name, side->scales_name})
       call.inputs.erase(operand);
-    for (const char* key : {"block_", "format_"}) call.set = without(call.set, key + name);
+    for (const char* key : {"block_", "format_"}) call.set = without(call.set, key + side->name);
   }
   call.replace("x", std::move(x));
   call.replace("w", std::move(w));
@@ -134,12 +130,8 @@ bool dequantise(Call& call, bool x_to_bf16, bool w_to_bf16) {
 void add_dequantised(const Call& call, const Product& p, List& list) {
   if (call.op != "grouped_matmul" || p.a.scales == nullptr || p.b.scales == nullptr) return;
   if (p.a.scales->dtype() != Dtype::f32 || p.b.scales->dtype() != Dtype::f32) return;
-  for (const auto& [phrase, x, w] :
-       {std::tuple{"x and w are", true, true}, {"w is", false, true}, {"x is", true, false}}) {
-    add_altered_locally(list, "operands=dequantised",
-                        filled("{} dequantised to bf16 first", phrase),
-                        [x, w](Call& c) { return dequantise(c, x, w); });
-  }
+  add_altered_locally(list, "operands=dequantised", "x and w are dequantised to bf16 first",
+                      dequantise);
 }
 
 /// Scales [experts, lines, blocks] that are joined after the codes were made: those of lines that
