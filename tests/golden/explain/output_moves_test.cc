@@ -127,6 +127,14 @@ TEST(OutputMoves, OfRowsThatMovedAreNamedByDistance) {
        of_rows(4, [](Index r) { return r < 20 ? r + 20 : r; }),
        is + "rows 0 to 19 of y hold the rows 20 after them"},
       {recover_moved, {64, 3}, of_rows(3, [](Index r) { return r < 20 ? r + 20 : r; }), ""},
+      // Ten short rows of 32 that differ, each from elsewhere: alike by chance.
+      {recover_moved,
+       {64, 8},
+       [](Index i) {
+         const Index r = i / 8;
+         return r % 2 != 0 ? i : r < 20 ? (60 - 3 * r) * 8 + i % 8 : -1;
+       },
+       ""},
       {recover_moved, {48, 96}, tile(96, 32, 16 * 96), part + "the rows 16 after them"},
       {recover_moved, {48, 96}, tile(96, 32, -32), part + "what is expected 32 elements before"},
       {recover_moved,

@@ -1,6 +1,5 @@
 // What is seen is no cause, and an answer explains nothing that it did not hold against an output.
 #include <cmath>
-#include <cstring>
 #include <limits>
 
 #include "golden/explain/case/wide_values.h"
@@ -152,23 +151,6 @@ TEST(PlantedWitnesses, BoundsOfAmaxThatAreLeftOut) {
       "quantize", x, {{"block", "1xK"}, {"scale", "f32"}, {"rule", "fbgemm"}, {"scale_max", "12"}});
   EXPECT_EQ(said_with(call, [](Call& c) { c.set.set("scale_max", "0"); }),
             "explained: scales: the upper bound of amax is left out");
-}
-
-/// Weights that are few numbers are alike in rows of which none moved.
-TEST(PlantedWitnesses, RowsThatRepeatAreNotMoved) {
-  Tensor logits = random_floats({160, 32}, 6);
-  for (Index i = 0; i < logits.elements(); ++i)
-    store_wide(logits, i, std::round(2.0f * wide_value(logits, i)) / 2.0f);
-  const Call call = of_x("route", logits, {{"top_k", "3"}, {"score", "sigmoid"}});
-  Call of_others = call;
-  for (Index i = 0; i < logits.elements(); ++i)
-    logits.as<float>()[i] += i % 2 == 0 && i / 32 % 3 == 0 ? 0.5f : 0.0f;
-  of_others.replace("logits", logits);
-  const auto b = make_cpu_backend();
-  const Planted p = planted(*b, call, of_others);
-  const std::string text = explain(*b, p.call, p.expected, p.actual).sentence();
-  EXPECT_EQ(text.find("other rows"), std::string::npos) << text;
-  EXPECT_EQ(text.find("hold the row"), std::string::npos) << text;
 }
 
 }  // namespace
