@@ -1,6 +1,7 @@
 // The comparator: its figures by hand, its gates, and that it lets no planted fault through.
 #include "golden/judge/comparator.h"
 
+#include <bit>
 #include <cmath>
 #include <limits>
 
@@ -173,6 +174,23 @@ TEST(Comparator, SkipsAndCountsWhatIsNotOwed) {
   EXPECT_EQ(v.all.not_compared, 1);
 }
 
+TEST(Comparator, NamesElementsThatStillHoldTheSentinel) {
+  const auto word = [](std::uint32_t bits) { return std::bit_cast<float>(bits); };
+  const float left = word(0xA5A5A5A5u);
+  const Tensor x = floats({3, 2}, {1, left, 3, 4, 5, 6});
+  const Tensor y = floats({3, 2}, {1, left, 3, left, left, 7});
+  CompareOptions options;
+  options.sentinel = 0xA5;
+  EXPECT_EQ(compare_tensor("y", owe(x), y, options).note,
+            "2 elements in rows 1 to 2 still hold A5 A5 A5 A5: never written");
+  options.sentinel = 0x5A;
+  EXPECT_EQ(compare_tensor("y", owe(x), y, options).note, "");
+  const Tensor bytes = tensor_from<std::uint8_t>(Dtype::u8, {2}, {1, 2});
+  const Tensor stale = tensor_from<std::uint8_t>(Dtype::u8, {2}, {1, 0x5A});
+  EXPECT_EQ(compare_tensor("c", owe(bytes, Dtype::e4m3), stale, options).note,
+            "1 element in row 0 still holds 5A: never written");
+}
+
 TEST(GroupRows, AreReadOfRisingI32OrI64Alone) {
   using Ends = std::vector<Index>;
   EXPECT_EQ(group_ends_of(tensor_from<std::int32_t>(Dtype::i32, {3}, {0, 2, 2})), (Ends{0, 2, 2}));
@@ -262,6 +280,15 @@ TEST(Comparator, RefusesNanInAnIntervalWithANumberForAnEnd) {
   interval.lo = &lo;
   interval.hi = &hi;
   EXPECT_EQ(compare_tensor("y", interval, floats({2}, {kNaN, kNaN})).all.violating, 2);
+}
+
+TEST(Comparator, CountsNanOfOneSideApartFromNanOfBoth) {
+  const TensorVerdict v =
+      compare_floats(floats({4}, {kNaN, kNaN, 1, 1}), floats({4}, {kNaN, 1, kNaN, 1}));
+  EXPECT_EQ(v.all.nan_both, 1);
+  EXPECT_EQ(v.all.nan_one_sided, 2);
+  EXPECT_EQ(v.all.violating, 2);
+  EXPECT_EQ(v.all.sqnr, -kInfinity);
 }
 
 TEST(Comparator, FailsOtherShapesAndSizesWithAReason) {

@@ -122,6 +122,34 @@ TEST(JudgeEdges, NanHasNoDistance) {
   EXPECT_EQ(judge.at(1).distance, 0u);
 }
 
+TEST(JudgeEdges, InfinityOnOneSideIsAnInfiniteError) {
+  const TensorVerdict verdict =
+      compare_tensor("y", owe(floats({2}, {1, 2})), floats({2}, {1, kInf}));
+  EXPECT_TRUE(std::isinf(verdict.all.max_absolute));
+  EXPECT_TRUE(std::isinf(verdict.all.max_relative));
+  EXPECT_EQ(verdict.all.inf_one_sided, 1);
+}
+
+TEST(JudgeEdges, ZerosHaveFiguresToo) {
+  const Tensor zero = floats({2}, {0, 0});
+  const Measures same = compare_tensor("y", owe(zero), zero).all;
+  EXPECT_EQ(same.calc_diff, 0);
+  EXPECT_EQ(same.cosine, 1);
+  EXPECT_EQ(same.max_relative, 0);
+  const Measures other = compare_tensor("y", owe(zero), floats({2}, {1, 0})).all;
+  EXPECT_EQ(other.calc_diff, 1);
+  EXPECT_EQ(other.cosine, 0);
+}
+
+TEST(JudgeEdges, HistogramsCountStepsByPowersOfTwo) {
+  Tensor x(Dtype::f32, {8});
+  Tensor y(Dtype::f32, {8});
+  for (std::uint32_t i = 0; i < 6; ++i) y.as<std::uint32_t>()[i] = i;  // 0 to 5 steps
+  y.as<float>()[6] = kNaN;
+  x.as<float>()[7] = kNaN;
+  EXPECT_EQ(compare_tensor("y", owe(x), y).histogram, (std::vector<Index>{1, 1, 1, 2, 1}));
+}
+
 TEST(JudgeEdges, TheFirstGroupMayBeTheWorst) {
   const Tensor x = floats({2, 1, 1}, {10, 10});
   const Tensor y = floats({2, 1, 1}, {11, 10});  // 20 dB

@@ -75,6 +75,27 @@ TEST(Gate, ReadsItsSpellingsAndRefusesOthers) {
   EXPECT_EQ(parse_gate(std::string_view("ulp=123").substr(0, 6)).ulp, 12u);
 }
 
+TEST(Outcome, RanksInvalidBeforeFailBeforeNotRun) {
+  const auto code = [](std::initializer_list<Outcome> outcomes) {
+    Report report;
+    for (const Outcome outcome : outcomes) {
+      CaseVerdict& verdict = report.cases.emplace_back();
+      verdict.outcome = outcome;
+      verdict.outputs.emplace_back().all.elements = outcome == Outcome::pass ? 3 : 0;
+    }
+    return report.exit_code();
+  };
+  using enum Outcome;
+  EXPECT_EQ(code({}), 3);
+  EXPECT_EQ(exit_code(not_compared), 0);
+  EXPECT_EQ(code({pass, not_compared}), 0);
+  EXPECT_EQ(code({not_compared, pass, not_compared, not_compared}), 0);
+  EXPECT_EQ(code({not_compared, not_compared}), 3) << "nothing was compared";
+  EXPECT_EQ(code({pass, not_run}), 5);
+  EXPECT_EQ(code({not_run, fail, pass}), 1);
+  EXPECT_EQ(code({not_run, fail, invalid}), 3);
+}
+
 TEST(OutputFile, AppearsWholeOrNotAtAll) {
   const Scratch scratch;
   write_text_file(scratch / "a", "before");

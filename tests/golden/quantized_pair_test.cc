@@ -121,6 +121,27 @@ TEST(ScaleMap, FindsTheScaleOfEveryCodeWithF32Scales) {
   expect_values({"quantize", grouped_x({400, 64}, {32, 32, 352}), {{"block", "128x1"}}}, 352);
 }
 
+TEST(ScaleMap, FindsTheScaleOfCodesThatWereTurned) {
+  Settings flow{{"rule", "flow"}};
+  const Quantised rows("quantize", only_x({352, 256}), flow);
+  NamedTensors in = rows.outputs;
+  in.emplace("group_ends", tensor_from<std::int32_t>(Dtype::i32, {3}, {160, 160, 352}));
+  const Quantised turned("scaling_aware_transpose", in, {});
+  const auto map = ScaleMap::of(turned.codes().shape(), turned.scales().shape(), Dtype::f32,
+                                scale_hints(turned.op, turned.inputs, turned.set));
+  ASSERT_TRUE(map);
+  const ElementReader code(Dtype::e4m3);
+  const ElementReader scale(Dtype::f32);
+  const Tensor& x = rows.inputs.at("x");
+  for (Index i = 0; i < x.elements(); ++i) {
+    const Index at = i % 256 * 352 + i / 256;
+    const double value =
+        code(bits_at(turned.codes(), at)).value * scale(bits_at(turned.scales(), (*map)(at))).value;
+    const double want = static_cast<double>(x.as<float>()[i]);
+    ASSERT_NEAR(value, want, want / 8) << i;
+  }
+}
+
 TEST(ScaleMap, RefusesScalesOfAnotherTensor) {
   EXPECT_FALSE(ScaleMap::of({64, 96}, {64, 2}, Dtype::e8m0, {}));
   EXPECT_FALSE(ScaleMap::of({64, 96}, {3, 64}, Dtype::e8m0, {}));
@@ -186,6 +207,14 @@ TEST(QuantizedPair, MultipliersDivide) {
   EXPECT_EQ(values.expected.value, 0.25);
   EXPECT_EQ(values.actual.value, 0.125);
   EXPECT_EQ(values.distance, 8u);
+}
+
+TEST(QuantizedPair, CodesUnderOneScaleAreCountedInSteps) {
+  const Quantised q("quantize", only_x({4, 64}), {});
+  NamedTensors actual = q.outputs;
+  actual.at("codes").as<std::uint8_t>()[5] -= 2;
+  EXPECT_EQ(q.outcome(actual, "ulp=1"), Outcome::fail);
+  EXPECT_EQ(q.outcome(actual, "ulp=2"), Outcome::pass);
 }
 
 TEST(QuantizedPair, DoublingEveryScalePassesNoGate) {
