@@ -1,5 +1,7 @@
 // Outputs whose rounding three slices' greatest weights leave open: the next weight's products
 // added, lowest slices of one factor with middle ones of the other.
+#include <algorithm>
+
 #include "emu/cuda/cuda_check.cuh"
 #include "emu/cuda/gemm/failed_output.cuh"
 #include "emu/cuda/gemm/side_by_side.cuh"
