@@ -305,6 +305,44 @@ TEST_F(CudaProducts, OfManyLowestSlicesHaveTheBytesOfCpu) {
   }
 }
 
+/// Lines of three slices without lowest slices; of a alone, which has nothing else, more than lists
+/// hold; of less than a quantum alone.  Few enough outputs that all may be in doubt.
+TEST_F(CudaProducts, OfLowestSlicesAloneHaveTheBytesOfCpu) {
+  enum class Kind { none, lowest, residuals };
+  for (const Kind kind : {Kind::none, Kind::lowest, Kind::residuals}) {
+    for (const Pass pass : {Pass::forward, Pass::wgrad}) {
+      std::mt19937_64 random(17);
+      const Index lines = kind == Kind::none ? 1000 : 16;
+      GemmSpec spec;
+      spec.scales = Scales::none;
+      spec.pass = pass;
+      spec.out = Dtype::bf16;
+      spec.n = lines;
+      spec.k = pass == Pass::forward ? 704 : lines;
+      spec.groups = {pass == Pass::forward ? lines : 704};
+      GemmCase gemm(spec);
+      const auto code = [&](std::uint32_t exponent, std::uint32_t binades) {
+        const auto bits = static_cast<std::uint32_t>(random());
+        return (bits & 0x807Eu) | (exponent - (bits >> 16) % binades) << 7;
+      };
+      const auto large = [&](Index, Index) { return code(129, 4); };
+      if (kind == Kind::none) {
+        fill(gemm, large, large);
+      } else {
+        fill(
+            gemm,
+            [&](Index line, Index c) -> std::uint32_t {
+              if (c == 0) return 129u << 7;
+              if (kind == Kind::residuals) return code(106, 3);
+              return c < 470 + 10 * line ? code(113, 1) : 0;
+            },
+            [&](Index, Index c) -> std::uint32_t { return c == 0 ? 0 : code(129, 4); });
+      }
+      EXPECT_EQ(differing(gemm, kExact), 0) << static_cast<int>(kind) << ", " << describe(spec);
+    }
+  }
+}
+
 /// Blocks of 128 with a scale: lines of zeros, scales of zero, below zero, far away and NaN,
 /// residuals at one place, results that add up to all that norms allow.
 TEST_F(CudaProducts, OfScaledRunsHaveTheBytesOfCpu) {

@@ -2,6 +2,8 @@
 // at a time.
 #include "emu/cuda/gemm/three_slices.cuh"
 
+#include <algorithm>
+
 #include "emu/cuda/cuda_check.cuh"
 #include "emu/cuda/gemm/k_vector_elements.cuh"
 

@@ -1,5 +1,7 @@
 // Outputs whose rounding three slices' greatest weights leave open: the next weight's products
 // added, lowest slices of one factor with middle ones of the other.
+#include <algorithm>
+
 #include "emu/cuda/cuda_check.cuh"
 #include "emu/cuda/gemm/failed_output.cuh"
 #include "emu/cuda/gemm/side_by_side.cuh"
@@ -69,18 +71,21 @@ __device__ int products(const Lows& lows, const std::int8_t* middle) {
   return __reduce_add_sync(~0u, sum);
 }
 
-/// Both next sums added.  The lowest slices' products with each other are at most 128 times the
-/// lesser sum of their magnitudes; residuals, each times less than 2^23, are left.
-__device__ RoundingTest round(const ThreeSlices& a, Index of_a, const ThreeSlices& b, Index of_b,
-                              double sum, int next) {
+/// What an output's sums are off by after the next weight, infinite: no bound.  The lowest slices'
+/// products with each other are at most 128 times the lesser sum of their magnitudes; residuals,
+/// each times less than 2^23, are left.
+struct Rest {
+  double off;
+  int quantum;
+};
+__device__ Rest rest_of(const ThreeSlices& a, Index of_a, const ThreeSlices& b, Index of_b) {
   const KVectorWindow& window_a = a.slices.window[of_a];
   const KVectorWindow& window_b = b.slices.window[of_b];
-  if (window_a.slices >= kBeyond || window_b.slices >= kBeyond) return {0, false};
-  const TwoSum all = two_sum(sum, 256.0 * next);
   const double off = 128.0 * min(a.lows[of_a].sum, b.lows[of_b].sum) +
                      0x1p23 * (static_cast<double>(window_a.residual_sum) +
                                static_cast<double>(window_b.residual_sum));
-  return test_rounding(all.sum, fabs(all.lost) + off, 1.0, window_a.quantum + window_b.quantum, 7);
+  const bool beyond = window_a.slices >= kBeyond || window_b.slices >= kBeyond;
+  return {beyond ? HUGE_VAL : off, window_a.quantum + window_b.quantum};
 }
 
 /// Doubts of some tiles in the order of their row or column, those that have any, and room for the
@@ -159,12 +164,18 @@ struct Settling {
       const Index of_a = window_of<true>(p, group, OfA ? down0 : down0 + n) + row;
       const Index column = (OfA ? across0 + n : across0) * kSide + (OfA ? other : line);
       const Index of_b = group * p.b.rows + column;
+      Rest rest{};
+      if constexpr (OfA) rest = rest_of(a, of_a, b, of_b);
+      const double known = doubt.sum;
+      const int next = doubt.next;
       const int sum = products(OfA ? b.lows[of_b] : a.lows[of_a], middle);
       if (threadIdx.x % 32 != 0) continue;
       if constexpr (!OfA) {
         doubt.next = sum;
       } else {
-        const RoundingTest rounded = round(a, of_a, b, of_b, doubt.sum, doubt.next + sum);
+        const TwoSum all = two_sum(known, 256.0 * (next + sum));
+        const RoundingTest rounded =
+            test_rounding(all.sum, fabs(all.lost) + rest.off, 1.0, rest.quantum, 7);
         if (!rounded.passed) continue;
         const Index at = p.out_at(group, (down0 - Tiles::first(p, group)) * kSide + row, column);
         static_cast<BF16*>(p.out.data)[at] = BF16{static_cast<std::uint16_t>(rounded.bits)};
