@@ -5,36 +5,10 @@
 #include <cmath>
 #include <random>
 
-#include "emu/backends.h"
-#include "emu/cuda/cuda_backend.h"
-#include "tests/support/gemm_cases.h"
-#include "tests/support/models_agree.h"
+#include "tests/cuda/products.h"
 
 namespace mxo::test {
 namespace {
-
-class CudaProducts : public testing::Test {
- protected:
-  void SetUp() override {
-    if (!why_no_cuda().empty()) GTEST_SKIP() << why_no_cuda();
-    cuda = make_backend("cuda");
-    cpu = make_backend("cpu");
-  }
-  /// Bytes that differ.
-  Index differing(const GemmSpec& spec, const Accumulation& sum) {
-    GemmCase gemm(spec);
-    return differing(gemm, sum);
-  }
-  Index differing(GemmCase& gemm, const Accumulation& sum) {
-    const std::vector<std::byte> expected = gemm.run(*cpu, sum);
-    const std::vector<std::byte> actual = gemm.run(*cuda, sum);
-    Index count = 0;
-    for (std::size_t i = 0; i < expected.size(); ++i) count += expected[i] != actual[i] ? 1 : 0;
-    return count;
-  }
-  std::unique_ptr<Backend> cuda;
-  std::unique_ptr<Backend> cpu;
-};
 
 /// Code c of line i of every group: a(i, c) and b(i, c).
 template <typename A, typename B>
@@ -49,13 +23,6 @@ void fill(GemmCase& gemm, const A& a, const B& b) {
       }
     }
   }
-}
-
-/// What the operands of `spec` are to a sum.
-OperandKind kind_of(const GemmSpec& spec) {
-  const bool none = spec.scales == Scales::none;
-  return operand_kind(none ? Dtype::bf16 : spec.a, none ? Dtype::bf16 : spec.b,
-                      spec.scales == Scales::mx);
 }
 
 TEST_F(CudaProducts, OfHostileShapesHaveTheBytesOfCpu) {
@@ -96,15 +63,6 @@ TEST_F(CudaProducts, OfMixedSidesHaveTheBytesOfCpu) {
           EXPECT_EQ(differing(spec, row.sum), 0) << row.name << ", " << describe(spec);
         }
       }
-    }
-  }
-}
-
-TEST_F(CudaProducts, OfEveryMachineHaveTheBytesOfCpuOnHostileShapes) {
-  for (const GemmSpec& spec : hostile_specs(2)) {
-    for (const SumRow& row : sums()) {
-      if (!is_machine(row.sum) || row.kind != kind_of(spec)) continue;
-      EXPECT_EQ(differing(spec, row.sum), 0) << row.name << ", " << describe(spec);
     }
   }
 }
@@ -405,67 +363,6 @@ TEST_F(CudaProducts, OfOneSignAndLongLinesHaveTheBytesOfCpu) {
         gemm, [](Index, Index) { return 0x77u; },
         [](Index, Index c) { return c == 0 ? 0x77u : 0x57u; });
     EXPECT_EQ(differing(gemm, kExact), 0) << describe(spec);
-  }
-}
-
-/// A machine of the table with its parts, promotions and blocks placed elsewhere.
-TEST_F(CudaProducts, OfMachinesWithSchedulesOfUsersHaveTheBytesOfCpu) {
-  const auto fp8 = sum_named("h200_wgmma_fast", OperandKind::fp8);
-  std::vector<Accumulation> changed(6, fp8);
-  changed[0].split = 3;
-  changed[1].promote = 8;
-  changed[2].promote = 2;
-  changed[3].split = 2;
-  changed[3].promote = 4;
-  changed[4].split = 2;
-  changed[4].tile = 64;
-  changed[5].bits = 25;
-  changed[5].mantissa = 23;
-  for (const Accumulation& sum : changed) {
-    for (const Pass pass : {Pass::forward, Pass::wgrad}) {
-      GemmSpec spec;
-      spec.scales = Scales::rowwise;
-      spec.pass = pass;
-      spec.groups = {700, 129};
-      spec.n = 150;
-      spec.k = 1000;
-      EXPECT_EQ(differing(spec, sum), 0) << sum.split << " " << sum.promote << " " << sum.bits;
-    }
-  }
-}
-
-/// The card's own instruction and the model of it on the host, a million outputs each.
-TEST_F(CudaProducts, OfTheInstructionHaveTheBytesOfTheModelOverWholeMatrices) {
-  for (const char* name : {"h200_wgmma_fast", "h200_wgmma_promote4"}) {
-    for (const Scales scales : {Scales::rowwise, Scales::none, Scales::mx}) {
-      GemmSpec spec;
-      spec.scales = scales;
-      spec.groups = {1000, 0, 24};
-      if (scales == Scales::mx) spec.groups = {992, 0, 32};
-      spec.n = 1027;
-      spec.k = 1056;
-      spec.out = Dtype::f32;
-      for (const SumRow& row : sums()) {
-        if (row.name != name || row.kind != kind_of(spec)) continue;
-        EXPECT_EQ(differing(spec, row.sum), 0) << name << ", " << describe(spec);
-        if (scales != Scales::rowwise) continue;
-        Accumulation joint = row.sum;
-        joint.fold = Fold::after_joint;
-        EXPECT_EQ(differing(spec, joint), 0) << name << ", once, " << describe(spec);
-      }
-    }
-  }
-}
-
-TEST_F(CudaProducts, OfSingleInstructionsHaveTheBytesOfCpu) {
-  for (const SumRow& row : machines()) {
-    const Index k = 2 * row.sum.instruction + 32;
-    const NamedTensors inputs = random_dots(row.kind, 5, 16, 13, 21, k / 32 * 32);
-    const Parameters set = settings(settings_of(row, false));
-    const NamedTensors expected = call_operator(*cpu, "fused_dot", inputs, set);
-    const NamedTensors actual = call_operator(*cuda, "fused_dot", inputs, set);
-    EXPECT_EQ(test::differing(expected.find("d")->second, actual.find("d")->second), 0)
-        << row.name << " " << row.operands;
   }
 }
 
