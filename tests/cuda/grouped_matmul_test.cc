@@ -6,6 +6,7 @@
 #include <random>
 
 #include "tests/cuda/products.h"
+#include "tests/support/models_agree.h"
 
 namespace mxo::test {
 namespace {
