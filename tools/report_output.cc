@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <memory>
 
+#include <CLI/CLI.hpp>
 #include <fmt/core.h>
 #include <mxoracle/version.h>
 
