@@ -94,6 +94,24 @@ TEST(ProductFactor, HasColumnsAsLinesOfAWeightGradient) {
   EXPECT_EQ(factor->scale_below(0, 1, 2), 1);
 }
 
+TEST(ProductFactor, RestartsItsScalesOfColumnsAtEachGroup) {
+  const auto below = [](const char* block, std::vector<Index> scales, Index group, Index line,
+                        Index at) {
+    NamedTensors in = pair_of(bytes({300, 130}, 0x38), counted(std::move(scales)));
+    in.emplace("group_ends", tensor_from<std::int32_t>(Dtype::i32, {3}, {129, 129, 300}));
+    return factor_of_columns(in, "x", blocked(block))->scale_below(group, line, at);
+  };
+  // Two blocks of the first group, none of the second, two of the third.
+  EXPECT_EQ(below("128x1", {4, 130}, 0, 129, 127), 130);
+  EXPECT_EQ(below("128x1", {4, 130}, 0, 0, 128), 131);
+  EXPECT_EQ(below("128x1", {4, 130}, 2, 5, 0), 2 * 130 + 6);
+  EXPECT_EQ(below("128x1", {4, 130}, 2, 5, 149), 3 * 130 + 6);
+  EXPECT_EQ(below("128x128", {4, 2}, 2, 128, 128), 8);
+  EXPECT_EQ(below("128x128", {4, 2}, 0, 127, 0), 1);
+  EXPECT_EQ(below("Rx1", {3, 130}, 2, 7, 149), 2 * 130 + 8);
+  EXPECT_EQ(below("RxK", {3, 1}, 2, 129, 149), 3);
+}
+
 TEST(ProductFactor, IsRoundedToBf16WhereAMachineDequantisesFirst) {
   ProductFactor factor;
   factor.value = {1 + 0x1p-8, 1 + 0x1.8p-7, 0, kInf, 0x1p-133};

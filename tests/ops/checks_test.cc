@@ -71,6 +71,23 @@ TEST(Checks, RefuseResultsThatMeetThemselves) {
   EXPECT_TRUE(fits({2, 4}, {-4, 1}));
 }
 
+using Shape = std::vector<Index>;
+
+TEST(ScaledTensor, ScalesHaveOneEntryForEachBlock) {
+  const Shape x = {3, 130, 257};
+  EXPECT_EQ(shape_of_scales(x, {1, 32}), (Shape{3, 130, 9}));
+  EXPECT_EQ(shape_of_scales(x, kSquareBlock), (Shape{3, 2, 3}));
+  EXPECT_EQ(shape_of_scales(x, kWholeRow), (Shape{3, 130, 1}));
+  EXPECT_EQ(shape_of_scales(x, kWholeTensor), (Shape{3, 1, 1}));
+  EXPECT_EQ(shape_of_scales(Shape{0, 7}, kWholeColumn), (Shape{1, 7}));
+  EXPECT_EQ(shape_of_scales(Shape{40}, kMxColumns), (Shape{2}));
+  EXPECT_EQ(shape_of_scales(x, kMxColumns, ScaleStorage::blocked), (Shape{3, 3072}));
+  EXPECT_EQ(shape_of_scales(Shape{130, 257}, kMxColumns, ScaleStorage::blocked), (Shape{3072}));
+  EXPECT_EQ(shape_of_scales(Shape{}, kMxColumns), Shape{});
+  EXPECT_EQ(shape_of_scales(Shape{40}, BlockExtents{8, 32}), (Shape{2}));
+  EXPECT_EQ(shape_of_scales(Shape{40}, kMxColumns, ScaleStorage::blocked), (Shape{2}));
+}
+
 TEST(ScaledTensor, BlocksOfGroupsOnADeviceAreBounded) {
   const std::int32_t ends[] = {30, 30, 70};
   const Operand groups = view_of(static_cast<const void*>(ends), Dtype::i32, {3});

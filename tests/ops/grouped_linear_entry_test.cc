@@ -62,6 +62,14 @@ struct LinearEntry : testing::Test {
   }
 };
 
+TEST_F(LinearEntry, ListsWhatMayBeAbsent) {
+  std::string absent;
+  for (const OperandSpec& spec : catalogue_entry("grouped_linear").inputs) {
+    absent += std::string(spec.name) + (spec.optional ? "? " : " ");
+  }
+  EXPECT_EQ(absent, "x? x.codes? x.scales? w group_ends bias? dy? main_grad? ");
+}
+
 TEST_F(LinearEntry, OnlyWhatIsAskedIsComputed) {
   add("dy", Dtype::u16, {96, 32});
   add("bias", Dtype::f32, {32});

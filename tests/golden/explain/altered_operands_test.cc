@@ -110,6 +110,21 @@ TEST(AlteredOperands, OfScalesAreReadElsewhere) {
               {{"scales=transposed", "scales are read along the wrong axis", "1 3 2 4"}});
 }
 
+/// One scale a row is a row of one column.
+TEST(AlteredOperands, OfRowsTakeOtherScales) {
+  for (const Index blocks : {1, 2}) {
+    const bool one = blocks == 1;
+    expect_seen(add_addressing_hypotheses, scales(4, blocks),
+                {{"x.scales=row_0", "every row of x takes the scales of row 0",
+                  one ? "1 1 1 1" : "1 2 1 2 1 2 1 2"},
+                 {"x.scales=first_tile", "first 32", one ? "1 2 3 4" : "1 2 3 4 5 6 7 8"}});
+  }
+  Call vector = but(coded_product(3, 2, 1, 32), {{"x.scales", counted_floats({3}, 1)}});
+  vector.replace("group_ends", ends_at({3}));
+  expect_seen(add_addressing_hypotheses, vector,
+              {{"x.scales=row_0", "every row of x takes the scale of row 0", "1 1 1"}});
+}
+
 /// Experts of 96 columns, in blocks of 64: the second of each is 32 high.
 TEST(AlteredOperands, OfBlocksOfRowsAreTakenForOthers) {
   const Call call =

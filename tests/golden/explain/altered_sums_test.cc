@@ -13,6 +13,8 @@
 namespace mxo {
 namespace {
 
+using Words = std::vector<std::string>;
+
 Call with_sum(Call call, const char* sum, const char* key = nullptr, const char* value = nullptr) {
   call.set.set("sum", sum);
   if (key != nullptr) call.set.set(key, value);
@@ -28,6 +30,14 @@ Call wide(Index k, const char* sum = "exact") {
 }
 /// Codes of e4m3 with an f32 scale a row.
 Call coded(Index k, const char* sum = "exact") { return with_sum(coded_product(4, 4, 1, k), sum); }
+/// Codes of e4m3 with an e8m0 scale for 32 of K.
+Call in_blocks(Index k) {
+  Call call = coded(k);
+  call.replace("x.scales", Tensor(Dtype::u8, {4, k / 32}));
+  call.replace("w.scales", Tensor(Dtype::u8, {1, 4, k / 32}));
+  return call;
+}
+
 Call fnuz(Index k) {
   Call call = coded(k);
   call.set.set("format_x", "e4m3fnuz");
@@ -64,6 +74,24 @@ TEST(AlteredSums, OfAMachineAreWhatItCanBeSetTo) {
       {coded(32, "h200_wgmma_fast"), others.substr(1) + " chunk=16"},
       {fnuz(640), "split=2 split=3 split=5"}};
   for (const auto& [call, variants] : rows) EXPECT_EQ(variants_of(call), variants);
+}
+
+TEST(AlteredSums, OfFoldsAreThoseTheCallHasNot) {
+  const auto folds = [](const Call& call) { return sums_of(call).names("sum.fold="); };
+  EXPECT_EQ(sums_of(coded(16, "fma_chain")).at("sum.fold=joint_add").phrase,
+            "blocks are multiplied by the product of both scales, then added (sum.fold=joint_add "
+            "of fma_chain)");
+  const Call joint = with_sum(coded(16), "fma_chain", "sum.fold", "joint");
+  EXPECT_EQ(folds(joint), (Words{"sum.fold=x_then_w", "sum.fold=joint_add", "sum.fold=after"}));
+  EXPECT_EQ(sums_of(joint).find("sum=fma_chain"), nullptr) << "it is a fold that differs";
+  const Call after = sums_of(joint).altered("sum.fold=after").value();
+  EXPECT_EQ(after.set.text("sum.fold", ""), "after");
+  EXPECT_EQ(after.set.text("sum", ""), "fma_chain");
+  Call one_side = coded(32, "fma_chain");
+  one_side.replace("x.scales", Tensor(Dtype::u8, {4, 1}));
+  EXPECT_EQ(folds(one_side).size(), 4u) << "those of w";
+  EXPECT_EQ(folds(with_sum(in_blocks(32), "fma_chain")), Words{}) << "no numbers";
+  EXPECT_EQ(folds(coded(32)), Words{}) << "an exact sum has every scale in its terms";
 }
 
 Tensor f32_of(std::vector<Index> shape, const std::function<float(Index)>& value) {

@@ -96,6 +96,22 @@ Call rows_of(const char* op, std::vector<Index> shape, const Parameters& set = {
   return call;
 }
 
+TEST(BenchRows, OfLargeOperandsStandAlone) {
+  for (const char* op : {"cast", "swiglu", "quantize"}) {
+    EXPECT_TRUE(alone(rows_of(op, {256, 256}), {256, 8})) << op;
+    EXPECT_FALSE(alone(rows_of(op, {256, 255}), {256, 8})) << op << " of fewer than 65536";
+    EXPECT_FALSE(alone(rows_of(op, {256, 256}), {128, 8})) << op << " with other rows";
+    EXPECT_FALSE(alone(rows_of(op, {65536}), {256, 8})) << op << " of one axis";
+    for (const char* more : {"group_ends", "probs"}) {
+      Call call = rows_of(op, {256, 256});
+      call.replace(more, ends_at({256}));
+      EXPECT_FALSE(alone(call, {256, 8})) << op << " with " << more;
+    }
+  }
+  EXPECT_FALSE(alone(rows_of("column_sum", {256, 256}), {256, 8}));
+  EXPECT_FALSE(alone(Call{"cast", {}, {}}, {256, 8}));
+}
+
 TEST(BenchRows, InBlocksDoNotStandAlone) {
   Parameters set;
   set.set("block", "32x32");

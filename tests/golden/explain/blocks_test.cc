@@ -34,6 +34,31 @@ Tensor counted(std::vector<Index> shape) {
   return x;
 }
 
+TEST(Blocks, AreRunsOfARow) {
+  const Quantised q(counted({2, 40}), {2, 2});
+  const auto b = q.blocks();
+  ASSERT_TRUE(b);
+  EXPECT_EQ(b->block_columns, 32);
+  EXPECT_EQ(b->scales(), 4);
+  EXPECT_EQ(b->scale_of(31), 0);
+  EXPECT_EQ(b->scale_of(32), 1);
+  EXPECT_EQ(b->scale_of(40), 2);
+  EXPECT_EQ(b->scale_of(79), 3);
+  for (const auto& [columns, scales, extent] : {std::tuple<Index, Index, Index>{256, 2, 128},
+                                                {256, 8, 32},
+                                                {64, 4, 16},
+                                                {192, 3, 64},
+                                                {512, 2, 256},
+                                                {1024, 2, 512},
+                                                {8, 8, 1},
+                                                {700, 1, 700}}) {
+    const auto of = Quantised(counted({3, columns}), {3, scales}).blocks();
+    ASSERT_TRUE(of) << columns;
+    EXPECT_EQ(of->block_columns, extent) << columns;
+  }
+  EXPECT_FALSE(Quantised(counted({2, 40}), {2, 7}).blocks()) << "no extent has so many";
+}
+
 TEST(Blocks, LieInTilesWhereTheLayoutSaysSo) {
   Quantised q(counted({130, 160}), {static_cast<Index>(blocked_bytes(130, 5))});
   q.call.set.set("scale_layout", "blocked");
