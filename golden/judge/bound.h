@@ -43,7 +43,8 @@ std::optional<ErrorBound> certified_bound(std::string_view op, std::string_view 
                                           std::string_view sum);
 
 /// The same, its products computed element by element when asked: `inputs` must outlive it.  With a
-/// `backend` most elements of an unknown kernel's product are told by the exact one (`sure`).
+/// `backend` the exact product says of most elements of an unknown kernel's that they pass
+/// (`sure`).
 std::optional<ErrorBound> bound_when_asked(std::string_view op, std::string_view output,
                                            const NamedTensors& inputs, const Parameters& parameters,
                                            std::string_view sum,
