@@ -97,7 +97,7 @@ void add_experts(const Product& p, List& list) {
           {read_lines(operand, 0, [n = p.groups(), of = other.of](Index e) { return of(e, n); })});
     };
     add(p.b.codes_name, "every expert takes the codes of {} ({}), and its own scales");
-    if (p.b.scales->rank() <= 2 || p.b.scales->shape().back() == 1)
+    if (p.b.scales->rank() == 2 || (p.b.scales->rank() > 2 && p.b.scales->shape().back() == 1))
       add(p.b.scales_name, "every expert takes the scales of {} ({})");
   }
 }

@@ -52,6 +52,9 @@ void add_narrowed(List& list, const std::string& key, const std::string& f32,
 bool round_silu(const Call& call, NamedTensors& out) {
   const auto y = out.find("y");
   if (call.op != "swiglu" || call.has("probs") || y == out.end()) return false;
+  for (const char* key : {"activation", "halves", "alpha", "limit", "up_offset"}) {
+    if (call.set.has(key)) return false;
+  }
   const Tensor& x = call.input("x");
   const Index columns = y->second.shape().back();
   y->second = with_values(std::move(y->second), [&](Index i) {

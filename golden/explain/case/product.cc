@@ -209,14 +209,14 @@ Call sliced(const Call& call, const Product& product, const Window& window,
   const auto cut = [&](const std::string& name, int axis, const std::vector<Index>& kept) {
     if (!call.has(name)) return;
     const Tensor& whole = call.input(name);
+    if (name.ends_with(".scales") && whole.elements() == 1) return;  // of every line
     const auto reading = std::find_if(readings.begin(), readings.end(),
                                       [&name](const Reading* r) { return r->operand == name; });
     if (reading != readings.end()) {
       part.replace(name, read_gathered(**reading, whole, axis, kept));
       return;
     }
-    const bool one = name.ends_with(".scales") && whole.elements() == 1;
-    if (one || static_cast<Index>(kept.size()) == whole.extent(axis)) return;  // all of it: shared
+    if (static_cast<Index>(kept.size()) == whole.extent(axis)) return;  // all of it: shared
     part.replace(name, gathered(whole, axis, kept));
   };
   if (product.wgrad) {

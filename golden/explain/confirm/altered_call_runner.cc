@@ -104,7 +104,7 @@ void hold_last_bits(const Output& output, const Variant& patch, LastBits& sum) {
       const auto apart = [&](std::uint64_t other) -> std::uint64_t {
         const Element a = read(bits);
         const Element b = read(other);
-        if (bits == other || (a.nan && b.nan)) return 0;
+        if (bits == other || (units.near > 0 && a.nan && b.nan)) return 0;
         if (a.nan || b.nan || units.near == 0) return ~std::uint64_t{0};
         return ulp_distance(a.order, b.order);
       };

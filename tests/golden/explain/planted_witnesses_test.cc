@@ -130,7 +130,7 @@ TEST(PlantedWitnesses, EveryOutputIsHeldAgainstItsCause) {
   EXPECT_EQ(explain(*b, p.call, p.expected, p.actual).sentence().find("partly: "), 0u);
 }
 
-/// Elements that an altered call gives to the bit count wherever others are a last bit off.
+/// Elements that an altered call gives to the bit count wherever others are off.
 TEST(PlantedWitnesses, SharesAreOfElementsThatCameSo) {
   const Call call = of_x("swiglu", random_bf16({64, 512}, 4), {{"rounding", "bf16"}});
   const auto b = make_cpu_backend();
@@ -138,9 +138,24 @@ TEST(PlantedWitnesses, SharesAreOfElementsThatCameSo) {
   wrong.set.set("activation", "gelu_tanh");
   Planted p = planted(*b, call, wrong);
   auto* y = p.actual.at("y").as<std::uint16_t>();
-  for (Index i = 0; i < p.actual.at("y").elements(); i += 61) ++y[i];
+  for (Index i = 0; i < p.actual.at("y").elements(); i += 61) y[i] ^= 0x20;
   EXPECT_EQ(explain(*b, p.call, p.expected, p.actual).sentence(),
             "partly: 98.2 %: activation is gelu_tanh rather than silu, in all of y");
+}
+
+/// Floats that are NaN are alike; codes that are NaN are held by their bits, as the judge holds
+/// them.
+TEST(PlantedWitnesses, NanCodesOfAnotherSignDiffer) {
+  Tensor x = random_bf16({64, 256}, 3);
+  for (Index i = 0; i < x.elements(); i += 5)
+    x.as<std::uint16_t>()[i] = i % 2 == 0 ? 0x7FC0 : 0xFFC0;
+  const auto b = make_cpu_backend();
+  Call wrong = of_x("encode", x, {});
+  Planted p = planted(*b, of_x("encode", x, {{"nan", "signed"}}), wrong);
+  const Explanation e = explain(*b, p.call, p.expected, p.actual);
+  EXPECT_TRUE(e.sentence().starts_with("explained: the sign is lost of 1638 elements"));
+  for (Index i = 0; i < x.elements(); ++i) p.actual.at("codes").data()[i] ^= std::byte{0x80};
+  EXPECT_NE(explain(*b, p.call, p.expected, p.actual).verdict, ExplainVerdict::same);
 }
 
 TEST(PlantedWitnesses, BoundsOfAmaxThatAreLeftOut) {

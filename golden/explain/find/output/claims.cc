@@ -105,13 +105,14 @@ std::optional<Claim> claim_fits(Output& output, const std::function<RowFit(Index
 std::optional<Claim> claim_model(Output& output, const std::function<std::uint64_t(Index)>& model,
                                  const std::string& id, const std::string& phrase, Index least) {
   const ElementReader read(output.expected->dtype());
+  const bool codes = size_of(output.expected->dtype()) == 1;  // held by their bits
   const auto fit = [&](Index row) {
     RowFit found;
     for (Index i = row * output.columns; i < (row + 1) * output.columns; ++i) {
       if (nth(output.marks, i) == Mark::explained) continue;
       const std::uint64_t bits = model(i);
       const std::uint64_t got = output.actual_bits(i);
-      if (bits != got && !(read(bits).nan && read(got).nan)) return RowFit{false, 0};
+      if (bits != got && (codes || !(read(bits).nan && read(got).nan))) return RowFit{false, 0};
       found.fixed += output.differs(i);
     }
     return found;
