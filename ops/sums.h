@@ -50,7 +50,9 @@ enum class Fold : std::uint8_t {
 };
 
 /// True where scales multiply the finished sum.
-MXO_HD constexpr bool is_after(Fold fold) { return fold == Fold::after || fold == Fold::after_joint; }
+MXO_HD constexpr bool is_after(Fold fold) {
+  return fold == Fold::after || fold == Fold::after_joint;
+}
 
 /// The evidence that a machine computes what a row says.
 enum class Evidence : std::uint8_t {

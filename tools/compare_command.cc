@@ -185,8 +185,8 @@ int compare_to_expected(const CompareArguments& options, const Settings& setting
     ProgressBar bar(settings.quiet);
     const CaseFilter only(options.report.only);
     report = is_shape_suite(options.expected)
-                 ? compare_shapes(options.expected, options.actual, how,
-                                  *backend, *make_in_process_world(), bar.callback(), only)
+                 ? compare_shapes(options.expected, options.actual, how, *backend,
+                                  *make_in_process_world(), bar.callback(), only)
                  : compare(options.expected, options.actual, how, bar.callback(), given, only);
     if (!options.report.html.empty()) explain_failures(report, options, settings);
   }

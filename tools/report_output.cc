@@ -6,9 +6,9 @@
 #include <filesystem>
 #include <memory>
 
-#include <CLI/CLI.hpp>
 #include <fmt/core.h>
 #include <mxoracle/version.h>
+#include <CLI/CLI.hpp>
 
 #include "formats/error.h"
 #include "golden/files/output_file.h"
