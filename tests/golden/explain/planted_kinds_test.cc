@@ -6,7 +6,7 @@
 #include "formats/minifloat.h"
 #include "golden/explain/case/wide_values.h"
 #include "golden/judge/elements.h"
-#include "tests/golden/planted.h"
+#include "tests/golden/edited.h"
 
 namespace mxo {
 namespace {
@@ -19,18 +19,6 @@ struct Kind {
   std::function<Call()> call;
   Edit edit;
 };
-
-Call of(const char* op, NamedTensors in,
-        std::initializer_list<std::pair<const char*, std::string>> set = {}) {
-  return make_call(op, std::move(in), with(set));
-}
-
-Call of_x(const char* op, Tensor x,
-          std::initializer_list<std::pair<const char*, std::string>> set = {}) {
-  NamedTensors in;
-  in.emplace("x", std::move(x));
-  return of(op, std::move(in), set);
-}
 
 NamedTensors run(Call call, const std::function<void(Call&)>& alter) {
   alter(call);
@@ -213,7 +201,7 @@ void of_expert_0(const Call& call, NamedTensors& out) {
 
 // ---- Activations.
 
-Call gate(std::initializer_list<std::pair<const char*, std::string>> set = {}) {
+Call gate(Settings set = {}) {
   Tensor x = random_bf16({64, 256}, 5);
   for (Index i = 0; i < x.elements(); ++i) store_wide(x, i, 8.0f * wide_value(x, i));
   Call call = of_x("swiglu", std::move(x), set);
@@ -377,11 +365,9 @@ const Kind kKinds[] = {
 };
 
 TEST(PlantedKinds, AreNamed) {
-  const auto b = make_cpu_backend();
   for (const Kind& kind : kKinds) {
     const Call call = kind.call();
-    const Planted p = spoiled(*b, call, [&](NamedTensors& out) { kind.edit(call, out); });
-    const std::string text = explain(*b, p.call, p.expected, p.actual).sentence();
+    const std::string text = said_of(call, [&](NamedTensors& out) { kind.edit(call, out); });
     EXPECT_EQ(text.find(kind.said), 0u) << kind.said << "\n" << text;
   }
 }
@@ -406,12 +392,10 @@ const Kind kNearMisses[] = {
 };
 
 TEST(PlantedKinds, NearMissesAreNot) {
-  const auto b = make_cpu_backend();
   for (const Kind& kind : kNearMisses) {
     const Call call = kind.call();
-    const Planted p = spoiled(*b, call, [&](NamedTensors& out) { kind.edit(call, out); });
-    const Explanation e = explain(*b, p.call, p.expected, p.actual);
-    EXPECT_TRUE(e.causes.empty()) << kind.said << "\n" << e.sentence();
+    const std::string text = said_of(call, [&](NamedTensors& out) { kind.edit(call, out); });
+    EXPECT_TRUE(text.starts_with("no known cause")) << kind.said << "\n" << text;
   }
 }
 

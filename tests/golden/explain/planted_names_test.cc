@@ -5,42 +5,11 @@
 
 #include "formats/minifloat.h"
 #include "golden/explain/case/wide_values.h"
-#include "tests/golden/planted.h"
+#include "tests/golden/edited.h"
 #include "tests/golden/ranks.h"
 
 namespace mxo {
 namespace {
-
-std::string said(const Planted& p) {
-  const auto b = make_cpu_backend();
-  return explain(*b, p.call, p.expected, p.actual).sentence();
-}
-
-/// The sentence of a call whose right outputs are edited.
-std::string said_of(const Call& call, const std::function<void(NamedTensors&)>& edit) {
-  const auto b = make_cpu_backend();
-  return said(spoiled(*b, call, edit));
-}
-
-/// The sentence where the operands are edited.
-std::string said_with(const Call& call, const std::function<void(Call&)>& edit) {
-  const auto b = make_cpu_backend();
-  Call wrong = call;
-  edit(wrong);
-  return said(planted(*b, call, wrong));
-}
-
-Call of(const char* op, NamedTensors in,
-        std::initializer_list<std::pair<const char*, std::string>> set = {}) {
-  return make_call(op, std::move(in), with(set));
-}
-
-Call of_x(const char* op, Tensor x,
-          std::initializer_list<std::pair<const char*, std::string>> set = {}) {
-  NamedTensors in;
-  in.emplace("x", std::move(x));
-  return of(op, std::move(in), set);
-}
 
 /// Numbers from far below the least code to the largest.
 Tensor of_all_sizes() {
@@ -123,7 +92,7 @@ TEST(PlantedNames, OneCodeIsNotAllSubnormalOnes) {
 }
 
 TEST(PlantedNames, WhatIsRightIsNotAltered) {
-  const std::initializer_list<std::pair<const char*, std::string>> set = {
+  const Settings set = {
       {"block", "1x128"}, {"scale", "f32"}, {"rule", "te"}, {"power_of_2", "none"}};
   const Call call = of_x("quantize", random_floats({64, 512}, 9), set);
   const auto b = make_cpu_backend();

@@ -3,31 +3,16 @@
 #include <limits>
 
 #include "golden/explain/case/wide_values.h"
-#include "tests/golden/planted.h"
+#include "tests/golden/edited.h"
 #include "tests/golden/ranks.h"
 
 namespace mxo {
 namespace {
 
-std::string said(const Call& call, const std::function<void(NamedTensors&)>& edit) {
-  const auto b = make_cpu_backend();
-  const Planted p = spoiled(*b, call, edit);
-  return explain(*b, p.call, p.expected, p.actual).sentence();
-}
-
-std::string said_with(const Call& call, const std::function<void(Call&)>& edit) {
-  const auto b = make_cpu_backend();
-  Call wrong = call;
-  edit(wrong);
-  const Planted p = planted(*b, call, wrong);
-  return explain(*b, p.call, p.expected, p.actual).sentence();
-}
-
-Call of_x(const char* op, Tensor x,
-          std::initializer_list<std::pair<const char*, std::string>> set = {}) {
+Call of_logits(Tensor logits, Settings set) {
   NamedTensors in;
-  in.emplace(std::string_view(op) == "route" ? "logits" : "x", std::move(x));
-  return make_call(op, std::move(in), with(set));
+  in.emplace("logits", std::move(logits));
+  return of("route", std::move(in), set);
 }
 
 /// Every fourth row is what gives zeros.
@@ -53,11 +38,11 @@ TEST(PlantedWitnesses, OneReplacedValueIsOnlySeen) {
     for (const bool route : {false, true}) {
       if (route && std::isnan(r.by)) continue;  // that is 0 / 0, which has a name
       const std::string name = route ? "weights" : "y";
-      const Call call = route ? of_x("route", fourth_row(random_floats({160, 32}, 3), -200.0f),
-                                     {{"top_k", "4"}, {"score", "sigmoid"}})
+      const Call call = route ? of_logits(fourth_row(random_floats({160, 32}, 3), -200.0f),
+                                          {{"top_k", "4"}, {"score", "sigmoid"}})
                               : of_x("swiglu", fourth_row(random_bf16({64, 128}, 4), 0.0f),
                                      {{"rounding", "bf16"}});
-      const std::string text = said(call, [&](NamedTensors& out) {
+      const std::string text = said_of(call, [&](NamedTensors& out) {
         Tensor& t = out.at(name);
         for (Index i = 0; i < t.elements(); ++i) {
           if (i / t.shape().back() % 4 == 0) store_wide(t, i, r.by);
@@ -72,14 +57,14 @@ TEST(PlantedWitnesses, OneReplacedValueIsOnlySeen) {
 
 /// Of numbers that are all ones a factor of two is one witness.
 TEST(PlantedWitnesses, FactorsNeedSeveralValues) {
-  Call call = of_x("route", random_floats({64, 16}, 7), {{"top_k", "1"}});
+  Call call = of_logits(random_floats({64, 16}, 7), {{"top_k", "1"}});
   const auto doubled = [](NamedTensors& out) {
     Tensor& t = out.at("weights");
     for (Index i = 0; i < t.elements(); ++i) store_wide(t, i, 2.0f * wide_value(t, i));
   };
-  EXPECT_EQ(said(call, doubled), "partly: 100.0 %: weights: where 1 is expected, 2 came");
+  EXPECT_EQ(said_of(call, doubled), "partly: 100.0 %: weights: where 1 is expected, 2 came");
   call.set.set("top_k", "2");
-  EXPECT_EQ(said(call, doubled), "explained: all of weights: every value is multiplied by 2^1");
+  EXPECT_EQ(said_of(call, doubled), "explained: all of weights: every value is multiplied by 2^1");
 }
 
 Call layer() {
@@ -105,7 +90,7 @@ void double_all(Tensor& t) {
 /// A later output is explained if the altered call gives it, or by a cause of its own.
 TEST(PlantedWitnesses, EveryOutputIsHeldAgainstItsCause) {
   const auto text = [](const char* how) {
-    return said(layer(), [how](NamedTensors& out) {
+    return said_of(layer(), [how](NamedTensors& out) {
       double_all(out.at("dw2"));
       Tensor& other = out.at("dw1");
       if (how == std::string("random")) {
