@@ -9,6 +9,7 @@
 #include "emu/backends.h"
 #include "golden/judge/bound.h"
 #include "golden/judge/comparator.h"
+#include "tests/golden/expected.h"
 
 namespace mxo {
 namespace {
@@ -149,12 +150,9 @@ TEST(BesideExact, NoVerdictAndNoFigureChanges) {
     }
     actual.as<float>()[3] = std::nanf("");
     actual.as<float>()[4] = INFINITY;
-    ExpectedOutput expected_output;
-    expected_output.expected = &expected;
-    expected_output.format = Dtype::f32;
+    ExpectedOutput expected_output = owe(expected);
     expected_output.bound = &*bound;
-    CompareOptions options;
-    options.gate = parse_gate("bound");
+    const CompareOptions options = gated("bound");
     const TensorVerdict quick = compare_tensor("y", expected_output, actual, options);
     bound->sure = {};
     const TensorVerdict slow = compare_tensor("y", expected_output, actual, options);

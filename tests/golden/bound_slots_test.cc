@@ -12,6 +12,7 @@
 #include "golden/suites/suites.h"
 #include "ops/catalogue.h"
 #include "tests/golden/bound_sums.h"
+#include "tests/golden/expected.h"
 
 namespace mxo {
 namespace {
@@ -36,12 +37,10 @@ TEST(Bound, HoldsSumsOfSlotsInEveryCase) {
 TEST(Bound, RefusesSlotsSummedInBf16AndWeightsTwice) {
   const auto backend = make_cpu_backend();
   const auto world = make_world("in_process");
-  CompareOptions options;
-  options.gate = parse_gate("bound");
   for (const Exhibit& exhibit : rank_exhibits()) {
     if (exhibit.op != "combine" && exhibit.op != "dispatch_backward") continue;
     const Planted p = plant(*backend, *world, exhibit, 1);
-    EXPECT_FALSE(all_pass(judged(p, options))) << exhibit.fault;
+    EXPECT_FALSE(all_pass(judged(p, gated("bound")))) << exhibit.fault;
   }
 }
 

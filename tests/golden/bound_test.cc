@@ -11,6 +11,7 @@
 #include "golden/judge/comparator.h"
 #include "golden/museum/judged.h"
 #include "tests/golden/bound_sums.h"
+#include "tests/golden/expected.h"
 #include "tests/golden/product_inputs.h"
 
 namespace mxo {
@@ -64,12 +65,9 @@ TEST(Bound, HoldsForAnyOrderOfF32AdditionAndRefusesMore) {
   f32.set("out", "f32");
   const Tensor y = call_operator(*backend, "grouped_matmul", in, f32).at("y");
   const auto bound = certified_bound("grouped_matmul", "y", in, f32, "");
-  ExpectedOutput expected_output;
-  expected_output.expected = &y;
-  expected_output.format = Dtype::f32;
+  ExpectedOutput expected_output = owe(y);
   expected_output.bound = &*bound;
-  CompareOptions options;
-  options.gate = parse_gate("bound");
+  const CompareOptions options = gated("bound");
   EXPECT_EQ(bound->exact[0], -2);
   Tensor near = y;
   near.as<float>()[0] += static_cast<float>(0.9 * bound->stray[0]);

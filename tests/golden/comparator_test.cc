@@ -8,6 +8,7 @@
 #include <gtest/gtest.h>
 
 #include "golden/judge/group_rows.h"
+#include "tests/golden/expected.h"
 #include "tests/golden/tensors.h"
 
 namespace mxo {
@@ -16,19 +17,6 @@ namespace {
 constexpr float kInf = std::numeric_limits<float>::infinity();
 constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
-
-ExpectedOutput owe(const Tensor& expected, Dtype format = Dtype::f32) {
-  ExpectedOutput expected_output;
-  expected_output.expected = &expected;
-  expected_output.format = format;
-  return expected_output;
-}
-
-CompareOptions gated(std::string_view gate) {
-  CompareOptions options;
-  options.gate = parse_gate(gate);
-  return options;
-}
 
 TensorVerdict compare_floats(const Tensor& expected, const Tensor& actual,
                              std::string_view gate = "bits") {

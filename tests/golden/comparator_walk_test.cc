@@ -9,21 +9,14 @@
 #include "golden/judge/comparator.h"
 #include "golden/judge/elements.h"
 #include "golden/reports/reports.h"
+#include "tests/golden/expected.h"
 #include "tests/golden/tensors.h"
 
 namespace mxo {
 namespace {
 
-ExpectedOutput owe(const Tensor& expected) {
-  ExpectedOutput expected_output;
-  expected_output.expected = &expected;
-  expected_output.format = expected.dtype();
-  return expected_output;
-}
-
 CompareOptions blocks_of(Index rows, Index columns, std::string_view gate = "bits") {
-  CompareOptions options;
-  options.gate = parse_gate(gate);
+  CompareOptions options = gated(gate);
   options.row_block = rows;
   options.column_block = columns;
   return options;

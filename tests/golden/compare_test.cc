@@ -10,6 +10,7 @@
 #include "formats/error.h"
 #include "golden/reports/reports.h"
 #include "golden/suites/generate.h"
+#include "tests/golden/expected.h"
 #include "tests/golden/product_inputs.h"
 #include "tests/golden/ranks.h"
 #include "tests/golden/scratch.h"
@@ -183,9 +184,7 @@ TEST(Compare, JudgesFilesByEveryTensorOfExpected) {
   actual.tensors.erase("y");
   write_safetensors(scratch / "a", actual);
   EXPECT_EQ(compare(scratch / "e", scratch / "a").exit_code(), 1);
-  CompareOptions bound;
-  bound.gate = parse_gate("bound");
-  EXPECT_THROW(compare(scratch / "e", scratch / "a", bound), Error);
+  EXPECT_THROW(compare(scratch / "e", scratch / "a", gated("bound")), Error);
 }
 
 TEST(Compare, RefusesAFileWithNothingToCompare) {
@@ -207,8 +206,7 @@ TEST(Compare, TakesTheOperatorAndItsOperandsFromTheCaller) {
   write_safetensors(scratch / "e", file);
   file.tensors.at("y").as<float>()[0] += 1e-5f;
   write_safetensors(scratch / "a", file);
-  CompareOptions options;
-  options.gate = parse_gate("bound");
+  const CompareOptions options = gated("bound");
   EXPECT_EQ(compare(scratch / "e", scratch / "a", options, {}, given).exit_code(), 0);
   file.tensors.at("y").as<float>()[0] += 1;
   write_safetensors(scratch / "a", file);
@@ -254,8 +252,7 @@ TEST(Compare, NamesAKernelThatReadsWhatNobodyOwns) {
   TensorFile file = read_safetensors(leaking);
   file.tensors.at("y").as<std::uint16_t>()[24] ^= 1;
   write_safetensors(leaking, file);
-  CompareOptions options;
-  options.gate = parse_gate("ulp=1");
+  const CompareOptions options = gated("ulp=1");
   const Report report = compare(scratch / "suite", scratch / "outputs", options);
   EXPECT_EQ(report.count(Outcome::fail), 2);
   for (const CaseVerdict& verdict : report.cases) {

@@ -6,6 +6,7 @@
 #include "golden/files/safetensors.h"
 #include "golden/judge/outputs.h"
 #include "golden/suites/compare.h"
+#include "tests/golden/expected.h"
 #include "tests/golden/scratch.h"
 #include "tests/golden/tensors.h"
 
@@ -19,10 +20,7 @@ struct Row {
 };
 
 TensorVerdict judged(const Tensor& expected, const Tensor& actual) {
-  ExpectedOutput expected_output;
-  expected_output.expected = &expected;
-  expected_output.format = expected.dtype();
-  return compare_tensor("y", expected_output, actual);
+  return compare_tensor("y", owe(expected), actual);
 }
 
 /// Of equal bytes, no value is that of the other type.
@@ -64,13 +62,9 @@ TEST(DeclaredType, OfScalesBesideCodesIsJudged) {
        {Dtype::e8m0, Dtype::u8, Dtype::e4m3, Dtype::i8, Dtype::boolean}) {
     const Tensor expected(expected_output, {2, 1});
     const Tensor actual(Dtype::e8m0, {2, 1});
-    JudgedOutput of_codes{"codes", {}, &codes};
-    of_codes.expected_output.expected = &codes;
-    of_codes.expected_output.format = Dtype::e4m3;
-    JudgedOutput of_scales{"scales", {}, &actual};
-    of_scales.expected_output.expected = &expected;
-    of_scales.expected_output.format = expected_output;
-    const auto verdicts = judge_outputs({"", {}, {}}, {of_codes, of_scales}, {});
+    const auto verdicts = judge_outputs(
+        {"", {}, {}}, {question("codes", codes, &codes), question("scales", expected, &actual)},
+        {});
     const bool right = expected_output == Dtype::e8m0 || expected_output == Dtype::u8;
     EXPECT_EQ(verdicts[1].outcome, right ? Outcome::pass : Outcome::fail)
         << name_of(expected_output);
@@ -100,9 +94,7 @@ TEST(DeclaredType, ValuesAreThoseThatAreOwed) {
   Tensor actual(Dtype::i32, {2, 1});
   actual.as<std::int32_t>()[0] = 1;
   actual.as<std::int32_t>()[1] = 7;
-  ExpectedOutput expected_output;
-  expected_output.expected = &expected;
-  expected_output.format = Dtype::f32;
+  ExpectedOutput expected_output = owe(expected);
   expected_output.groups.compared_rows = 1;
   EXPECT_EQ(other_type(expected_output, actual),
             "the values are right, the type is I32 rather than F32");
@@ -149,13 +141,8 @@ TEST(DeclaredType, ACallNamesItsCodes) {
     Parameters set;
     set.set("format", "e5m2");
     Tensor actual(found, {1, 32});
-    std::vector<JudgedOutput> outputs(2);
-    outputs[0].name = "codes";
-    outputs[0].expected_output.expected = &bytes;
-    outputs[0].actual = &actual;
-    outputs[1].name = "scales";
-    outputs[1].expected_output.expected = &scales;
-    outputs[1].actual = &scales;
+    const std::vector<JudgedOutput> outputs{question("codes", bytes, &actual),
+                                            question("scales", scales, &scales)};
     EXPECT_EQ(judge_outputs({"quantize", inputs, set}, outputs, {})[0].outcome, outcome);
   }
 }

@@ -13,6 +13,7 @@
 #include "golden/judge/rounding_cell.h"
 #include "golden/museum/operands.h"
 #include "golden/suites/suites.h"
+#include "tests/golden/expected.h"
 #include "tests/golden/tensors.h"
 
 namespace mxo {
@@ -22,15 +23,10 @@ Outcome judged(std::string_view op, const NamedTensors& inputs, const Parameters
                const NamedTensors& expected, const NamedTensors& actual) {
   std::vector<JudgedOutput> outputs;
   for (const auto& [name, tensor] : expected) {
-    JudgedOutput output{name, {}, &actual.at(name)};
-    output.expected_output.expected = &tensor;
-    output.expected_output.format = tensor.dtype();
-    outputs.push_back(std::move(output));
+    outputs.push_back(question(name, tensor, &actual.at(name)));
   }
-  CompareOptions options;
-  options.gate = parse_gate("bound");
   Outcome outcome = Outcome::pass;
-  for (const TensorVerdict& verdict : judge_outputs({op, inputs, set}, outputs, options)) {
+  for (const TensorVerdict& verdict : judge_outputs({op, inputs, set}, outputs, gated("bound"))) {
     outcome = worse_of(outcome, verdict.outcome);
   }
   return outcome;
@@ -148,8 +144,7 @@ struct Cast {
       set.set("block", "32x1");
     }
     outputs = call_operator(*make_reference_backend(), "quantize", inputs, set);
-    expected_output.expected = &outputs.at("codes");
-    expected_output.format = Dtype::e4m3;
+    expected_output = owe(outputs.at("codes"), Dtype::e4m3);
     const Tensor& scales = outputs.at("scales");
     pair.emplace(expected_output.format, Dtype::e8m0,
                  *ScaleMap::of(expected_output.expected->shape(), scales.shape(), Dtype::e8m0,

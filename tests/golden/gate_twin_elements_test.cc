@@ -16,6 +16,7 @@
 #include "golden/judge/quantized_pair.h"
 #include "golden/judge/rounding_cell.h"
 #include "golden/museum/operands.h"
+#include "tests/golden/expected.h"
 #include "tests/golden/rational.h"
 #include "tests/golden/tensors.h"
 
@@ -148,9 +149,7 @@ void hold_codes(const char* format, const char* scale, const Tensor& x, Index& p
   const NamedTensors outputs = call_operator(*make_reference_backend(), "quantize", in, set);
   const Tensor& codes = outputs.at("codes");
   const Tensor& scales = outputs.at("scales");
-  ExpectedOutput expected_output;
-  expected_output.expected = &codes;
-  expected_output.format = dtype_named(format);
+  ExpectedOutput expected_output = owe(codes, dtype_named(format));
   const Dtype scale_type = powers ? Dtype::e8m0 : Dtype::f32;
   const QuantizedPair pair(
       expected_output.format, scale_type,

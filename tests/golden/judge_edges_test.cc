@@ -10,6 +10,7 @@
 #include "golden/judge/outputs.h"
 #include "golden/judge/step_order.h"
 #include "ops/catalogue.h"
+#include "tests/golden/expected.h"
 #include "tests/golden/tensors.h"
 
 namespace mxo {
@@ -17,19 +18,6 @@ namespace {
 
 constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();
 constexpr float kInf = std::numeric_limits<float>::infinity();
-
-ExpectedOutput owe(const Tensor& expected) {
-  ExpectedOutput expected_output;
-  expected_output.expected = &expected;
-  expected_output.format = expected.dtype();
-  return expected_output;
-}
-
-CompareOptions gated(std::string_view gate) {
-  CompareOptions options;
-  options.gate = parse_gate(gate);
-  return options;
-}
 
 TEST(JudgeEdges, GatesThatAnythingPassesAreRefused) {
   for (const char* gate : {"sqnr=0", "sqnr=-5", "sqnr=-1e-9", "sqnr=inf", "sqnr=nan", "ulp=-1"}) {
@@ -171,58 +159,6 @@ TEST(JudgeEdges, UnwrittenElementsNeedASentinel) {
   options.sentinel = std::uint8_t{0};
   EXPECT_EQ(compare_tensor("y", owe(one), zero, options).note,
             "1 element in row 0 still holds 00 00 00 00: never written");
-}
-
-/// A product of one row and one column whose sum is 3.
-struct Product {
-  NamedTensors inputs;
-  Parameters set;
-  Tensor expected = floats({1, 1}, {3});
-  Product() {
-    inputs.emplace("x", Tensor(Dtype::bf16, {1, 3}));
-    inputs.emplace("w", Tensor(Dtype::bf16, {1, 1, 3}));
-    inputs.emplace("group_ends", tensor_from<std::int32_t>(Dtype::i32, {1}, {1}));
-    for (const char* name : {"x", "w"}) {
-      for (int i = 0; i < 3; ++i) inputs.at(name).as<std::uint16_t>()[i] = 0x3F80;
-    }
-    set.set("out", "f32");
-  }
-  TensorVerdict judge(const Tensor& actual, std::string_view gate = "bits") const {
-    return judge_outputs({"grouped_matmul", inputs, set}, {{"y", owe(expected), &actual}},
-                         gated(gate))
-        .front();
-  }
-};
-
-TEST(JudgeEdges, AFailureNamesTheGateThatWouldPass) {
-  const Product product;
-  const Tensor near = floats({1, 1}, {std::nextafter(3.0f, 4.0f)});
-  EXPECT_NE(product.judge(near).note.find("--gate bound passes"), std::string::npos);
-  EXPECT_EQ(product.judge(near, "bound").outcome, Outcome::pass);
-  const Tensor two = floats({1, 1}, {std::nextafter(near.as<float>()[0], 4.0f)});
-  EXPECT_EQ(product.judge(two, "ulp=1").outcome, Outcome::fail);
-  EXPECT_EQ(product.judge(two, "ulp=1").note, "");
-  // Not for what is right, too far, not a number, or judged by that gate.
-  EXPECT_EQ(product.judge(product.expected).note, "");
-  EXPECT_EQ(product.judge(floats({1, 1}, {4})).note, "");
-  EXPECT_EQ(product.judge(floats({1, 1}, {kNaN})).note, "");
-  EXPECT_EQ(product.judge(floats({1, 1}, {kInf})).note, "");
-  EXPECT_EQ(product.judge(floats({1, 1}, {4}), "bound").outcome, Outcome::fail);
-  EXPECT_EQ(product.judge(floats({1, 1}, {4}), "bound").note, "");
-}
-
-TEST(JudgeEdges, OneStepIsNamedWhereNothingIsKnownOfTheCall) {
-  const Tensor expected = floats({2}, {1, 2});
-  const auto note = [&](const Tensor& actual) {
-    return judge_outputs({"", {}, {}}, {{"y", owe(expected), &actual}}, {}).front().note;
-  };
-  const float next = std::nextafter(2.0f, 3.0f);
-  EXPECT_NE(note(floats({2}, {1, next})).find("--gate ulp=1 passes"), std::string::npos);
-  EXPECT_EQ(note(floats({2}, {1, std::nextafter(next, 3.0f)})), "");
-  EXPECT_EQ(note(floats({2}, {kNaN, next})), "");
-  const Tensor most = floats({1}, {std::numeric_limits<float>::max()});
-  const Tensor infinite = floats({1}, {kInf});  // one step away
-  EXPECT_EQ(judge_outputs({"", {}, {}}, {{"y", owe(most), &infinite}}, {}).front().note, "");
 }
 
 std::span<const std::string_view> steps_of(std::string_view op) {

@@ -4,26 +4,15 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <limits>
 
 #include "emu/backends.h"
 #include "golden/judge/elements.h"
+#include "tests/golden/expected.h"
 #include "tests/golden/tensors.h"
 
 namespace mxo {
 namespace {
-
-CompareOptions gated(std::string_view gate) {
-  CompareOptions options;
-  options.gate = parse_gate(gate);
-  return options;
-}
-
-JudgedOutput question(std::string name, const Tensor& expected, const Tensor* actual) {
-  JudgedOutput q{std::move(name), {}, actual};
-  q.expected_output.expected = &expected;
-  q.expected_output.format = expected.dtype();
-  return q;
-}
 
 /// All of `expected` against `actual`, by the names of `expected`.
 std::vector<TensorVerdict> judged(const JudgedCall& call, const NamedTensors& expected,
@@ -124,19 +113,27 @@ struct Ones {
     }
     set.set("out", "f32");
   }
-  TensorVerdict judge(const Tensor& expected, const Tensor& actual, std::string_view gate) const {
-    return judge_outputs({"grouped_matmul", in, set}, {question("y", expected, &actual)},
-                         gated(gate))
+  TensorVerdict judge(float actual, std::string_view gate = "bits") const {
+    const Tensor right = floats({1, 1}, {3}), got = floats({1, 1}, {actual});
+    return judge_outputs({"grouped_matmul", in, set}, {question("y", right, &got)}, gated(gate))
         .front();
   }
 };
 
-const float kNear = std::nextafter(3.0f, 4.0f);
+constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();
+constexpr float kInf = std::numeric_limits<float>::infinity();
 
 TEST(JudgedOutputs, SayWhichBoundWouldPass) {
   const Ones ones;
-  EXPECT_EQ(ones.judge(floats({1, 1}, {3}), floats({1, 1}, {kNear}), "bits").note,
-            "differences are within any-order f32: --gate bound passes");
+  const float near = std::nextafter(3.0f, 4.0f), two = std::nextafter(near, 4.0f);
+  EXPECT_EQ(ones.judge(near).note, "differences are within any-order f32: --gate bound passes");
+  EXPECT_EQ(ones.judge(near, "bound").outcome, Outcome::pass);
+  EXPECT_EQ(ones.judge(two, "ulp=1").outcome, Outcome::fail);
+  EXPECT_EQ(ones.judge(two, "ulp=1").note, "");
+  // Not for what is right, too far, not a number, or judged by that gate.
+  for (const float none : {3.0f, 4.0f, kNaN, kInf}) EXPECT_EQ(ones.judge(none).note, "") << none;
+  EXPECT_EQ(ones.judge(4, "bound").outcome, Outcome::fail);
+  EXPECT_EQ(ones.judge(4, "bound").note, "");
   NamedTensors in;
   in.emplace("x", floats({1, 4}, {1.5f, -0.75f, 2.0f, 0.3f}));
   const Parameters none;
@@ -160,10 +157,15 @@ TEST(JudgedOutputs, SayOneStepWhereThatIsAll) {
     return judge_outputs({"", {}, {}}, {q}, {}).front().note;
   };
   const Tensor x = floats({2}, {1, 2});
-  const Tensor next = floats({2}, {1, std::nextafter(2.0f, 3.0f)});
+  const float one = std::nextafter(2.0f, 3.0f);
+  const Tensor next = floats({2}, {1, one});
   EXPECT_EQ(note(x, next), "no value is further than one step of the format: --gate ulp=1 passes");
+  EXPECT_EQ(note(x, floats({2}, {1, std::nextafter(one, 3.0f)})), "");
+  EXPECT_EQ(note(x, floats({2}, {kNaN, one})), "");
   EXPECT_EQ(note(x, next, &x), "") << "an interval has no steps";
   EXPECT_EQ(note(floats({1}, {0.0f}), floats({1}, {-0.0f})), "") << "no step at all";
+  const Tensor most = floats({1}, {std::numeric_limits<float>::max()});
+  EXPECT_EQ(note(most, floats({1}, {kInf})), "") << "one step away";
 }
 
 }  // namespace

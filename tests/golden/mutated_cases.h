@@ -15,6 +15,7 @@
 #include "golden/suites/compare_files.h"
 #include "golden/suites/generate.h"
 #include "golden/suites/verify.h"
+#include "tests/golden/expected.h"
 #include "tests/golden/ranks.h"
 #include "tests/golden/scratch.h"
 #include "tests/golden/slow_judge.h"
@@ -297,9 +298,7 @@ class MutatedCases {
   Outcome compared(const std::filesystem::path& expected, const std::filesystem::path& actual,
                    const char* gate) {
     try {
-      CompareOptions options;
-      options.gate = parse_gate(gate);
-      return counted(compare_files(expected, actual, options).outcome);
+      return counted(compare_files(expected, actual, gated(gate)).outcome);
     } catch (const Error&) {
       return counted(Outcome::invalid);
     }

@@ -9,6 +9,7 @@
 #include "emu/backends.h"
 #include "formats/minifloat.h"
 #include "golden/judge/outputs.h"
+#include "tests/golden/expected.h"
 #include "tests/golden/tensors.h"
 
 namespace mxo {
@@ -44,16 +45,11 @@ struct Quantised {
   std::vector<TensorVerdict> against(const NamedTensors& actual, std::string_view gate) const {
     std::vector<JudgedOutput> questions;
     for (const auto& [name, tensor] : outputs) {
-      ExpectedOutput expected_output;
-      expected_output.expected = &tensor;
-      expected_output.format = tensor.dtype();
-      if (name == "codes") expected_output.groups = groups;
       const auto at = actual.find(name);
-      questions.push_back({name, expected_output, at == actual.end() ? nullptr : &at->second});
+      questions.push_back(question(name, tensor, at == actual.end() ? nullptr : &at->second));
+      if (name == "codes") questions.back().expected_output.groups = groups;
     }
-    CompareOptions options;
-    options.gate = parse_gate(gate);
-    return judge_outputs({op, inputs, set}, questions, options);
+    return judge_outputs({op, inputs, set}, questions, gated(gate));
   }
   Outcome outcome(const NamedTensors& actual, std::string_view gate) const {
     Outcome worst = Outcome::not_compared;

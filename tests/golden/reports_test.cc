@@ -9,6 +9,7 @@
 
 #include "golden/judge/comparator.h"
 #include "golden/reports/text.h"
+#include "tests/golden/expected.h"
 #include "tests/golden/tensors.h"
 
 namespace mxo {
@@ -32,9 +33,7 @@ Report failing_report() {
   Report report{.title = "compare <a> & \"b\"", .gate = "bits", .cases = {}};
   const Tensor x = floats({2, 2}, {1, 2, 3, 4});
   const Tensor y = floats({2, 2}, {1, 2, 3, 5});
-  ExpectedOutput expected_output;
-  expected_output.expected = &x;
-  expected_output.format = Dtype::f32;
+  ExpectedOutput expected_output = owe(x);
   expected_output.groups.ends = {1, 2};
   CaseVerdict verdict{"case.1", "op", Outcome::fail, "", {}};
   verdict.outputs.push_back(compare_tensor("y", expected_output, y));

@@ -14,6 +14,7 @@
 #include "golden/museum/operands.h"
 #include "ops/linear_factor.h"
 #include "tests/golden/bound_sums.h"
+#include "tests/golden/expected.h"
 #include "tests/golden/tensors.h"
 
 namespace mxo {
@@ -143,13 +144,9 @@ struct Layer {
   }
 
   TensorVerdict judged(const Tensor& actual) const {
-    CompareOptions options;
-    options.gate = parse_gate("sqnr=auto");
-    JudgedOutput question{"y", {}, &actual};
-    question.expected_output.expected = &y;
-    question.expected_output.format = out;
-    question.expected_output.groups = {{5, 5, 11}, 11, -1};
-    return judge_outputs({"grouped_linear", in, set}, {question}, options).front();
+    JudgedOutput of_y{"y", owe(y, out), &actual};
+    of_y.expected_output.groups = {{5, 5, 11}, 11, -1};
+    return judge_outputs({"grouped_linear", in, set}, {of_y}, gated("sqnr=auto")).front();
   }
 
   /// The formula of docs/gates.md, word for word: what errors of a group may add up to, squared.
@@ -360,12 +357,8 @@ TEST(RightKernel, OfProductsIsHeldToTheBoundOfEachElement) {
       }
     }
     const auto judged = [&](const Tensor& actual) {
-      CompareOptions options;
-      options.gate = parse_gate("sqnr=auto");
-      JudgedOutput question{"y", {}, &actual};
-      question.expected_output.expected = &y;
-      question.expected_output.format = y.dtype();
-      return judge_outputs({call.op, in, call.set}, {question}, options).front();
+      return judge_outputs({call.op, in, call.set}, {question("y", y, &actual)}, gated("sqnr=auto"))
+          .front();
     };
     const TensorVerdict passed = judged(right);
     EXPECT_EQ(passed.outcome, Outcome::pass) << seed << passed.reason;
@@ -384,12 +377,8 @@ TEST(RightKernel, OfProductsIsHeldToTheBoundOfEachElement) {
 TEST(RightKernel, OfWhatHasNoFigureIsHeldToBits) {
   const Tensor x = floats({2, 2}, {1, 2, 3, 4});
   const Tensor y = floats({2, 2}, {1, 2, 3, 4.5});
-  CompareOptions options;
-  options.gate = parse_gate("sqnr=auto");
-  JudgedOutput question{"x", {}, &y};
-  question.expected_output.expected = &x;
-  question.expected_output.format = Dtype::f32;
-  const TensorVerdict verdict = judge_outputs({"permute", {}, {}}, {question}, options).front();
+  const TensorVerdict verdict =
+      judge_outputs({"permute", {}, {}}, {question("x", x, &y)}, gated("sqnr=auto")).front();
   EXPECT_EQ(verdict.reason, "1 of 4 refused (held to bits: what a right kernel has is not derived)")
       << verdict.reason;
 }
