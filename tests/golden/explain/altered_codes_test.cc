@@ -107,13 +107,5 @@ TEST(AlteredCodes, OfSwizzledLines) {
               {{"x.codes=swizzled_32", words.c_str(), written(read)}});
 }
 
-/// What a slice of them tells is said of a slice.
-TEST(AlteredCodes, AreLocalButInTiles) {
-  const CausesListed causes(codes(1, 1, 4), add_code_hypotheses);
-  for (const char* name : {"x.codes=flushed", "x.codes=nibbles", "x.codes=reversed_2"})
-    EXPECT_TRUE(causes.at(name).local) << name;
-  EXPECT_FALSE(causes.at("x.codes=tiles_transposed").local);
-}
-
 }  // namespace
 }  // namespace mxo

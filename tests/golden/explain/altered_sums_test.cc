@@ -2,7 +2,6 @@
 // up.
 #include <gtest/gtest.h>
 
-#include <algorithm>
 #include <string>
 #include <vector>
 
@@ -141,32 +140,6 @@ TEST(HostSums, AreRoundedAsTheySay) {
   Call narrow = three_parts(256, 1, 0);
   narrow.set = {};
   EXPECT_EQ(decode(given(narrow, "sum=bf16_slices_4").as<BF16>()[0]), 256) << "bf16 by default";
-}
-
-/// Small integers, of which every sum is exact: the same as the operator gives, of every line of
-/// its own group.
-TEST(HostSums, AreOfTheLinesOfTheirGroup) {
-  const auto small = [](Index i) { return static_cast<float>((i * 7 + i / 5) % 5 - 2); };
-  Call forward{"grouped_matmul", {}, {}};
-  forward.replace("x", f32_of({5, 40}, small));
-  forward.replace("w", f32_of({3, 3, 40}, small));
-  forward.replace("group_ends", ends_at({2, 2, 5}));
-  Call gradient{"grouped_matmul_wgrad", {}, {}};
-  gradient.replace("dy", f32_of({70, 2}, small));
-  gradient.replace("x", f32_of({70, 3}, small));
-  gradient.replace("group_ends", ends_at({20, 70}));
-  for (Call call : {forward, gradient}) {
-    call.set.set("out", "f32");
-    const auto backend = make_reference_backend();
-    const Tensor expected = run_call(*backend, call).begin()->second;
-    for (const std::string& name : names_of(listed(call))) {
-      const Tensor y = given(call, name);
-      ASSERT_EQ(y.shape(), expected.shape()) << name;
-      EXPECT_TRUE(std::equal(y.as<float>(), y.as<float>() + y.elements(), expected.as<float>()))
-          << name;
-    }
-  }
-  EXPECT_EQ(names_of(listed(gradient)).size(), 6u) << "no slices";
 }
 
 }  // namespace

@@ -2,9 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <functional>
 #include <string>
-#include <vector>
 
 #include "tests/golden/shown_scales.h"
 
@@ -15,25 +13,6 @@ const std::string kOther = "x.scales=other";
 
 bool says(const Call& given, const Call& taken, const std::string& name) {
   return find(shown(given, got_of(given, taken)), name) != nullptr;
-}
-
-/// Two bytes more in some blocks of every row of x.
-Call louder(const Call& call, const std::function<bool(Index)>& of_block) {
-  return shifted(call, "x.scales", [&](Index i) { return of_block(i % 4) ? 2 : 0; });
-}
-
-TEST(AskedScales, AreOthersWhereTheyDifferAlongTheDepth) {
-  const Call call = bytes_call();
-  EXPECT_TRUE(says(call, louder(call, [](Index b) { return b == 0; }), kOther));
-  EXPECT_FALSE(says(call, louder(call, [](Index) { return true; }), kOther));
-  // Across a block that nobody knows.
-  const Call zero = edited<std::uint8_t>(bytes_call(), "x.codes", [](std::uint8_t* c) {
-    for (Index i = 0; i < 1280; ++i) {
-      if (i % 128 / 32 == 1) c[i] = 0;
-    }
-  });
-  EXPECT_TRUE(says(zero, louder(zero, [](Index b) { return b >= 2; }), kOther));
-  EXPECT_FALSE(says(zero, louder(zero, [](Index) { return true; }), kOther));
 }
 
 TEST(AskedScales, OfRowsThatAreOneFactorEachHaveASource) {
@@ -48,38 +27,6 @@ TEST(AskedScales, OfRowsThatAreOneFactorEachHaveASource) {
   });
   EXPECT_TRUE(says(call, taken, "x.scales=source"));
   EXPECT_FALSE(says(call, taken, kOther));
-}
-
-/// Row 6 of other scales, and its outputs off by so much of themselves, up and down.
-TEST(AskedScales, OfLinesThatAreNoSumOfBlocksAreNone) {
-  const auto says_other = [](double off) {
-    const Call call = bytes_call();
-    const Call taken = shifted(
-        call, "x.scales", [](Index i) { return i / 4 == 6 ? static_cast<int>(i * 5 % 7) - 9 : 0; });
-    Tensor actual = multiplied(taken);
-    for (Index j = 0; j < 40; ++j) {
-      actual.as<float>()[6 * 40 + j] *= static_cast<float>(1.0 + (mixed(j, 7) % 2 ? off : -off));
-    }
-    return find(shown(call, Differing(multiplied(call), std::move(actual), call)), kOther) !=
-           nullptr;
-  };
-  EXPECT_TRUE(says_other(0.005));
-  EXPECT_FALSE(says_other(0.04));
-}
-
-TEST(AskedScales, OfColumnsOfSeveralExpertsAreSaidOnce) {
-  Call call = product_call({12, 24}, 10, 4);
-  call.replace("w.scales", filled<std::uint8_t>(Dtype::e8m0, {2, 10, 4}, [](Index i) {
-                 return 120 + i % 4 * 3 + i / 4 % 3;
-               }));
-  const Call taken = shifted(call, "w.scales", [](Index i) {
-    const Index column = i / 4 % 10;
-    return column == 3 || column == 6 ? static_cast<int>(i * 5 % 7) - 9 : 0;
-  });
-  const std::vector<Hypothesis> list = shown(call, got_of(call, taken));
-  const Hypothesis* other = find(list, "w.scales=other");
-  ASSERT_NE(other, nullptr);
-  EXPECT_EQ(other->only.columns, (std::vector<Index>{3, 6}));
 }
 
 /// Codes of x that are those at from(row, k).

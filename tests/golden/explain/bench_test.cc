@@ -112,16 +112,5 @@ TEST(BenchRows, OfLargeOperandsStandAlone) {
   EXPECT_FALSE(alone(Call{"cast", {}, {}}, {256, 8}));
 }
 
-TEST(BenchRows, InBlocksDoNotStandAlone) {
-  Parameters set;
-  set.set("block", "32x32");
-  EXPECT_FALSE(alone(rows_of("quantize", {256, 256}, set), {256, 8}));
-  EXPECT_TRUE(alone(rows_of("cast", {256, 256}, set), {256, 8}));
-  set.set("block", "1x128");
-  EXPECT_TRUE(alone(rows_of("quantize", {256, 256}, set), {256, 8}));
-  set.set("scale_layout", "blocked");
-  EXPECT_FALSE(alone(rows_of("quantize", {256, 256}, set), {256, 8}));
-}
-
 }  // namespace
 }  // namespace mxo

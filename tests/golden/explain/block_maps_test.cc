@@ -78,19 +78,6 @@ TEST(BlockMap, IsNamed) {
   own.check();
 }
 
-TEST(BlockMap, NamesBlocksOfOneSourceAlone) {
-  Taken twins = rows_of(
-      5, [](Index b) { return b == 4 ? 2 : b; }, block(4, 2));
-  twins.check();
-  // Blocks 1 and 2 have the same scales on every row.
-  twins.call = edited<float>(twins.call, "x.scales", [](float* s) {
-    for (Index r = 0; r < 4; ++r) s[5 * r + 2] = s[5 * r + 1];
-  });
-  twins.words = "none";
-  twins.sources.clear();
-  twins.check();
-}
-
 TEST(BlockMap, GroupsOfGradientsHaveTheirOwnBlocks) {
   // Groups of 300, 0 and 500 rows: 3, 0 and 4 blocks of 128, for 4 columns each.
   Call call{"grouped_matmul_wgrad", {}, {}};

@@ -73,12 +73,6 @@ TEST(ByValue, ScaleBytesAreReadAsNaN) {
             "explained: scale byte 124 is read as NaN rather than 0.125");
 }
 
-TEST(ByValue, OfSomePlacesAreNone) {
-  const std::string text =
-      said("e4m3", [](int c, int, Index i) { return c == 0x80 && i % 512 < 256 ? kNaN : kAsIs; });
-  EXPECT_EQ(text.find("code 80"), std::string::npos) << text;
-}
-
 TEST(ByValue, ScaleBytesOfAProductAreReadAsNaN) {
   const auto b = make_cpu_backend();
   const Call call = mx_product(*b, 5, {{16, 24, 40}, 40, 32, 64});

@@ -47,15 +47,5 @@ TEST(CreditUnits, AreHitsOrMissesWhereTheModelAltersThem) {
   EXPECT_EQ(rows.broken, 3);
 }
 
-TEST(CreditUnits, OfColumnsThatAreRightAreSegmentsToo) {
-  Modelled t(1, 128);
-  for (Index c = 0; c < 40; ++c) t.actual_bits(0, c, 2);
-  t.wrong(0, 41);
-  t.wrong(0, 120);
-  const VariantMatch c = t.credited(Unit::segment);
-  EXPECT_EQ(c.misses, 2) << "columns 40 to 71, and 104 to 127";
-  EXPECT_EQ(c.hits, 2);
-}
-
 }  // namespace
 }  // namespace mxo

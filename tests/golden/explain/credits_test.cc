@@ -37,27 +37,6 @@ float& model_at(Variant& patch, Index r, Index c) {
   return patch.model.as<float>()[r * static_cast<Index>(patch.columns.size()) + c];
 }
 
-TEST(Credits, SettledElementsAndOtherPlacesTakeNoPart) {
-  Held held(2, 4);
-  held.actual_bits(0, 0) = held.actual_bits(1, 1) = 2;
-  Output y = held.output();
-  Variant patch = held.all();
-  model_at(patch, 0, 0) = 9;
-  y.mark_explained(0);
-  EXPECT_EQ(y.left, 1);
-  const VariantMatch c = credit(y, patch, Unit::whole);
-  EXPECT_EQ(c.seen, 1);
-  EXPECT_EQ(c.fixed, 1);
-  EXPECT_EQ(c.broken, 0);
-  Output part = held.output();
-  part.live = {{0, 1}, {1, 1, 0, 0}};
-  const VariantMatch live = credit(part, patch, Unit::whole);
-  EXPECT_EQ(live.seen, 1);
-  EXPECT_EQ(live.fixed, 1);
-  EXPECT_EQ(live.broken, 0);
-  EXPECT_EQ(credit(part, patch, Unit::row).broken, 1) << "smaller units need no place";
-}
-
 TEST(Credits, NanIsOneValue) {
   Held held(1, 4);
   held.actual_bits(0, 0) = kNaN;

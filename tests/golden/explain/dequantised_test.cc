@@ -187,17 +187,6 @@ TEST(DequantisedBlocks, ShowWhichScalesWereTaken) {
   }
 }
 
-/// Rows that come again: the move is the least, and the one before of two.
-TEST(DequantisedBlocks, ShowTheNearestOfEqualScales) {
-  for (const Index every : {4, 2}) {
-    Scales given = irregular(8, 3);
-    for (std::size_t r = 0; r < 8; ++r) given[r] = given[r % static_cast<std::size_t>(every)];
-    Dequantised b(given);
-    b.come([&](Index r, Index c) { return at(given, (r + 7) % 8, c); });
-    EXPECT_EQ(b.words(), kThose + "1 row before") << every;
-  }
-}
-
 /// e8m0 reaches from 2^-127 to 2^127.
 TEST(DequantisedBlocks, TakeScalesThatBytesHave) {
   const auto of = [](int exponent, double by) {

@@ -1,9 +1,6 @@
 // What outputs say by themselves, or because of the call that they are of.
 #include <gtest/gtest.h>
 
-#include <algorithm>
-#include <initializer_list>
-#include <limits>
 #include <string>
 #include <utility>
 #include <vector>
@@ -91,15 +88,6 @@ TEST(ExplainedOutputs, InOtherOrdersNameThem) {
             "order.axes");
 }
 
-TEST(ExplainedOutputs, WithShortRowsInOtherPlacesNameThem) {
-  const Tensor expected_output = filled<std::uint8_t>(Dtype::e8m0, {64, 8}, [](Index i) {
-    return 120 + (static_cast<std::uint32_t>(i) * 2654435761u >> 7) % 4;
-  });
-  Tensor got = expected_output;
-  std::copy_n(expected_output.as<std::uint8_t>() + 256, 128, got.as<std::uint8_t>() + 384);
-  EXPECT_EQ(cause(expected_output, got, "scales"), "rows.shifted");
-}
-
 TEST(ExplainedOutputs, OfOtherValuesNameThem) {
   const Tensor expected_output = floats_of({16, 16});
   const auto of = [&expected_output](auto value) {
@@ -110,27 +98,6 @@ TEST(ExplainedOutputs, OfOtherValuesNameThem) {
   EXPECT_EQ(of([](Index i, float v) { return i / 16 == 4 ? 4 * v : v; }), "value.power_of_2");
   EXPECT_EQ(of([](Index, float v) { return -v; }), "value.negated");
   EXPECT_EQ(of([](Index i, float v) { return i / 32 == 4 ? 0 : v; }), "never_written.zero");
-}
-
-TEST(ExplainedOutputs, OfSeveralCausesAreSorted) {
-  const Tensor expected_output = floats_of({16, 32});
-  for (const Index nans : {2, 3, 4}) {
-    const Explanation e =
-        explained(expected_output, with_values(expected_output, [=](Index i, float v) {
-                    if (i < 96) return 0.0f;
-                    const bool nan = i >= 256 && i < 256 + 32 * nans;
-                    return nan ? std::numeric_limits<float>::quiet_NaN() : v;
-                  }));
-    EXPECT_EQ(e.verdict, ExplainVerdict::explained);
-    ASSERT_EQ(e.causes.size(), 2u) << e.sentence();
-    EXPECT_EQ(e.causes[0].id, nans == 4 ? "never_written.nan" : "never_written.zero");
-    const auto all = static_cast<double>(3 + nans);
-    EXPECT_DOUBLE_EQ(e.causes[0].share, static_cast<double>(std::max<Index>(3, nans)) / all);
-    EXPECT_DOUBLE_EQ(e.causes[1].share, static_cast<double>(std::min<Index>(3, nans)) / all);
-    EXPECT_EQ(e.elements, 512);
-    EXPECT_EQ(e.differing, 96 + 32 * nans);
-    EXPECT_EQ(e.pattern, "");
-  }
 }
 
 TEST(ExplainedOutputs, ThatAreManyAreNotedEach) {
@@ -155,30 +122,6 @@ TEST(ExplainedOutputs, ThatAreManyAreNotedEach) {
   EXPECT_DOUBLE_EQ(e.causes[0].share, 32.0 / 39);
   EXPECT_EQ(e.pattern.find("a is missing and was not compared; 7 elements differ"), 0u)
       << e.pattern;
-}
-
-/// Groups of 2, 3 and 1 rows are padded to 4.
-TEST(ExplainedCalls, WithOldPaddingNameIt) {
-  const auto ints = [](std::initializer_list<std::int32_t> values) {
-    return tensor_from<std::int32_t>(Dtype::i32, {static_cast<Index>(values.size())}, values);
-  };
-  Call call{"pad_groups", {}, {}};
-  call.replace("group_ends", ints({2, 5, 6}));
-  const auto is_pad = [](Index i) { return i / 8 % 4 > 1 && i / 8 != 6; };
-  NamedTensors expected_output;
-  expected_output.emplace("y", filled<std::uint8_t>(Dtype::u8, {12, 8}, [&](Index i) {
-                            return is_pad(i) || i / 8 == 9 ? 0 : 1 + i % 7;
-                          }));
-  expected_output.emplace("padded_starts", ints({0, 4, 8}));
-  expected_output.emplace("padded_ends", ints({4, 8, 12}));
-  NamedTensors got = expected_output;
-  for (Index i = 72; i < 96; ++i) {
-    got.at("y").as<std::uint8_t>()[i] = static_cast<std::uint8_t>(1 + i * 5 % 23);
-  }
-  const auto backend = make_reference_backend();
-  const Explanation e = explain(*backend, call, expected_output, got);
-  ASSERT_EQ(e.causes.size(), 1u) << e.sentence();
-  EXPECT_EQ(e.causes[0].id, "not_zero.padding");
 }
 
 }  // namespace

@@ -17,13 +17,6 @@ Explanation of_causes(ExplainVerdict verdict, const std::vector<double>& shares)
   return e;
 }
 
-TEST(Explanation, VerdictsHaveNames) {
-  EXPECT_EQ(name_of(ExplainVerdict::same), "same");
-  EXPECT_EQ(name_of(ExplainVerdict::explained), "explained");
-  EXPECT_EQ(name_of(ExplainVerdict::partly), "partly");
-  EXPECT_EQ(name_of(ExplainVerdict::unknown), "unknown");
-}
-
 TEST(Explanation, IsOneSentence) {
   EXPECT_EQ(of_causes(ExplainVerdict::same, {}).sentence(), "bit-identical as it is");
   EXPECT_EQ(of_causes(ExplainVerdict::unknown, {}).sentence(), "no known cause: rows differ");
@@ -97,17 +90,6 @@ TEST(Explanation, AsJsonHasWhatIsKnown) {
     }
   ],
   "pattern": "rows differ"
-})");
-}
-
-TEST(Explanation, AsJsonHasNoCausesOfTheSame) {
-  EXPECT_EQ(to_json(Explanation{}), R"({
-  "schema": "mxo-explain/1",
-  "verdict": "same",
-  "elements": 0,
-  "differing": 0,
-  "causes": [],
-  "pattern": ""
 })");
 }
 

@@ -239,19 +239,5 @@ TEST(OutputMoves, AtAnotherStrideAreNamed) {
   });
 }
 
-TEST(OutputMoves, EndWithTheRowsOfGroups) {
-  Call call{"grouped_matmul", {}, {}};
-  call.replace("group_ends", filled<std::int32_t>(Dtype::i32, {1}, [](Index) { return 6; }));
-  const auto within = [&](Find find, const From& from) {
-    Differing got = got_from(
-        {8, 9}, [&](Index i) { return i < 54 ? from(i) : -1; }, call);
-    return said(got.output, find) != "";
-  };
-  EXPECT_TRUE(within(shifted_output, [](Index i) { return i < 52 ? i + 2 : -1; }));
-  EXPECT_TRUE(within(recover_row_order, of_rows(9, [](Index r) { return r ^ 1; })));
-  EXPECT_TRUE(within(recover_moved, of_rows(9, [](Index r) { return r < 3 ? r + 3 : r; })));
-  EXPECT_FALSE(within(recover_moved, of_rows(9, [](Index r) { return r < 2 ? r + 6 : r; })));
-}
-
 }  // namespace
 }  // namespace mxo

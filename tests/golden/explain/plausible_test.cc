@@ -46,19 +46,6 @@ std::string repeated(const std::string& text, int times) {
   return all;
 }
 
-TEST(Plausible, RowsHereAndThereAreNoPlace) {
-  EXPECT_FALSE(promises("gmmmgmm")) << "two runs of one row among more that are missed";
-  EXPECT_FALSE(worth_running(Made("gmmmgmm", 5).trial)) << "further down";
-  EXPECT_TRUE(promises("gmgmgm")) << "as much is given as is missed";
-  EXPECT_TRUE(promises("ggggmmmmmm")) << "a run of four";
-  EXPECT_FALSE(promises("gggmmmmmm")) << "a run of three";
-  EXPECT_FALSE(promises("ggggmgggmmmmmmmmmm")) << "two runs of seven";
-  EXPECT_TRUE(promises("ggggmggggmmmmmmmmmm")) << "two runs of eight";
-  EXPECT_TRUE(promises("gmggm")) << "more is given than missed";
-  EXPECT_TRUE(promises("gmmgm.", 2)) << "not every row was looked at";
-  EXPECT_TRUE(promises(repeated("gmmmmmmm", 5))) << "a row in eight: 0 mod 8";
-}
-
 TEST(Plausible, ManyTurnsAreNoPlace) {
   EXPECT_TRUE(promises(repeated("ggggm", 6)));
   EXPECT_FALSE(promises(repeated("ggggm", 7))) << "fourteen turns, and a fifth is missed";
@@ -86,15 +73,6 @@ bool impossible(Target target, const RunResult& trial, std::vector<Index> ends =
   Hypothesis h{"id", "", Stage::rule};
   h.target = target;
   return contradicts(h, trial, outputs);
-}
-
-TEST(Plausible, AFormatAndRanksAreOfAllOrNone) {
-  EXPECT_FALSE(impossible(Target::format, Made("gggg").trial));
-  EXPECT_TRUE(impossible(Target::format, Made("gggm").trial));
-  Made nearly("gggg");
-  nearly.trial.broken = 1;
-  EXPECT_TRUE(impossible(Target::format, nearly.trial));
-  EXPECT_FALSE(impossible(Target::any, Made("gggm").trial));
 }
 
 TEST(Plausible, RulesOfScalesGiveTheScalesThatCame) {

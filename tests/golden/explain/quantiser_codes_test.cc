@@ -1,17 +1,10 @@
-// How x became codes: what was made of it before it was rounded, how that was rounded, chance.
-#include <limits>
-
+// How x became codes: what was made of it before it was rounded, and chance.
 #include "tests/golden/quantised.h"
 
 namespace mxo {
 namespace {
 
 const std::string kRule = "codes.rule codes: ";
-const std::string kTruncated = kRule + "codes are rounded toward zero (truncated)";
-const std::string kLost =
-    "what is too large for a code becomes NaN or infinity, rather than clamped";
-constexpr float kInf = std::numeric_limits<float>::infinity();
-constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();
 
 // ---- Casts.
 
@@ -110,8 +103,6 @@ TEST(QuantiserCasts, AreOfTheScaleOfANeighbour) {
   }
 }
 
-// ---- Codes of given numbers.
-
 /// x as given, in one row and with a scale of 1 for every 32.
 Quantised unscaled(const std::vector<float>& values) {
   Tensor x(Dtype::f32, {1, static_cast<Index>(values.size())});
@@ -121,85 +112,6 @@ Quantised unscaled(const std::vector<float>& values) {
   q.scales = q.got_scales;
   q.codes = q.got_codes;
   return q;
-}
-
-void truncate(Quantised& q) {
-  q.codes_come([&](Index i, Index) { return q.x(i); }, truncated_code);
-}
-
-/// 40 numbers of which every fourth is nearer to the code above it, and some more.
-std::vector<float> numbers(std::initializer_list<float> more = {}) {
-  std::vector<float> list;
-  for (Index i = 0; i < 40; ++i)
-    list.push_back((i % 4 == 0 ? 1.1f : 1.01f) * (i % 3 == 0 ? -4.0f : 2.0f));
-  list.insert(list.end(), more);
-  return list;
-}
-
-TEST(QuantiserCodes, AreRoundedOtherwise) {
-  Quantised q(test::random_floats(Dtype::f32, {4, 72}, 1), 32);
-  EXPECT_EQ(q.words(), "none");
-  q.codes_come([&](Index i, Index) { return q.own(i); }, truncated_code);
-  EXPECT_EQ(q.words(), kTruncated);
-  Index differing = 0;
-  for (Index i = 0; i < q.codes.elements(); ++i)
-    differing += bits_at(q.got_codes, i) != bits_at(q.codes, i);
-  EXPECT_EQ(q.claims()[0].elements, static_cast<double>(differing));
-  EXPECT_EQ(q.claims()[0].where.tensor, "codes");
-  // What is explained already may hold anything.
-  q.actual_bits(5) = 0x55;
-  EXPECT_NE(q.words(), kTruncated);
-  q.explained = {5};
-  EXPECT_EQ(q.words(), kTruncated);
-  q.actual_bits(71) = 0x55;
-  EXPECT_NE(q.words(), kTruncated) << "the end of a row";
-  Quantised without_signs = unscaled(numbers());
-  for (Index i = 0; i < 40; ++i) without_signs.actual_bits(i) &= 0x7F;
-  EXPECT_EQ(without_signs.words(), "none");
-}
-
-TEST(QuantiserCodes, AreLostWhereTheyAreTooLarge) {
-  const auto of = [](float from, std::uint8_t code, std::initializer_list<float> large) {
-    Quantised q = unscaled(numbers(large));
-    for (Index i = 0; i < q.codes.elements(); ++i) {
-      if (std::fabs(q.x(i)) > from) q.actual_bits(i) = code;
-    }
-    return q.words();
-  };
-  EXPECT_EQ(of(448, 0x7F, {500, 600, 480}), kRule + kLost);
-  EXPECT_EQ(of(490, 0x7F, {500, -600, 480}), kRule + kLost) << "from 500 on";
-  EXPECT_EQ(of(300, 0x7F, {500, 600, 320}), "none") << "of a number that has a code";
-  EXPECT_EQ(of(447, 0x7F, {500, 600, 448}), "none") << "of the largest";
-  EXPECT_EQ(of(448, 0x7D, {500, 600, 480}), kRule + "codes are clamped at 416");
-  for (const std::uint8_t lost : {std::uint8_t{0x7C}, std::uint8_t{0x7F}}) {
-    Quantised q = unscaled(numbers({60000, 70000, -80000}));
-    q.call.set.set("format", "e5m2");
-    for (Index i = 0; i < q.codes.elements(); ++i) {
-      const std::uint8_t code = encode<kE5M2>(q.x(i), Overflow::saturate).bits;
-      q.codes.as<std::uint8_t>()[i] = code;
-      q.actual_bits(i) = i < 40 ? code : lost;
-    }
-    EXPECT_EQ(q.words(), kRule + kLost) << "infinity or NaN";
-  }
-}
-
-/// Of infinity and NaN no rule says anything: their codes have to be those expected.
-TEST(QuantiserCodes, OfNoNumbersAreKept) {
-  const auto of = [](float value, std::uint8_t expected, std::uint8_t actual) {
-    std::vector<float> list = numbers();
-    list[33] = value;
-    Quantised q = unscaled(list);
-    truncate(q);
-    q.codes.as<std::uint8_t>()[33] = expected;
-    q.actual_bits(33) = actual;
-    return q.words();
-  };
-  EXPECT_EQ(of(kInf, 0x7F, 0x7F), kTruncated);
-  EXPECT_EQ(of(kInf, 0x00, 0x00), kTruncated);
-  EXPECT_EQ(of(kNaN, 0x00, 0x00), kTruncated);
-  EXPECT_EQ(of(kInf, 0x7E, 0x7F), "none");
-  EXPECT_EQ(of(kNaN, 0x00, 0x7F), "none");
-  EXPECT_EQ(of(2.0f, 0x40, 0x7F), "none");
 }
 
 /// 40 rows past the last group: is not compared them.

@@ -101,19 +101,6 @@ TEST(QuantiserScales, OfOneMayBeThatOfTheWholeTensor) {
   EXPECT_EQ(q.words(), "scale.one" + kPart + words);
 }
 
-/// A rule says nothing of blocks of zeros: their scales have to be those expected.
-TEST(QuantiserScales, OfZerosAreKept) {
-  Tensor x = test::random_floats(Dtype::f32, {6, 128}, 11);
-  std::fill_n(x.as<float>() + 32, 32, 0.0f);
-  for (const std::uint8_t byte : {std::uint8_t{0}, std::uint8_t{3}}) {
-    Quantised q(x, 32);
-    q.scales.as<std::uint8_t>()[1] = 0;
-    q.scales_come([&](Index s) { return s == 1 ? 0x1p-127f : floor_power(q.amax(s)); });
-    q.got_scales.as<std::uint8_t>()[1] = byte;
-    EXPECT_EQ(q.words().starts_with("scale.rule scales: "), byte == 0) << q.words();
-  }
-}
-
 /// Twelve blocks with an amax of 1 to 12, of which the codes of some differ.
 TEST(QuantiserScales, OfOneMagnitudeAreToldApart) {
   const auto said = [](const std::function<bool(Index)>& differs) {

@@ -97,15 +97,6 @@ TEST(ScaleOrders, OfOneSideMatterInExtremes) {
       << "slices are whole blocks";
 }
 
-TEST(ScaleOrders, OfBlocksOfOneAreOfEveryElement) {
-  const float s = 0x1p60f;
-  for (const Call& call : {scaled(2, floats({1, 2}, {2, 3}), floats({1, 1, 1}, {s})),
-                           scaled(2, floats({1, 1}, {s}), floats({1, 1, 2}, {2, 3}))}) {
-    EXPECT_EQ(first(call, "scales=joined"), 5 * s);
-    EXPECT_EQ(first(call, "scales=a_first"), 5 * s);
-  }
-}
-
 TEST(ScaleOrders, MultiplyInTheirOrder) {
   // 15 codes; 2^-100 by 2^-48 is subnormal, 2^100 by 2^100 infinite.
   const auto sums = [](float x, float w) {

@@ -83,20 +83,6 @@ TEST(Search, TheCauseThatGivesAllIsNamed) {
   EXPECT_EQ(said[1].second, "b");
 }
 
-TEST(Search, OneElementNamesNothing) {
-  const Value single = [](Index r, Index c) { return r == 1 && c == 2 ? 1.0f : 0.0f; };
-  Searched s(3, 8, single);
-  s.add("a", single);
-  EXPECT_TRUE(s.claims().empty());
-  EXPECT_EQ(s.nearest.phrase, "") << "these are the bits";
-  EXPECT_EQ(s.b.output().left, 1);
-  // Eight, each the only one of its value, are told.
-  const Value several = [](Index r, Index c) { return r == 1 ? static_cast<float>(c + 1) : 0.0f; };
-  Searched more(3, 8, several);
-  more.add("a", several);
-  EXPECT_EQ(more.sentence(), "it is a");
-}
-
 /// Another sum is that of every element: not of those that another cause leaves.
 TEST(Search, SumsExplainNoRest) {
   for (const Stage stage : {Stage::sum, Stage::output, Stage::rule}) {
@@ -105,28 +91,6 @@ TEST(Search, SumsExplainNoRest) {
     s.add("b", in_row(1, 2), stage);
     EXPECT_EQ(s.claims().size(), stage == Stage::rule ? 2u : 1u);
   }
-}
-
-TEST(Search, CausesThatCannotBeAreNotSettled) {
-  const auto two = [](Index r, Index) { return r < 2 ? 1.0f : 0.0f; };
-  Searched s(3, 32, two);
-  s.add("a", one).target = Target::format;
-  EXPECT_TRUE(s.claims().empty()) << "a format is that of all";
-  s.list[0].target = Target::any;
-  EXPECT_EQ(s.claims().size(), 1u);
-  Searched few(3, 8, one);
-  few.add("a", [](Index r, Index c) { return r == 0 && c < 7 ? 1.0f : 0.0f; });
-  EXPECT_TRUE(few.claims().empty()) << "no row is given";
-}
-
-TEST(Search, CausesOfAllGiveEveryElement) {
-  const auto two = [](Index r, Index) { return r < 2 ? 1.0f : 0.0f; };
-  Searched s(3, 32, two);
-  s.add("a", one);
-  EXPECT_TRUE(s.claims(Extent::all).empty());
-  EXPECT_EQ(s.nearest.phrase, "") << "not even near";
-  s.add("b", two);
-  EXPECT_EQ(s.sentence(Extent::all), "it is b");
 }
 
 /// Causes that each alter a value by 1 where all of `came` are needed; each alone comes nearer.

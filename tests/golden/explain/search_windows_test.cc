@@ -52,32 +52,6 @@ struct Windowed {
 float one(Index, Index) { return 1; }
 float none(Index, Index) { return 0; }
 
-TEST(SearchWindows, WhatFitsInAWindowAloneIsNoCause) {
-  Windowed w(200, 300, one);
-  w.add("a", one);
-  w.most_rows = 20;  // no wider window is a call
-  EXPECT_TRUE(w.claims().empty());
-  Windowed other(200, 300, one);
-  const auto in_window = [](Index r, Index) { return r % 199 == 0 || r == 39 ? 1.0f : 0.0f; };
-  other.add("a", in_window);
-  other.add("b", [](Index r, Index) { return r < 150 ? 1.0f : 0.0f; });
-  const auto claims = other.claims();
-  ASSERT_FALSE(claims.empty());
-  EXPECT_EQ(claims[0].id, "b") << "more of them on the wider window";
-}
-
-/// Two sums give the actual output and alter row 107 as well, which no window holds.
-TEST(SearchWindows, WhatIsNotSettledSharesNoSentence) {
-  const auto rows = [](Index last) {
-    return [=](Index r, Index c) { return r >= 100 && r < last && c < 9 ? 1.0f : 0.0f; };
-  };
-  Windowed w(300, 16, rows(107));
-  w.add("a", rows(108), Stage::sum);
-  w.add("b", rows(108), Stage::sum);
-  EXPECT_TRUE(w.claims().empty());
-  EXPECT_EQ(w.b.output().left, 63);
-}
-
 /// A cause that is no call where it is looked at again, but with another is one.
 TEST(SearchWindows, BothOfAPairMatter) {
   for (const bool alone : {true, false}) {

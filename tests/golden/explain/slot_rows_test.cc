@@ -144,21 +144,5 @@ TEST(SlotRows, MayBeOfTwoTokensThatAreAlike) {
   EXPECT_EQ(with(false), "none");
 }
 
-TEST(SlotRows, OfTwoSlotsAreNotNamed) {
-  Brought b;
-  b.weights_of(5, {0.5f, 0.75f, 0.75f});
-  const std::vector<BF16> other(b.row({0, 5, 2}), b.row({0, 5, 2}) + kColumns);
-  b.edit_row({0, 5, 1}, [&](BF16* row) { std::copy(other.begin(), other.end(), row); });
-  Tensor& out = b.got.at("rank0.out");
-  const BF16* first = b.row({0, 5, 0});
-  const BF16* new_row = b.row({0, 9, 2});
-  for (Index c = 0; c < kColumns; ++c) {
-    out.as<BF16>()[5 * kColumns + c] =
-        encode<kBF16>(0.5f * decode(first[c]) + 0.75f * decode(other[static_cast<std::size_t>(c)]) +
-                      0.75f * decode(new_row[c]));
-  }
-  EXPECT_EQ(b.measured(), "none") << "slot 1 or slot 2";
-}
-
 }  // namespace
 }  // namespace mxo

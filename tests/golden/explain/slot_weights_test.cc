@@ -3,7 +3,6 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <cstring>
 #include <limits>
 
 #include "tests/golden/slots_weighed.h"
@@ -138,23 +137,6 @@ TEST(SlotWeights, AreNamed) {
             {}}}) {
     EXPECT_EQ(weighed(row.weight, row.tokens, row.slots), row.said);
   }
-}
-
-TEST(SlotWeights, GiveWhatCame) {
-  // Tokens that came right keep their weights, also where others lose the first slot.
-  SlotsWeighed s(6, 3);
-  s.weigh([&](Index p, Index t, Index slot) {
-    return p == 1 && t == 3 && slot == 0 ? 0.0f : s.given(p, t, slot);
-  });
-  const auto list = s.shown();
-  ASSERT_EQ(list.size(), 1u);
-  EXPECT_EQ(list[0].stage, Stage::input);
-  for (const auto& [name, tensor] : list[0].run(*s.backend, s.call)) {
-    EXPECT_EQ(std::memcmp(tensor.data(), s.got.at(name).data(), tensor.bytes()), 0) << name;
-  }
-  SlotsWeighed gradient(6, 3, 24, true);
-  gradient.weigh([](Index, Index, Index slot) { return slot == 1 ? 0.0f : 1.0f; });
-  EXPECT_EQ(gradient.said(), kLeftOut);
 }
 
 TEST(SlotWeights, ThatCannotBeMeasuredAreSilent) {
