@@ -26,18 +26,6 @@ void for_some(const GateRule& gate, bool of_f16,
   }
 }
 
-TEST(GateElements, HalvesLieWhereTheirNamesSay) {
-  const auto expect = [](Halves halves, Index a, Index b) {
-    const HalvesColumns at = columns_of_halves(halves, 3, 10);
-    EXPECT_EQ(at.a, a);
-    EXPECT_EQ(at.b, b);
-  };
-  expect(Halves::gate_first, 3, 13);
-  expect(Halves::up_first, 13, 3);
-  expect(Halves::interleaved, 6, 7);
-  expect(Halves::gate_only, 3, -1);
-}
-
 TEST(GateElements, PlainGateIsSiluTimesTheOtherHalf) {
   for_some({}, false, [](float a, float b, const GateElement& element) {
     const float s = sigmoid(a);
@@ -102,36 +90,6 @@ constexpr NamedActivation kActivations[] = {
 
 double slope_of(const NamedActivation& c, double a) {
   return (c.real(a + 1e-5) - c.real(a - 1e-5)) / 2e-5;
-}
-
-TEST(GateElements, ActivationsAreTheirNamedSteps) {
-  for (const NamedActivation& c : kActivations) {
-    for_some({.activation = c.activation}, false,
-             [&](float a, float b, const GateElement& element) {
-               EXPECT_EQ(element.gated(), c.named(a) * b);
-               const SwigluGradient gradient = element.gradient(0.75f);
-               const double da = 0.75 * slope_of(c, a) * b;
-               EXPECT_NEAR(gradient.da, da, 2e-5 * (1 + std::fabs(da))) << a << " " << b;
-               EXPECT_EQ(gradient.db, 0.75f * c.named(a));
-             });
-  }
-}
-
-TEST(GateElements, GateAloneIsItsActivation) {
-  for (const NamedActivation& c : kActivations) {
-    const GateRule gate{.activation = c.activation, .halves = Halves::gate_only};
-    for (const float a : kSome) {
-      const GateElement element(gate, false, a, 1.0f);
-      EXPECT_EQ(element.gated(), c.named(a));
-      const double da = 0.75 * slope_of(c, a);
-      EXPECT_NEAR(element.gradient(0.75f).da, da, 2e-5 * (1 + std::fabs(da))) << a;
-    }
-  }
-  const GateRule silu{.halves = Halves::gate_only};
-  const float s = sigmoid(3.0f);
-  EXPECT_EQ(GateElement(silu, false, 3.0f, 1.0f).gated(), 3.0f * s);
-  EXPECT_EQ(GateElement(silu, false, 3.0f, 1.0f).gradient(0.75f).da,
-            0.75f * (s * (1.0f + 3.0f * (1.0f - s))));
 }
 
 TEST(GateElements, ActivationAloneIsStoredInSixteenBits) {

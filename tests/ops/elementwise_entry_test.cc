@@ -97,25 +97,6 @@ swiglu_backward: x f32 4, dy i32 4 6
 )");
 }
 
-TEST(StepEntries, NameGates) {
-  expect_reached(R"(
-swiglu: x f32 4 12
-  activation=silu -> x f32 4x12, y f32 4x6
-  activation=gelu -> x f32 4x12, y f32 4x6, gate 1/0/0/1/inf/0/0
-  activation=gelu_tanh -> x f32 4x12, y f32 4x6, gate 2/0/0/1/inf/0/0
-  activation=relu_squared -> x f32 4x12, y f32 4x6, gate 3/0/0/1/inf/0/0
-  bf16_steps=none -> x f32 4x12, y f32 4x6
-  bf16_steps=activation -> x f32 4x12, y f32 4x6, gate 0/0/1/1/inf/0/0
-  bf16_steps=every -> x f32 4x12, y f32 4x6, gate 0/0/2/1/inf/0/0
-  arithmetic=rounded -> x f32 4x12, y f32 4x6
-  arithmetic=triton_sm90 -> x f32 4x12, y f32 4x6, gate 0/0/0/1/inf/0/1
-  arithmetic=triton_sm90_quotient -> x f32 4x12, y f32 4x6, gate 0/0/0/1/inf/0/2
-  alpha=1.75 -> x f32 4x12, y f32 4x6, gate 0/0/0/1.75/inf/0/0
-  limit=7 -> x f32 4x12, y f32 4x6, gate 0/0/0/1/7/0/0
-  up_offset=-0.5 -> x f32 4x12, y f32 4x6, gate 0/0/0/1/inf/-0.5/0
-)");
-}
-
 TEST(StepEntries, TransposeByExponents) {
   expect_reached(R"(
 scaling_aware_transpose: codes u8 512 384, scales i32 512 3, group_ends = 128 512

@@ -64,20 +64,6 @@ TEST_F(ParallelEntries, DispatchQuantisesAsTheWireSays) {
   EXPECT_EQ(made, (Steps{"rank0.tokens_per_expert i32 [2]", "rank0.x bf16 [6, 256]"}));
 }
 
-TEST_F(ParallelEntries, DispatchLaysRowsOutAsAsked) {
-  add("x", Dtype::bf16, {3, 256});
-  const Values padded = {{"precision", "bf16"}, {"layout", "expert_major_padded"}};
-  EXPECT_EQ(steps("dispatch", padded), Steps{"permute_indices to 32"});
-  EXPECT_EQ(made, (Steps{"rank0.group_ends i32 [2]", "rank0.indices i32 [96]",
-                         "rank0.tokens_per_expert i32 [2]", "rank0.x bf16 [96, 256]"}));
-  Values near = padded;
-  near.emplace("alignment", "16");
-  EXPECT_EQ(steps("dispatch", near), Steps{"permute_indices to 16"});
-  EXPECT_EQ(made.at(1), "rank0.indices i32 [48]");
-  EXPECT_EQ(steps("dispatch", {{"precision", "bf16"}, {"placement", "unfused"}}),
-            Steps{"permute x bf16 [3, 256] by [0 1 2 0 1 2] -> #1 bf16 [6, 256]"});
-}
-
 TEST_F(ParallelEntries, DispatchTakesCodesOrWeights) {
   add("codes", Dtype::u8, {3, 256});
   add("scales", Dtype::u8, {3, 8});
@@ -104,26 +90,6 @@ TEST_F(ParallelEntries, DispatchTakesCodesOrWeights) {
   EXPECT_EQ(steps("dispatch", {}), Steps{"dispatch: weights: found bf16 [3], needs rank 2"});
 }
 
-TEST_F(ParallelEntries, DispatchBackwardAddsInTheTypeOfRows) {
-  add("dy", Dtype::bf16, {6, 256});
-  EXPECT_EQ(steps("dispatch_backward", {}),
-            Steps{"combine_rows #2 bf16 [6, 256] by [0 3 1 4 2 5], none, steps 0 -> #1 bf16 [3, "
-                  "256]"});
-  EXPECT_EQ(made, Steps{"rank0.dx bf16 [3, 256]"});
-  add("dy", Dtype::f16, {6, 256});
-  add("weights", Dtype::f32, {3, 2});
-  steps("dispatch_backward", {});
-  EXPECT_EQ(made, Steps{"rank0.dx f16 [3, 256]"});
-  add("dy", Dtype::bf16, {6, 256});
-  add("x", Dtype::bf16, {3, 256});
-  EXPECT_EQ(steps("dispatch_backward", {}),
-            (Steps{"combine_rows #3 bf16 [6, 256] by [0 3 1 4 2 5], weights f32 [3, 2], steps 0 "
-                   "-> #1 bf16 [3, 256]",
-                   "combine_rows_backward #3 bf16 [6, 256] by [0 3 1 4 2 5], weights f32 [3, 2], x "
-                   "bf16 [3, 256] -> #4 bf16 [6, 256], #2 f32 [3, 2]"}));
-  EXPECT_EQ(made, (Steps{"rank0.dweights f32 [3, 2]", "rank0.dx bf16 [3, 256]"}));
-}
-
 TEST_F(ParallelEntries, CombineWeighsAndAdds) {
   add("y", Dtype::bf16, {6, 256});
   EXPECT_EQ(steps("combine", {{"steps", "fused"}}),
@@ -135,23 +101,6 @@ TEST_F(ParallelEntries, CombineWeighsAndAdds) {
   EXPECT_EQ(steps("combine", {}),
             Steps{"combine_rows #2 f16 [6, 256] by [0 3 1 4 2 5], weights f32 [3, 2], steps 0 -> "
                   "#1 f16 [3, 256]"});
-}
-
-TEST_F(ParallelEntries, CombineBackwardSendsAsTheWireSays) {
-  add("y", Dtype::bf16, {6, 256});
-  add("dout", Dtype::f32, {3, 256});
-  const Steps plain = steps("combine_backward", {});
-  ASSERT_EQ(plain.size(), 3u);
-  EXPECT_EQ(plain[1],
-            "combine_rows_backward #2 bf16 [6, 256] by [0 3 1 4 2 5], none, dout f32 [3, 256] -> "
-            "#3 bf16 [6, 256], none");
-  EXPECT_EQ(plain[2], "quantize #3 bf16 [6, 256] -> #4 e4m3 [6, 256] * #5 e8m0 [6, 8] of 1x32");
-  EXPECT_EQ(made, (Steps{"rank0.dy.codes e4m3 [6, 256]", "rank0.dy.scales e8m0 [6, 8]"}));
-  add("weights", Dtype::f32, {3, 2});
-  EXPECT_EQ(steps("combine_backward", {{"precision", "bf16"}}).at(1),
-            "combine_rows_backward #2 bf16 [6, 256] by [0 3 1 4 2 5], weights f32 [3, 2], dout f32 "
-            "[3, 256] -> #4 bf16 [6, 256], #3 f32 [3, 2]");
-  EXPECT_EQ(made, (Steps{"rank0.dweights f32 [3, 2]", "rank0.dy bf16 [6, 256]"}));
 }
 
 }  // namespace

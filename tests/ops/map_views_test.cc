@@ -1,5 +1,4 @@
 // Maps of rows, experts and blocks in views: what lies beside these, and the largest there are.
-#include <algorithm>
 #include <cstdint>
 #include <vector>
 
@@ -44,17 +43,6 @@ TEST(MapViews, RowsBesideAViewAreNotRead) {
             "");
 }
 
-TEST(MapViews, ExpertsBesideAViewAreNotRead) {
-  Tensor mask(Dtype::u8, {4, 5});
-  std::fill_n(mask.as<std::uint8_t>(), 20, std::uint8_t{9});
-  for (const int i : {0, 1, 2, 3, 5, 6, 7, 8, 10, 11, 12, 13}) mask.as<std::uint8_t>()[i] = 0;
-  Tensor chosen(Dtype::i32, {3, 2});
-  EXPECT_EQ(refusal_of(mask_to_experts, {inside(mask), {}, chosen.result(), {}}), "");
-  const Tensor experts = numbers({4, 3}, {0, 3, 0, 1, -1, 1, 2, 0, 2, 2, 2, 2});
-  Tensor made(Dtype::u8, {3, 4});
-  EXPECT_EQ(refusal_of(experts_to_mask, {inside(experts), {}, made.result(), {}}), "");
-}
-
 TEST(MapViews, BlocksBesideAViewAreNotRead) {
   const Tensor experts = numbers({4, 3}, {0, 1, 1, 1, -1, 1, 1, 0, 1, 1, 1, 1});
   Tensor ids(Dtype::i32, {8}), blocks(Dtype::i32, {2}), rows(Dtype::i32, {1}),
@@ -73,18 +61,6 @@ TEST(MapViews, BlocksBesideAViewAreNotRead) {
   EXPECT_EQ(refusal_of(blocks_to_experts,
                        {inside(sorted), blocks.operand(), inside(taken), slots.result(), 2}),
             "");
-}
-
-TEST(MapViews, CountsAndIndicesBesideAViewAreNotRead) {
-  const Tensor counts = numbers({8}, {9, 1, 2, 0, 3, 0, 0, 9});
-  Tensor indices(Dtype::i32, {12}), sizes(Dtype::i32, {3}), ends(Dtype::i32, {3});
-  EXPECT_EQ(refusal_of(permute_indices,
-                       {inside(counts), indices.result(), sizes.result(), ends.result(), 3, 2, 4}),
-            "");
-  const Tensor at = numbers({7}, {9, 3, -1, 0, 2, 1, 9});
-  Tensor x(Dtype::bf16, {4, 3}), y(Dtype::bf16, {5, 3});
-  EXPECT_EQ(refusal_of(permute, {x.operand(), inside(at), y.result()}), "");
-  EXPECT_EQ(refusal_of(unpermute, {y.operand(), inside(at), x.result()}), "");
 }
 
 TEST(MapViews, MasksAreReadToTheirLastExpert) {

@@ -93,31 +93,6 @@ TEST_F(MoeEntry, ParametersOfTheExpertsReachThem) {
   }));
 }
 
-TEST_F(MoeEntry, ParametersSayWhereWeightsMultiply) {
-  EXPECT_TRUE(says("combine_rows", {}, "[0 2 1], #5 f32 [3, 1], steps 0"));
-  EXPECT_TRUE(says("combine_rows", {{"combine_steps", "fused"}}, "steps 2"));
-  EXPECT_TRUE(says("combine_rows", {{"combine_steps", "bf16"}}, "steps 1"));
-  EXPECT_TRUE(says("swiglu", {}, ", none -> "));
-  EXPECT_TRUE(says("swiglu", {{"scores", "swiglu"}}, "f32 [96] -> "));
-  EXPECT_TRUE(says("cast", {{"scores", "input"}}, "#5 f32 [3, 1] -> #11 f32 [3, 1]"));
-  EXPECT_TRUE(says("cast", {{"scores", "input_bf16"}}, "#5 f32 [3, 1] -> #10 bf16 [3, 1]"));
-  for (const char* product : {"first_product", "second_product"}) {
-    EXPECT_TRUE(says("combine_rows_backward", {{"scores", product}}, "none by [0..95]")) << product;
-    const auto activates = std::find_if(recorder.steps.begin(), recorder.steps.end(),
-                                        [](const auto& one) { return one.starts_with("swiglu "); });
-    const auto weighs =
-        std::find_if(recorder.steps.begin(), recorder.steps.end(),
-                     [](const auto& one) { return one.starts_with("combine_rows_backward "); });
-    EXPECT_EQ(weighs < activates, product == std::string("first_product")) << product;
-  }
-}
-
-TEST_F(MoeEntry, GatesAloneHaveHalfTheColumns) {
-  add("w1", Dtype::bf16, {2, 128, 256});
-  add("w1.bias", Dtype::bf16, {2, 128});
-  EXPECT_EQ(said({{"halves", "gate_only"}}), "");
-}
-
 TEST_F(MoeEntry, OutputsFollowFromTheInputs) {
   const auto made = [&](const Values& values) {
     EXPECT_EQ(said(values), "");

@@ -21,19 +21,6 @@ TEST(MoeViews, PipelinesHaveTheirRecipes) {
   EXPECT_EQ(recipe(MoePipeline::fp8_blockwise).wgrad, WgradPrecision::high);
 }
 
-TEST(MoeViews, MatricesAreAddedRowByRow) {
-  MoeRecorder recorder;
-  Tensor stacked(Dtype::f32, {6, 4}), out(Dtype::f32, {2, 4});
-  recorder.know(stacked.operand(), "stacked");
-  recorder.know(out.operand(), "out");
-  add_matrices(recorder, stacked.operand(), 3, out.result());
-  take_rows(recorder, stacked.operand(), 3, out.result());
-  EXPECT_EQ(recorder.steps,
-            (Steps{"combine_rows stacked f32 [6, 4] by [0 2 4 1 3 5], none, steps 0 -> out f32 "
-                   "[2, 4]",
-                   "permute stacked f32 [6, 4] by [3 4] -> out f32 [2, 4]"}));
-}
-
 /// Rank 1 of two, of which rank 0 has three rows of ones.
 struct ThreeRowsBefore : ToldCommunicator {
   using Communicator::all_gather;
