@@ -279,9 +279,13 @@ def judged(op: str, **parameters: Any) -> Callable:
     Its arguments that are called like operands of `op` (`x`, `group_ends`; `x_codes` for x.codes)
     are those; it returns the outputs in the order of `mxo list ops OP`, or a dict.
     """
+    _checks.text("judged: operator", op)
     entry = next((entry for entry in operators() if entry["name"] == op), None)
     if entry is None:
         raise Error(f"judged: found operator '{op}', needs one of mxoracle.list_ops()")
+    keys = {spec["key"].replace(".", "__") for spec in entry["parameters"]}
+    for key in parameters:
+        _checks.one_of(f"judged: parameter of {op}", key, sorted(keys))
     operands = {spec["name"].replace(".", "_"): spec["name"] for spec in entry["inputs"]}
 
     def wrap(kernel: Callable) -> Callable:
