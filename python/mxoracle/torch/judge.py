@@ -134,7 +134,7 @@ class Judge(Watcher):
 
     @property
     def missed(self) -> list[Row]:
-        """Products that have a rule and were not judged; `cause` says why."""
+        """Products that were not judged; `cause` says why."""
         return [row for row in self.rows if row.verdict == "unjudged"]
 
     @property
@@ -157,7 +157,7 @@ class Judge(Watcher):
         if self.missed:
             listed = ", ".join(dict.fromkeys(f"{row.operator} of {row.module or 'no module'}"
                                              for row in self.missed))  # fmt: skip
-            lines.append(f"not passed: {len(self.missed)} have a rule and were not judged ({listed})")
+            lines.append(f"not passed: {len(self.missed)} were not judged ({listed})")
         if self.unjudged:
             listed = ", ".join(f"{name} {n}" for name, n in self.unjudged.most_common())
             lines.append(f"no rule, not judged: {self.unjudged.total()} calls ({listed})")
