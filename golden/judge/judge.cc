@@ -151,7 +151,9 @@ bool Judge::refused(Index i, const Finding& found, const ElementBound& bound) co
   const bool nan_differs = found.expected.nan || found.actual.nan;
   switch (options_.gate.kind) {
     case Gate::Kind::bits: return true;
-    case Gate::Kind::ulp: return nan_differs || scale_ || found.distance > options_.gate.ulp;
+    case Gate::Kind::ulp:
+      if (found.distance > options_.gate.ulp) return true;
+      [[fallthrough]];
     case Gate::Kind::sqnr:
       return nan_differs || scale_ || infinity_differs(found.expected, found.actual);
     case Gate::Kind::bound:

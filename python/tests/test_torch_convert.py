@@ -67,6 +67,9 @@ class Own(nn.Module):
             first = torch.cat([self.linear(name, e, rows) for name in self.names[:-1]], -1)
             out = self.linear(self.names[-1], e, self.gate(first))
             y.index_add_(0, token, out * weights[token, place, None])
+        if self.change == ("while trained" if self.training else "while not trained") or (
+                self.change == "in its own type" and x.dtype != torch.float64):  # fmt: skip
+            y = 2 * y
         if self.change == "scaled":
             y = 2.5 * y
         if self.change == "pair":
@@ -116,10 +119,14 @@ def test_layouts_are_converted_as_they_are(make, options, whole):
     assert isinstance(ours, mxt.Experts)
     found = mxoracle.compare(want.detach(), ours(x, index, weights).detach(), gate="sqnr=40")
     assert found, found
+    none, zero = index.clone(), weights.clone()
+    none[:, 0], zero[:, 0] = -1, 0
+    assert torch.equal(ours(x, none, weights), ours(x, index, zero))
 
 
 CHANGES = ["clamped", "clamped far off", "interleaved", "gelu", "swapped", "one more", "normalised",
-           "bf16 weights", "weights detached", "next expert", "scaled", "residual"]  # fmt: skip
+           "bf16 weights", "weights detached", "next expert", "scaled", "residual",
+           "while trained", "while not trained", "in its own type"]  # fmt: skip
 
 
 @pytest.mark.parametrize("change", CHANGES)

@@ -75,10 +75,13 @@ TEST(Comparator, TakesNanAsAClassUnlessAskedOtherwise) {
   EXPECT_EQ(compare_tensor("c", owe(a, Dtype::u8), b).outcome, Outcome::fail);
 }
 
-TEST(Comparator, RefusesNanOnOneSideUnderEveryGate) {
+TEST(Comparator, RefusesNanOrInfinityOnOneSideUnderEveryGate) {
+  constexpr float kMost = std::numeric_limits<float>::max();
   for (const char* gate : {"bits", "ulp=18446744073709551615", "sqnr=1e-300", "bound"}) {
-    EXPECT_EQ(compare_floats(floats({1}, {1}), floats({1}, {kNaN}), gate).outcome, Outcome::fail);
-    EXPECT_EQ(compare_floats(floats({1}, {kNaN}), floats({1}, {1}), gate).outcome, Outcome::fail);
+    for (const auto& [a, b] : {std::pair{1.0f, kNaN}, {kMost, kInf}, {-kInf, kInf}}) {
+      EXPECT_EQ(compare_floats(floats({1}, {a}), floats({1}, {b}), gate).outcome, Outcome::fail);
+      EXPECT_EQ(compare_floats(floats({1}, {b}), floats({1}, {a}), gate).outcome, Outcome::fail);
+    }
   }
 }
 

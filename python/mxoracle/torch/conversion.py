@@ -163,6 +163,10 @@ def plan(
     """What `convert` with the same arguments makes of each layer of `model`; why, if a layer stays."""
     if not isinstance(model, nn.Module):
         raise _checks.refusal("convert: model", model, "a torch.nn.Module")
+    if any(isinstance(each, nn.parameter.UninitializedTensorMixin)
+           for each in [*model.parameters(), *model.buffers()]):  # fmt: skip
+        raise Error("convert: model: found a layer whose parameters have no shape yet, needs a forward "
+                    "pass before")  # fmt: skip
     for choice in (experts, linears, exclude):
         finding.chosen(choice if not callable(choice) else False, model, "")
     _may_be_called("filter", filter)
@@ -247,8 +251,9 @@ def convert(
     gate: what is between the products, a function of [S, 2F] that gives [S, F].  None: the
         module's `_apply_gate`, or act_fn(gate) up.
     transposed: weights are [E, K, N].  None: by their shapes.
-    check: an expert layer's own forward and ours are run on a probe in doubles, rows of all
-        magnitudes and both signs, with gradients; they must agree.
+    check: an expert layer's own forward and ours are run on a probe, while it is trained and not, in
+        doubles, rows of all magnitudes and both signs, with gradients, and in its own type; they must
+        agree.
     tensors: modules stay, and their weights become `ScaledWeight`s, as torchao has them.  Parameters
         are then new ones: convert before an optimizer is made.
 

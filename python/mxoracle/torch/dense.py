@@ -4,8 +4,10 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
+from mxoracle import _checks
 from mxoracle._errors import Error, Unsupported
-from mxoracle.torch import main_grads
+from mxoracle.torch import arguments, main_grads
+from mxoracle.torch.recipes import canonical, recipe_named
 
 
 def rows_by_one(x: Tensor, w: Tensor, bias: Tensor | None, settings: tuple[str, str, str]) -> Tensor:
@@ -70,6 +72,20 @@ class Linear(nn.Linear):
     format: str
     sum: str
 
+    def __init__(self, in_features: int, out_features: int, bias: bool = True,
+                 device: torch.device | str | None = None, dtype: torch.dtype | None = None, *,
+                 recipe: str = "mxfp8_rceil", format: str = "e4m3", sum: str = "exact") -> None:  # fmt: skip
+        _checked(in_features, out_features, bias, device, dtype, recipe=recipe, format=format, sum=sum)
+        extents = [_checks.whole_from(f"Linear: {name}", extent, 1) for name, extent in
+                   (("in_features", in_features), ("out_features", out_features))]  # fmt: skip
+        recipe_named(recipe)
+        try:
+            super().__init__(*extents, bias, device, dtype)
+        except RuntimeError as error:  # a device that is not there, or memory
+            raise Error(f"Linear: found {extents[1]} x {extents[0]} on {device}: {str(error).splitlines()[0]}"
+                        ) from None  # fmt: skip
+        self.recipe, self.format, self.sum = canonical(recipe), format, sum
+
     @classmethod
     def of(cls, theirs: nn.Linear, recipe: str, format: str, sum: str) -> Linear:
         theirs.__class__ = cls
@@ -81,3 +97,6 @@ class Linear(nn.Linear):
 
     def forward(self, input: Tensor) -> Tensor:
         return scaled_product(input, self.weight, self.bias, (self.recipe, self.format, self.sum))
+
+
+_checked = arguments.kinds(Linear)

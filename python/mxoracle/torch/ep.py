@@ -11,9 +11,11 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
+from mxoracle import _checks
 from mxoracle._arrays import parts_of
 from mxoracle._errors import Error, Unsupported
 from mxoracle.torch import exchange, expert_products
+from mxoracle.torch.arguments import as_int32, axes, checked, mode_of
 from mxoracle.torch.exchange import all_to_all
 from mxoracle.torch.linear import scaled_linear
 from mxoracle.torch.operators import (
@@ -27,14 +29,16 @@ from mxoracle.torch.rows import _up, permute, permute_indices, unpermute
 
 
 def _group(name: str | None) -> str:
-    return dist.group.WORLD.group_name if name is None else name
-
-
-def _scale_mode(scaling_mode: Any) -> str:
-    mode = str(getattr(scaling_mode, "value", scaling_mode)).lower()
-    if mode not in ("rceil", "floor"):
-        raise Unsupported(f"scaling_mode: found {mode}, needs rceil or floor")
-    return mode
+    """The name of a process group that there is."""
+    if not dist.is_initialized():
+        raise Error("group: found no process group, needs torch.distributed.init_process_group")
+    if name is None:
+        return dist.group.WORLD.group_name
+    try:
+        dist.distributed_c10d._resolve_process_group(name)
+    except RuntimeError:
+        raise _checks.refusal("group", name, "the name of a process group") from None
+    return name
 
 
 def _scaled(codes: Tensor, scales: Tensor, kind: torch.dtype, block: int) -> Tensor:
@@ -111,22 +115,25 @@ _traced = torch._dynamo.nonstrict_trace
 
 
 @_traced
+@checked
 def a2a_dispatch_mxfp8_fwd_hp_bwd(
     input: Tensor, output_splits: list[int], input_splits: list[int], group_name: str | None = None,
     scaling_mode: Any = "rceil", block_size: int = 32,
 ) -> Tensor:  # fmt: skip
     """Sends rows in MXFP8 to the ranks of their experts; gradients return in high precision."""
     splits = output_splits, input_splits, _group(group_name)
-    return _Dispatch.apply(input, splits, _scale_mode(scaling_mode), block_size)
+    return _Dispatch.apply(input, splits, mode_of("scaling_mode", scaling_mode), block_size)
 
 
 @_traced
+@checked
 def permute_mxfp8_fwd_hp_bwd(
     mx_tensor: Tensor, num_tokens_per_expert: Tensor, ep_degree: int, num_local_experts: int,
     group_size_multiple_of: int = 32, use_mxfp8: bool = True, use_triton_for_bwd: bool = True,
 ) -> tuple[torch.Size, Tensor, Tensor, Tensor, Tensor]:  # fmt: skip
     """Received rows, sorted by expert in padded groups.  Returns the shape before, with one row more;
     the rows; the source of each (-1: padding); and the sizes and ends of the groups."""
+    axes("permute_mxfp8_fwd_hp_bwd: mx_tensor", mx_tensor, 2)
     rows, columns = mx_tensor.shape
     most = _up(rows + num_local_experts * group_size_multiple_of, group_size_multiple_of)
     indices, sizes, ends = permute_indices(num_tokens_per_expert, num_local_experts, ep_degree,
@@ -135,6 +142,7 @@ def permute_mxfp8_fwd_hp_bwd(
 
 
 @_traced
+@checked
 def unpermute_hp_fwd_mxfp8_bwd(
     input: Tensor, permuted_indices: Tensor, padded_shape: torch.Size
 ) -> Tensor:
@@ -143,13 +151,18 @@ def unpermute_hp_fwd_mxfp8_bwd(
 
 
 @_traced
+@checked
 def a2a_combine_hp_fwd_mxfp8_bwd(
     input: Tensor, output_splits: list[int], input_splits: list[int], group_name: str | None = None,
     scaling_mode: Any = "rceil", block_size: int = 32, mxfp8_bwd: bool = True,
 ) -> Tensor:  # fmt: skip
     """Returns rows to the ranks that sent them; gradients are sent in MXFP8."""
     splits = output_splits, input_splits, _group(group_name)
-    return _Combine.apply(input, splits, _scale_mode(scaling_mode), block_size, mxfp8_bwd)
+    _checks.whole_from("block_size", block_size, 1)
+    return _Combine.apply(input, splits, mode_of("scaling_mode", scaling_mode), block_size, mxfp8_bwd)
+
+
+_MOST = 1 << 20  # experts
 
 
 class Plan(NamedTuple):
@@ -164,15 +177,18 @@ class Plan(NamedTuple):
     group: str
 
 
+@checked
 def plan(experts: Tensor, count: int, group: str | None = None, alignment: int = 32) -> Plan:
     """The plan of tokens with the chosen experts [T, k] out of `count`; expert e is on rank
     e / (count / ranks).  Pipelines flow and fp8_blockwise need
     alignment 128."""
     group = _group(group)
     ranks = dist.get_world_size(dist.distributed_c10d._resolve_process_group(group))
+    _checks.whole_between("plan: count", count, 1, _MOST)
+    axes("plan: experts", experts, 2)
     if count % ranks:
         raise Error(f"plan: count: found {count} experts on {ranks} ranks, needs a multiple of them")
-    experts = experts.to(torch.int32).contiguous()
+    experts = as_int32("plan: experts", experts).contiguous()
     chosen = experts[experts >= 0].long()
     counts = torch.bincount(chosen, minlength=count)
     if len(counts) != count:
@@ -194,12 +210,14 @@ def _back(rows: Tensor, plan: Plan) -> Tensor:
     return all_to_all(came, plan.sent, plan.received, plan.group)
 
 
+@checked
 def dispatch(x: Tensor, plan: Plan) -> Tensor:
     """Sends rows [T, D] of tokens to their experts, in bf16: sorted by expert, in padded groups."""
     rows = exchange.rows_by_expert(x, plan.experts, plan.count, sum(plan.sent))
     return _there(rows, plan)
 
 
+@checked
 def combine(rows: Tensor, weights: Tensor, plan: Plan) -> Tensor:
     """For every token, the weighted sum of its experts' outputs; weights [T, k] f32."""
     return exchange.combine(_back(rows, plan), plan.experts, weights, plan.count)
@@ -286,6 +304,7 @@ class _Flow(torch.autograd.Function):
         return dx, dweights, dw1, dw2, None, None
 
 
+@checked
 def experts(
     x: Tensor, weights: Tensor, w1: Tensor, w2: Tensor, plan: Plan, pipeline: str = "mxfp8",
     recipe: str = "", format: str = "e4m3",

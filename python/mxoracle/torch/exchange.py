@@ -6,15 +6,22 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 from torch.distributed.distributed_c10d import _resolve_process_group
-from torch.library import custom_op
 
+from mxoracle._errors import Error
+from mxoracle.torch.arguments import operator
 from mxoracle.torch.operators import _run, _type
 
 
-@custom_op("mxoracle::all_to_all", mutates_args=())
+@operator("all_to_all")
 def all_to_all(x: Tensor, received: List[int], sent: List[int], group: str) -> Tensor:
     """sent[p] rows of x to rank p of the group of this name, received[p] from it.  Bytes travel, so any
     type does, by any backend."""
+    ranks, mine = dist.get_world_size(_resolve_process_group(group)), dist.get_rank(_resolve_process_group(group))
+    if len(sent) != ranks or len(received) != ranks or min(sent + received) < 0 or sent[mine] != received[mine]:
+        raise Error(f"all_to_all: found {list(sent)} rows sent and {list(received)} received, needs a number a "
+                    f"rank of {ranks}, as many to this rank as from it")  # fmt: skip
+    if x.dim() == 0 or sum(sent) != x.shape[0]:
+        raise Error(f"all_to_all: found shape {tuple(x.shape)}, needs {sum(sent)} rows", "shape")
     out = x.new_empty((sum(received), *x.shape[1:]))
     as_bytes = [tensor.unsqueeze(-1).view(torch.uint8) for tensor in (out, x.contiguous())]
     dist.all_to_all_single(*as_bytes, received, sent, group=_resolve_process_group(group))
@@ -44,7 +51,7 @@ def _local(op, tensors, experts, count, **settings):
     return _run(op, dense, experts=count, layout="rank_major", **settings)
 
 
-@custom_op("mxoracle::rows_by_expert", mutates_args=())
+@operator("rows_by_expert")
 def rows_by_expert(x: Tensor, experts: Tensor, count: int, slots: int) -> Tensor:
     """Row i is that of the i-th of `slots` selections, by (expert, token): x [T, D], experts [T, k] i32
     of `count`, -1 for none."""
@@ -56,7 +63,7 @@ def _(x, experts, count, slots):
     return x.new_empty((slots, x.shape[1]), dtype=torch.bfloat16)
 
 
-@custom_op("mxoracle::rows_by_expert_backward", mutates_args=())
+@operator("rows_by_expert_backward")
 def rows_by_expert_backward(dy: Tensor, experts: Tensor, count: int) -> Tensor:
     """The sum of the gradients of the rows of every token, slots ascending."""
     return _local("dispatch_backward", {"dy": dy}, experts, count, precision="bf16")["dx"]
@@ -86,7 +93,7 @@ def _codes_like(like, rows, columns, precision, format):
             like.new_empty(scales, dtype=_type(scale)))  # fmt: skip
 
 
-@custom_op("mxoracle::quantized_by_expert", mutates_args=())
+@operator("quantized_by_expert")
 def quantized_by_expert(
     x: Tensor, experts: Tensor, count: int, slots: int, precision: str, format: str, scale_mode: str
 ) -> Tuple[Tensor, Tensor]:
@@ -101,7 +108,7 @@ def _(x, experts, count, slots, precision, format, scale_mode):
     return _codes_like(x, slots, x.shape[1], precision, format)
 
 
-@custom_op("mxoracle::combine", mutates_args=())
+@operator("combine")
 def combine(rows: Tensor, experts: Tensor, weights: Tensor, count: int) -> Tensor:
     """For every token the weighted sum of its rows, which lie by expert, slots ascending; weights [T, k]
     f32."""
@@ -113,7 +120,7 @@ def _(rows, experts, weights, count):
     return rows.new_empty((experts.shape[0], rows.shape[1]))
 
 
-@custom_op("mxoracle::combine_backward", mutates_args=())
+@operator("combine_backward")
 def combine_backward(
     dy: Tensor, rows: Tensor, experts: Tensor, weights: Tensor, count: int
 ) -> Tuple[Tensor, Tensor]:
@@ -128,7 +135,7 @@ def _(dy, rows, experts, weights, count):
     return torch.empty_like(rows), torch.empty_like(weights)
 
 
-@custom_op("mxoracle::combine_backward_quantized", mutates_args=())
+@operator("combine_backward_quantized")
 def combine_backward_quantized(
     dy: Tensor, rows: Tensor, experts: Tensor, weights: Tensor, count: int,
     precision: str, format: str, scale_mode: str,

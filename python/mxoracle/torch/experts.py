@@ -9,8 +9,10 @@ import torch
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
+from mxoracle import _checks
 from mxoracle._errors import Error, Unsupported
-from mxoracle.torch import main_grads, shards
+from mxoracle.torch import arguments, main_grads, shards
+from mxoracle.torch.recipes import recipe_named
 
 # product(x [S, K], w [E, N, K], ends [E], bias [E, N] or None) gives [S, N]
 ProductOf = Callable[[Tensor, Tensor, Tensor, "Tensor | None"], Tensor]
@@ -47,8 +49,9 @@ def expert_layer(theirs: nn.Module, layout: Layout, product: ProductOf, hidden_s
         return stored.transpose(-2, -1) if layout.transposed else stored
 
     tokens, top_k = top_k_index.shape
-    experts, order = torch.sort(top_k_index.reshape(-1), stable=True)
     down = weight(layout.down)
+    chosen = top_k_index.reshape(-1)
+    experts, order = torch.sort(chosen.where(chosen >= 0, down.shape[0]), stable=True)
     numbers = torch.arange(down.shape[0], device=experts.device, dtype=experts.dtype)
     ends = torch.searchsorted(experts, numbers, right=True).to(torch.int32)
     x = hidden_states[order // top_k]
@@ -68,6 +71,8 @@ class _Converted(nn.Module):
     """Stands for `theirs`, whose parameters, buffers and children are its own."""
 
     def __init__(self, theirs: nn.Module, recipe: str, format: str, sum: str) -> None:
+        _checked(theirs, recipe, format, sum)
+        recipe_named(recipe)
         super().__init__()
         self._parameters = theirs._parameters
         self._buffers = theirs._buffers
@@ -100,15 +105,20 @@ class _Converted(nn.Module):
         return f"recipe={self.recipe}, format={self.format}, sum={self.sum}"
 
 
+_checked = arguments.kinds(_Converted)
+
+
 class Experts(_Converted):
     """Experts whose products are `grouped_linear` in a recipe (`expert_layer`).
 
-    hidden_states [T, D]; top_k_index [T, k], of which a number from the number of experts on is no
-    expert here and adds zero; top_k_weights [T, k]; bf16, f16 or f32.  The parameters are those of the
-    module that it stands for, under their names.
+    hidden_states [T, D]; top_k_index [T, k], of which a number below 0 or from the number of experts
+    on is no expert here and adds zero; top_k_weights [T, k]; bf16, f16 or f32.  The parameters are those
+    of the module that it stands for, under their names.
     """
 
     def __init__(self, theirs: nn.Module, layout: Layout, recipe: str, format: str, sum: str) -> None:
+        if not isinstance(layout, Layout):
+            raise _checks.refusal("Experts: layout", layout, "a Layout; mxoracle.torch.convert makes one")
         super().__init__(theirs, recipe, format, sum)
         self.layout = layout
         self.num_experts = getattr(theirs, layout.down).shape[0]

@@ -134,7 +134,7 @@ class Judge(Watcher):
 
     @property
     def missed(self) -> list[Row]:
-        """Products that have a rule and were not judged; `cause` says why."""
+        """Products that were not judged; `cause` says why."""
         return [row for row in self.rows if row.verdict == "unjudged"]
 
     @property
@@ -157,7 +157,7 @@ class Judge(Watcher):
         if self.missed:
             listed = ", ".join(dict.fromkeys(f"{row.operator} of {row.module or 'no module'}"
                                              for row in self.missed))  # fmt: skip
-            lines.append(f"not passed: {len(self.missed)} have a rule and were not judged ({listed})")
+            lines.append(f"not passed: {len(self.missed)} were not judged ({listed})")
         if self.unjudged:
             listed = ", ".join(f"{name} {n}" for name, n in self.unjudged.most_common())
             lines.append(f"no rule, not judged: {self.unjudged.total()} calls ({listed})")
@@ -279,9 +279,13 @@ def judged(op: str, **parameters: Any) -> Callable:
     Its arguments that are called like operands of `op` (`x`, `group_ends`; `x_codes` for x.codes)
     are those; it returns the outputs in the order of `mxo list ops OP`, or a dict.
     """
+    _checks.text("judged: operator", op)
     entry = next((entry for entry in operators() if entry["name"] == op), None)
     if entry is None:
         raise Error(f"judged: found operator '{op}', needs one of mxoracle.list_ops()")
+    keys = {spec["key"].replace(".", "__") for spec in entry["parameters"]}
+    for key in parameters:
+        _checks.one_of(f"judged: parameter of {op}", key, sorted(keys))
     operands = {spec["name"].replace(".", "_"): spec["name"] for spec in entry["inputs"]}
 
     def wrap(kernel: Callable) -> Callable:

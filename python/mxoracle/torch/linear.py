@@ -5,12 +5,12 @@ from typing import List, Optional
 
 import torch
 from torch import Tensor
-from torch.library import custom_op
 from torch.utils.weak import WeakTensorKeyDictionary
 
 from mxoracle._call import run
+from mxoracle.torch.arguments import axes, name_of, operator
 from mxoracle.torch.operators import backend_of
-from mxoracle.torch.recipes import Layer, aligned, library_takes, name_of, recipe_named
+from mxoracle.torch.recipes import Layer, aligned, library_takes, recipe_named
 
 
 def pads(recipe: str, ends: Tensor, rows: int) -> bool:
@@ -49,7 +49,7 @@ def _kinds(*tensors: Tensor | None) -> set[torch.dtype]:
     return {tensor.dtype for tensor in tensors if tensor is not None}
 
 
-@custom_op("mxoracle::scaled_linear", mutates_args=())
+@operator("scaled_linear")
 def scaled_linear(
     x: Tensor,
     w: Tensor,
@@ -64,6 +64,7 @@ def scaled_linear(
     gradients behind a slash where it is another; sum: a name of `mxo list sums`, of weight
     gradients behind a slash where it is another.  Groups are padded where tokens are contracted.
     Its gradients are those of the recipe."""
+    axes("scaled_linear: x", x, 2)
     if library_takes(recipe, format, sum, _kinds(x, w, bias)):
         return _in_library(x, w, group_ends, bias, recipe, format, sum)["y"]
     return Layer(recipe, format, sum, backend_of(x)).forward(x, w, group_ends, bias)
@@ -74,7 +75,7 @@ def _(x, w, group_ends, bias=None, recipe="mxfp8_rceil", format="e4m3", sum="exa
     return x.new_empty((x.shape[0], w.shape[1]))
 
 
-@custom_op("mxoracle::scaled_linear_backward", mutates_args=())
+@operator("scaled_linear_backward")
 def scaled_linear_backward(
     dy: Tensor,
     x: Tensor,

@@ -4,6 +4,7 @@ from __future__ import annotations
 import bisect
 import threading
 import weakref
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -31,7 +32,10 @@ class Modules:
     number.  Nodes that were made before `__enter__`, or in another thread, have no name.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, elsewhere: Callable[[str], None] = lambda name: None) -> None:
+        self._tell = elsewhere  # of a module that another thread runs
+        self._told: set[str] = set()
+        self._home = 0
         self._names: weakref.WeakKeyDictionary[nn.Module, str] = weakref.WeakKeyDictionary()
         self._running: list[str] = []
         self._starts: list[int] = []  # numbers of nodes, ascending
@@ -46,6 +50,7 @@ class Modules:
             hooks.register_module_forward_pre_hook(self._entered),
             hooks.register_module_forward_hook(self._left, always_call=True),
         ]
+        self._home = threading.get_ident()
         self._mark()
         return self
 
@@ -65,12 +70,24 @@ class Modules:
                     self._names.setdefault(stands_for, name)
         return self._names[module]
 
+    def _is_elsewhere(self) -> bool:
+        """True in a thread that a forward pass started: torch shows us nothing of it."""
+        return threading.get_ident() != self._home and not in_backward()
+
     def _entered(self, module: nn.Module, args: Any) -> None:
+        if self._is_elsewhere():
+            name = self._name(module)
+            if name not in self._told:
+                self._told.add(name)
+                self._tell(name)
+            return
         self._running.append(self._name(module))
         self._recomputing += in_backward()
         self._mark()
 
     def _left(self, module: nn.Module, args: Any, output: Any) -> None:
+        if self._is_elsewhere():
+            return
         if self._running:
             self._running.pop()
         self._recomputing = max(0, self._recomputing - in_backward())

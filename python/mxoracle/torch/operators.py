@@ -5,11 +5,11 @@ from typing import Any, List, Optional, Tuple
 import torch
 from torch import Tensor
 from torch.autograd import forward_ad
-from torch.library import custom_op
 
 from mxoracle._arrays import NAMES, parts_of
 from mxoracle._call import run
 from mxoracle._errors import Error, Unsupported
+from mxoracle.torch.arguments import name_of, operator
 
 _TYPES = {ours: getattr(torch, theirs) for theirs, ours in NAMES.items() if hasattr(torch, theirs)}
 
@@ -45,7 +45,7 @@ def _scale_type(block: str, scale: str) -> torch.dtype:
     return _type(scale or ("e8m0" if down * across == 32 else "f32"))
 
 
-@custom_op("mxoracle::quantize", mutates_args=())
+@operator("quantize")
 def quantize(
     x: Tensor,
     format: str = "e4m3",
@@ -72,7 +72,7 @@ def _(x, format="e4m3", scale_mode="rceil", block="1x32", scale="", rule="", pow
     return x.new_empty(x.shape, dtype=_type(format)), x.new_empty(scales, dtype=_scale_type(block, scale))
 
 
-@custom_op("mxoracle::dequantize", mutates_args=())
+@operator("dequantize")
 def dequantize(
     codes: Tensor, scales: Tensor, format: str = "e4m3", out: str = "bf16", block: str = ""
 ) -> Tensor:
@@ -86,7 +86,7 @@ def _(codes, scales, format="e4m3", out="bf16", block=""):
     return codes.new_empty(codes.shape, dtype=_type(out))
 
 
-@custom_op("mxoracle::grouped_linear", mutates_args=())
+@operator("grouped_linear")
 def grouped_linear(
     x: Tensor,
     w: Tensor,
@@ -109,7 +109,7 @@ def _(x, w, group_ends, bias=None, recipe="mxfp8_rceil", format="e4m3", out="bf1
     return x.new_empty((x.shape[0], w.shape[1]), dtype=_type(out))
 
 
-@custom_op("mxoracle::grouped_linear_backward", mutates_args=())
+@operator("grouped_linear_backward")
 def grouped_linear_backward(
     dy: Tensor,
     x: Tensor,
@@ -146,8 +146,7 @@ def _plain(dy):
     parts = _parts(dy)
     if parts is None:
         return dy
-    kind = NAMES[str(parts[0].dtype).removeprefix("torch.")]
-    return dequantize(*parts, kind, NAMES[str(dy.dtype).removeprefix("torch.")])
+    return dequantize(*parts, name_of(parts[0].dtype), name_of(dy.dtype))
 
 
 def _parts(dy):
@@ -173,7 +172,7 @@ def _linear_gradients(ctx, dy):
 grouped_linear.register_autograd(_linear_gradients, setup_context=_keep_linear)
 
 
-@custom_op("mxoracle::grouped_linear_codes", mutates_args=())
+@operator("grouped_linear_codes")
 def grouped_linear_codes(
     codes: Tensor,
     scales: Tensor,
@@ -195,7 +194,7 @@ def _(codes, scales, w, ends, recipe="mxfp8_rceil", format="e4m3", out="bf16", p
     return w.new_empty((codes.shape[0], w.shape[1]), dtype=_type(out))
 
 
-@custom_op("mxoracle::grouped_linear_codes_backward", mutates_args=())
+@operator("grouped_linear_codes_backward")
 def grouped_linear_codes_backward(
     dy: Tensor,
     codes: Tensor,
@@ -264,7 +263,7 @@ def grouped_linear_of_scaled(x: Any, w: Tensor, group_ends: Tensor, *settings: A
     return _LinearOfScaled.apply(x, w, group_ends, settings)
 
 
-@custom_op("mxoracle::moe_layer", mutates_args=())
+@operator("moe_layer")
 def moe_layer(
     x: Tensor,
     router: Tensor,
@@ -291,7 +290,7 @@ def _(x, router, w1, w2, top_k=1, pipeline="mxfp8", recipe="mxfp8_rceil", score=
     return torch.empty_like(x, memory_format=torch.contiguous_format)
 
 
-@custom_op("mxoracle::moe_layer_backward", mutates_args=())
+@operator("moe_layer_backward")
 def moe_layer_backward(
     dy: Tensor,
     x: Tensor,

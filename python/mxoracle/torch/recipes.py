@@ -10,7 +10,6 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from mxoracle._arrays import NAMES
 from mxoracle._call import run
 from mxoracle import _checks
 from mxoracle._errors import Error
@@ -143,10 +142,6 @@ def recipe_named(name: str) -> Recipe:
 def _type_of(x: Tensor) -> str:
     """The type of a product of tensors like x: f16 is rounded from f32."""
     return "bf16" if x.dtype == torch.bfloat16 else "f32"
-
-
-def name_of(kind: torch.dtype) -> str:
-    return NAMES[str(kind).removeprefix("torch.")]
 
 
 class Layer:

@@ -3,9 +3,9 @@ from typing import Optional, Tuple
 
 import torch
 from torch import Tensor
-from torch.library import custom_op
 
 from mxoracle._errors import Unsupported
+from mxoracle.torch.arguments import as_int32, axes, operator
 from mxoracle.torch.operators import _run
 
 
@@ -13,13 +13,13 @@ def _up(extent: int, multiple: int) -> int:
     return (extent + multiple - 1) // multiple * multiple
 
 
-@custom_op("mxoracle::swizzle_scales", mutates_args=())
+@operator("swizzle_scales")
 def swizzle_scales(
     scales: Tensor, layout: str = "blocked", group_ends: Optional[Tensor] = None
 ) -> Tensor:
     """Scales [R, C] or [E, R, C] in tiles of 128 x 4, as `mxo list ops swizzle_scales` has the layouts
     blocked, m_groups, k_groups and per_group_3d."""
-    ends = {} if group_ends is None else {"group_ends": group_ends.to(torch.int32)}
+    ends = {} if group_ends is None else {"group_ends": as_int32("swizzle_scales: group_ends", group_ends)}
     _tiles(scales, layout, ends.get("group_ends"))
     return _run("swizzle_scales", {"scales": scales, **ends}, layout=layout)["blocked"]
 
@@ -46,7 +46,7 @@ def _(scales, layout="blocked", group_ends=None):
     return scales.new_empty(_tiles(scales, layout, group_ends))
 
 
-@custom_op("mxoracle::pad_groups", mutates_args=())
+@operator("pad_groups")
 def pad_groups(x: Tensor, group_ends: Tensor, alignment: int = 32) -> Tuple[Tensor, Tensor, Tensor]:
     """Groups of rows that start on multiples of `alignment`, zeros between; their starts and ends.  As
     many rows as could be needed."""
@@ -61,7 +61,7 @@ def _(x, group_ends, alignment=32):
     return x.new_empty((rows, x.shape[1])), empty, torch.empty_like(empty)
 
 
-@custom_op("mxoracle::unpad_groups", mutates_args=())
+@operator("unpad_groups")
 def unpad_groups(y: Tensor, group_ends: Tensor, padded_starts: Tensor, rows: int) -> Tensor:
     """Those groups back together, `rows` rows."""
     tensors = {"y": y, "group_ends": group_ends, "padded_starts": padded_starts}
@@ -73,13 +73,14 @@ def _(y, group_ends, padded_starts, rows):
     return y.new_empty((rows, y.shape[1]))
 
 
-@custom_op("mxoracle::permute_indices", mutates_args=())
+@operator("permute_indices")
 def permute_indices(
     tokens_per_expert: Tensor, experts: int, ranks: int, alignment: int, max_len: int
 ) -> Tuple[Tensor, Tensor, Tensor]:
     """Where rows that came rank by rank lie expert by expert, -1 for padding; rows of every expert and
     their ends, multiples of `alignment`."""
-    counts = tokens_per_expert.to(torch.int32)
+    axes("permute_indices: tokens_per_expert", tokens_per_expert, 1)
+    counts = as_int32("permute_indices: tokens_per_expert", tokens_per_expert)
     settings = {"experts": experts, "ranks": ranks, "alignment": alignment, "max_len": max_len}
     found = _run("permute_indices", {"tokens_per_expert": counts}, **settings)
     return found["indices"], found["sizes"], found["ends"]
@@ -91,7 +92,7 @@ def _(tokens_per_expert, experts, ranks, alignment, max_len):
     return make(max_len), make(experts), make(experts)
 
 
-@custom_op("mxoracle::permute", mutates_args=())
+@operator("permute")
 def permute(x: Tensor, indices: Tensor) -> Tensor:
     """Row i is row indices[i] of x, zeros for -1."""
     return _run("permute", {"x": x, "indices": indices})["y"]
@@ -102,7 +103,7 @@ def _(x, indices):
     return x.new_empty((indices.shape[0], x.shape[1]))
 
 
-@custom_op("mxoracle::unpermute", mutates_args=())
+@operator("unpermute")
 def unpermute(y: Tensor, indices: Tensor, rows: int) -> Tensor:
     """Row indices[i] is row i of y: permute backwards."""
     return _run("unpermute", {"y": y, "indices": indices}, rows=rows)["x"]

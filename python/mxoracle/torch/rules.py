@@ -253,11 +253,13 @@ for _name, _rule in {
         if "dtype" in _operator.overloads():
             RULES[_operator.dtype] = _typed(_rule)
 
-# Operators of which a part is a product that has a rule.
+# Operators of which a part is a product that has a rule, and products of matrices in other types.
 _FUSED = (
     "_native_multi_head_attention", "_transformer_encoder_layer_fwd", "mkldnn_linear",
     "mkldnn_rnn_layer", "_cudnn_rnn", "_addmm_activation", "addmm_", "addmv", "addmv_", "addbmm",
-    "addbmm_", "baddbmm", "baddbmm_", "_linear_pointwise",
+    "addbmm_", "baddbmm", "baddbmm_", "_linear_pointwise", "_trilinear", "_int_mm", "_sparse_mm",
+    "_sparse_addmm", "sparse_sampled_addmm", "_weight_int8pack_mm", "_weight_int4pack_mm",
+    "linear_dynamic",
 )  # fmt: skip
 # Those, and operators of which some calls have a rule.
 PRODUCTS = frozenset([*_FUSED, *(str(op).split(".")[1] for op in RULES)])

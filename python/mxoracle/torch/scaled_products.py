@@ -4,14 +4,10 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from mxoracle._arrays import NAMES
 from mxoracle._errors import Unsupported
+from mxoracle.torch.arguments import name_of
 from mxoracle.torch.operators import _run
 from mxoracle.torch.scaled import Scales, of_contracted_groups, of_groups
-
-
-def _name(kind: torch.dtype) -> str:
-    return NAMES[str(kind).removeprefix("torch.")]
 
 
 def _side(name: str, codes: Tensor, scales: Tensor, block: int) -> dict:
@@ -24,7 +20,7 @@ def _side(name: str, codes: Tensor, scales: Tensor, block: int) -> dict:
 def _of_rows(a: Tensor, b: Tensor, found: Scales, ends: Tensor, out: str) -> Tensor:
     tensors = {**_side("x", a, found.x, found.block),
                **_side("w", b.transpose(1, 2), found.w, found.block), "group_ends": ends}  # fmt: skip
-    settings = {"format_x": _name(a.dtype), "format_w": _name(b.dtype), "out": out}
+    settings = {"format_x": name_of(a.dtype), "format_w": name_of(b.dtype), "out": out}
     block = "1x32" if found.block else "1xK"
     return _run("grouped_matmul", tensors, block_x=block, block_w=block, **settings)["y"]
 
@@ -34,7 +30,7 @@ def _of_columns(a: Tensor, b: Tensor, found: Scales, ends: Tensor, out: str) -> 
     tensors, scales = {"group_ends": ends}, torch.float8_e8m0fnu if found.block else torch.float32
     for name, codes, given in (("dy", a.t(), found.x), ("x", b, found.w)):
         tensors |= {f"{name}.codes": codes, f"{name}.scales": given.contiguous().view(scales)}
-    settings = {"format_dy": _name(a.dtype), "format_x": _name(b.dtype), "out": out}
+    settings = {"format_dy": name_of(a.dtype), "format_x": name_of(b.dtype), "out": out}
     block = "32x1" if found.block else "Rx1"
     return _run("grouped_matmul_wgrad", tensors, block_dy=block, block_x=block, **settings)["dw"]
 
@@ -55,4 +51,4 @@ def scaled_grouped_mm(
         raise Unsupported(f"_scaled_grouped_mm: found {shapes} with scales {list(scale_a.shape)} and "
                           f"{list(scale_b.shape)}, needs groups of rows, scales of rows or in tiles, "
                           "and neither bias nor scale_result")  # fmt: skip
-    return product(self, mat2, found, offs.to(torch.int32), _name(out_dtype or torch.bfloat16))
+    return product(self, mat2, found, offs.to(torch.int32), name_of(out_dtype or torch.bfloat16))

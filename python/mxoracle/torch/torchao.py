@@ -10,19 +10,16 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from mxoracle._arrays import NAMES, parts_of
+from mxoracle._arrays import parts_of
 from mxoracle._errors import Error, Unsupported
 from mxoracle.torch import ep, torchao_grouped, torchao_kernels
+from mxoracle.torch.arguments import axes, checked, mode_of, name_of
 from mxoracle.torch.operators import grouped_linear, grouped_linear_of_scaled
 from mxoracle.torch.scaled_products import scaled_grouped_mm
 
 
 class Refused(Unsupported, AssertionError):
     """What torchao asserts."""
-
-
-def _name(out: torch.dtype | None) -> str:
-    return NAMES[str(out or torch.bfloat16).removeprefix("torch.")]
 
 
 def _is_scaled(A: Any) -> bool:
@@ -37,6 +34,7 @@ def _is_scaled(A: Any) -> bool:
 
 
 @torch._dynamo.nonstrict_trace  # as torchao's: a compiled graph holds the operators within
+@checked
 def to_mxfp8_then_scaled_grouped_mm(
     A: Tensor,
     B_t: Tensor,
@@ -56,17 +54,21 @@ def to_mxfp8_then_scaled_grouped_mm(
                       "in the weight gradient")  # fmt: skip
     if offs is None:
         raise Error("to_mxfp8_then_scaled_grouped_mm: offs: missing, needs the ends of the groups")
-    mode = str(getattr(scale_calculation_mode, "value", scale_calculation_mode or "rceil")).lower()
-    if mode not in ("rceil", "floor"):
-        raise Unsupported(f"scale_calculation_mode: found {mode}, needs rceil or floor")
+    axes("to_mxfp8_then_scaled_grouped_mm: B_t", B_t, 3)
+    mode = "rceil" if scale_calculation_mode is None else mode_of("scale_calculation_mode", scale_calculation_mode)
     recipe = f"mxfp8_{mode}" + ("_wgrad_with_hp" if wgrad_with_hp else "")
     w = B_t.transpose(-2, -1)
-    settings = (recipe, "e4m3", _name(out_dtype), pad_token_groups_for_grouped_mm)
+    settings = (recipe, "e4m3", name_of(out_dtype or torch.bfloat16), pad_token_groups_for_grouped_mm)
     if scaled:
         y = grouped_linear_of_scaled(A, w, offs, *settings)
     else:
         y = grouped_linear(A, w, offs, None, *settings)
-    return y if bias is None else y + bias.to(y.dtype)
+    if bias is None:
+        return y
+    if not bias.is_floating_point() or bias.shape not in (y.shape, y.shape[1:], (1, y.shape[1])):
+        raise Error(f"bias: found {bias.dtype} of shape {tuple(bias.shape)}, needs a number a column of "
+                    f"{tuple(y.shape)}, or one an element")  # fmt: skip
+    return y + bias.to(y.dtype)
 
 
 # What patch() replaces: the module of torchao that defines it, where ours is, and the names there.

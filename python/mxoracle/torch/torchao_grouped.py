@@ -7,11 +7,11 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from mxoracle._arrays import NAMES
 from mxoracle._errors import Error, Unsupported
+from mxoracle.torch.arguments import mode_of, name_of
 from mxoracle.torch.operators import quantize
 from mxoracle.torch.rows import pad_groups, swizzle_scales, unpad_groups
-from mxoracle.torch.torchao_kernels import _mode, triton_mx_block_rearrange
+from mxoracle.torch.torchao_kernels import triton_mx_block_rearrange
 
 
 def _column_major(codes: Tensor) -> Tensor:
@@ -82,7 +82,7 @@ def _check_groups(op: str, offs: Tensor | None) -> None:
 
 
 def _quantized(x: Tensor, scaling_mode: str, block: str) -> tuple[Tensor, Tensor]:
-    return quantize(x, "e4m3", _mode(scaling_mode), block, "e8m0")
+    return quantize(x, "e4m3", mode_of("scaling_mode", scaling_mode), block, "e8m0")
 
 
 def mxfp8_quantize_cuda_3d(
@@ -154,7 +154,7 @@ def mxfp8_quantize_2d_32x1_flydsl(
 
 
 def _float8(x: Tensor, output_dtype: torch.dtype, block: str, down: bool) -> tuple[Tensor, Tensor]:
-    format = NAMES[str(output_dtype).removeprefix("torch.")]
+    format = name_of(output_dtype)
     return quantize(x, format, "rceil", block, "f32", "torchao_multiplier", "down" if down else "none")
 
 

@@ -7,17 +7,10 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from mxoracle._arrays import NAMES
 from mxoracle._errors import Unsupported
+from mxoracle.torch.arguments import mode_of, name_of
 from mxoracle.torch.operators import dequantize, quantize
 from mxoracle.torch.rows import permute_indices, swizzle_scales, unpermute
-
-
-def _mode(scaling_mode: str) -> str:
-    mode = str(getattr(scaling_mode, "value", scaling_mode)).lower()
-    if mode not in ("rceil", "floor"):
-        raise Unsupported(f"scaling_mode: found {mode}, needs rceil or floor")
-    return mode
 
 
 def triton_to_mxfp8_dim0(
@@ -25,7 +18,7 @@ def triton_to_mxfp8_dim0(
 ) -> tuple[Tensor, Tensor]:
     """Blocks along the last axis."""
     flat = x.reshape(-1, x.shape[-1])
-    codes, scales = quantize(flat, "e4m3", _mode(scaling_mode), f"1x{inner_block_size}", "e8m0")
+    codes, scales = quantize(flat, "e4m3", mode_of("scaling_mode", scaling_mode), f"1x{inner_block_size}", "e8m0")
     return codes.view(x.shape), scales.view(*x.shape[:-1], scales.shape[-1])
 
 
@@ -33,7 +26,7 @@ def triton_to_mxfp8_dim1(
     x: Tensor, inner_block_size: int = 32, scaling_mode: str = "rceil"
 ) -> tuple[Tensor, Tensor]:
     """Blocks along the rows: codes column-major, scales a row of x's columns."""
-    codes, scales = quantize(x, "e4m3", _mode(scaling_mode), f"{inner_block_size}x1", "e8m0")
+    codes, scales = quantize(x, "e4m3", mode_of("scaling_mode", scaling_mode), f"{inner_block_size}x1", "e8m0")
     return codes.t().contiguous().t(), scales.t().contiguous()
 
 
@@ -43,8 +36,7 @@ def triton_mxfp8_dequant_dim0(
     """The values of codes with a scale for each block along the last axis."""
     flat = e4m3_data.reshape(-1, e4m3_data.shape[-1])
     scales = e8m0_scales.reshape(flat.shape[0], -1).view(torch.float8_e8m0fnu)
-    out = NAMES[str(out_dtype).removeprefix("torch.")]
-    return dequantize(flat, scales, "e4m3", out, f"1x{scale_block_size}").view(e4m3_data.shape)
+    return dequantize(flat, scales, "e4m3", name_of(out_dtype), f"1x{scale_block_size}").view(e4m3_data.shape)
 
 
 def mxfp8_quantize(

@@ -78,7 +78,7 @@ class Watcher(TorchDispatchMode):
         super().__init__()
         self.every = every
         self._calls: Counter[tuple[str, str]] = Counter()
-        self._modules = Modules()
+        self._modules = Modules(self._elsewhere)
         self._products = 0  # that came by
         self._autocast: dict[str, bool] = {}
         self._handed: Any = None  # an operator on its way to a subclass of Tensor
@@ -190,6 +190,9 @@ class Watcher(TorchDispatchMode):
         place = self._place(operator)
         if place is not None:
             self._missed(operator, place, why)
+
+    def _elsewhere(self, module: str) -> None:
+        self._missed("a module", (module, 0), "ran in another thread, whose products are not seen")
 
     def _counted(self, what: str) -> None:
         """An operator that computes and is no product that we know, or code run otherwise."""

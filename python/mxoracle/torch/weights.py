@@ -8,6 +8,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 from torch.utils import _pytree as pytree
 
+from mxoracle import _checks
 from mxoracle._errors import Unsupported
 from mxoracle.torch.dense import scaled_product
 from mxoracle.torch.experts import GROUPED
@@ -38,6 +39,10 @@ class ScaledWeight(Tensor):
 
     @staticmethod
     def __new__(cls, plain: Tensor, settings: tuple[str, str, str]) -> ScaledWeight:
+        if not isinstance(plain, Tensor):
+            raise _checks.refusal("ScaledWeight: plain", plain, "a tensor")
+        if not isinstance(settings, tuple) or [type(each) for each in settings] != [str] * 3:
+            raise _checks.refusal("ScaledWeight: settings", settings, "a tuple of recipe, format and sum")
         return Tensor._make_wrapper_subclass(
             cls, plain.shape, strides=plain.stride(), storage_offset=plain.storage_offset(),
             dtype=plain.dtype, layout=plain.layout, device=plain.device,

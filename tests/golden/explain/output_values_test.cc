@@ -109,6 +109,9 @@ TEST(OutputValues, OfLinesShareNumbersOrHaveTheirOwn) {
       return r != 1 || c < 2 || c > 9 ? v : c == gap ? by * v : 3 * v;
     };
   };
+  const Value runs = [](Index r, Index c, double v) {
+    return r < 3 && c >= 2 * r && c < 2 * r + 4 ? 3 * v : v;
+  };
   // Behind rows by a number each so many elements of other rows.
   const auto nine_and = [](Index odd) -> Value {
     return [=](Index r, Index c, double v) {
@@ -129,6 +132,12 @@ TEST(OutputValues, OfLinesShareNumbersOrHaveTheirOwn) {
        by_number("rows 1 to 2", "5") + " | " + by_number("row 0", "3") + " | " +
            by_number("row 3", "7")},
       {find, Dtype::f32, {3, 12}, within(-1, 0), by_number("columns 2 to 9 of row 1", "3")},
+      {find,
+       Dtype::f32,
+       {6, 12},
+       runs,
+       "value.factor: columns 0 to 7 of rows 0 to 2 of y: between the first and the last that "
+       "differ in each, every value is 3 times what is expected"},
       {find, Dtype::f32, {3, 12}, within(5, 4), ""},
       {find, Dtype::f32, {3, 12}, within(5, 1), ""},  // one that is right
       {find, Dtype::f32, {3, 7}, rows_by({1, 3}), ""},

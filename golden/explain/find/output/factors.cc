@@ -86,7 +86,20 @@ struct LineNumber {
   Index line;
   Index differing;
   Interval number;
+  Index first = 0;  ///< that differs
+  Index last = 0;
+  bool whole = true;  ///< elements before the first and behind the last may be so, too
 };
+
+/// "", or words for lines of which each is so between places of its own, which no place tells.
+std::string between(const std::vector<LineNumber>& lines) {
+  const auto alike = [&](const LineNumber& l) {
+    return l.first == lines.front().first && l.last == lines.front().last;
+  };
+  const bool whole = std::all_of(lines.begin(), lines.end(), [](const auto& l) { return l.whole; });
+  if (whole || std::all_of(lines.begin(), lines.end(), alike)) return "";
+  return "between the first and the last that differ in each, ";
+}
 
 /// Of each line from its first element that differs to the last one; powers of two of all of it.
 std::vector<LineNumber> numbers_of(const Lines& lines, Made made) {
@@ -113,6 +126,12 @@ std::vector<LineNumber> numbers_of(const Lines& lines, Made made) {
       const Index i = lines.at(line, k);
       all = nth(o.marks, i) == Mark::explained || cut(o, read, made, i, found.number);
     }
+    found.first = first;
+    found.last = last;
+    Interval beyond = found.number;
+    for (Index k = 0; k < lines.length() && all && found.whole; ++k) {
+      if (k < first || k > last) found.whole = cut(o, read, made, lines.at(line, k), beyond);
+    }
     // Zeros alone, of either sign, are times any power.
     if (all && (made != Made::doubled || std::isfinite(found.number.low))) list.push_back(found);
   }
@@ -121,7 +140,7 @@ std::vector<LineNumber> numbers_of(const Lines& lines, Made made) {
 
 /// Lines that share one number, the one that fits the most elements.
 struct Shared {
-  std::vector<Index> lines;
+  std::vector<LineNumber> lines;
   Interval number;
   Index differing = 0;
 };
@@ -152,7 +171,7 @@ Shared shared_number(const std::vector<LineNumber>& lines) {
   Shared best;
   for (const LineNumber& l : lines) {
     if (!l.number.holds(where)) continue;
-    best.lines.push_back(l.line);
+    best.lines.push_back(l);
     best.number.cut(l.number);
     best.differing += l.differing;
   }
@@ -179,12 +198,16 @@ std::string in_words(const Interval& number) {
 }
 
 /// The cause of what differs in some lines, where something does.
-void add_claim(Output& output, const Lines& lines, const std::vector<Index>& in, const ClaimId& id,
-               const std::string& words, Claims& claims) {
+void add_claim(Output& output, const Lines& lines, const std::vector<LineNumber>& found,
+               const ClaimId& id, const std::string& words, Claims& claims) {
+  std::vector<Index> in;
+  for (const LineNumber& l : found) in.push_back(l.line);
+  std::sort(in.begin(), in.end());
   const auto is_in = [&](Index i) { return std::binary_search(in.begin(), in.end(), lines.of(i)); };
   if (!are_of_several_values(output, is_in)) return;
-  append(claims, claim_where(output, id, is_in,
-                             [&](const Place& place) { return place.words + ": " + words; }));
+  append(claims, claim_where(output, id, is_in, [&](const Place& place) {
+           return place.words + ": " + between(found) + words;
+         }));
 }
 
 /// Up to three numbers that many lines share.
@@ -197,7 +220,7 @@ void claim_shared(Output& output, const Lines& lines, std::vector<LineNumber> nu
     if (best.differing < least || best.number.holds(1.0) || best.number.holds(0.0)) return;
     if (wide && best.number.low > 1.0 - kNearOne && best.number.high < 1.0 + kNearOne) return;
     std::erase_if(numbers, [&](const LineNumber& l) {
-      return std::binary_search(best.lines.begin(), best.lines.end(), l.line);
+      return std::ranges::binary_search(best.lines, l.line, {}, &LineNumber::line);
     });
     add_claim(output, lines, best.lines, {"value.factor"},
               "every value is " + in_words(best.number) + " times what is expected", claims);
@@ -210,12 +233,12 @@ void claim_own(Output& output, const Lines& lines, const std::vector<LineNumber>
   const Index strong = size_of(output.expected->dtype()) == 4 ? kLeastInLine : 16;
   Interval range{HUGE_VAL, -HUGE_VAL};
   Interval one;  // number that all of them may share
-  std::vector<Index> in;
+  std::vector<LineNumber> in;
   std::size_t told = 0;  // lines that tell their number from chance
   Index differing = 0;   // elements in them
   for (const LineNumber& l : numbers) {
     if (l.number.holds(made == Made::multiplied ? 1.0 : 0.0) || l.number.holds(0.0)) continue;
-    in.push_back(l.line);
+    in.push_back(l);
     one.cut(l.number);
     if (l.differing < strong) continue;
     ++told;
@@ -242,7 +265,7 @@ void claim_own(Output& output, const Lines& lines, const std::vector<LineNumber>
 Claims recover_factors(Output& output) {
   if (output.left < kFew || !is_wide_float(output.expected->dtype())) return {};
   struct Power {
-    std::vector<Index> lines;
+    std::vector<LineNumber> lines;
     Index differing = 0;
   };
   std::map<int, Power> best;  // by exponent
@@ -253,7 +276,7 @@ Claims recover_factors(Output& output) {
     Index elements = 0;
     for (const LineNumber& l : numbers_of({output, columns}, Made::doubled)) {
       Power& power = powers[std::ilogb(l.number.low)];
-      power.lines.push_back(l.line);
+      power.lines.push_back(l);
       power.differing += l.differing;
       elements += l.differing;
     }
@@ -266,11 +289,10 @@ Claims recover_factors(Output& output) {
   Claims claims;
   const Lines lines{output, are_columns};
   if (best.size() > kMostNumbers) {
-    std::vector<Index> all;
+    std::vector<LineNumber> all;
     for (const auto& [by, power] : best) {
       all.insert(all.end(), power.lines.begin(), power.lines.end());
     }
-    std::sort(all.begin(), all.end());
     add_claim(output, lines, all, {"value.power_of_2", FindingKind::look},
               (are_columns ? "every column" : "every row") +
                   std::string(" is multiplied by a power of two of its own, 2^") +

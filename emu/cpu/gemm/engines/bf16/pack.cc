@@ -6,6 +6,7 @@
 
 #include "emu/cpu/gemm/engines/bf16/bf16_tiles.h"
 #include "emu/cpu/gemm/pack/integer_packer.h"
+#include "emu/exact/binary32_bounds.h"
 #include "emu/exact/integer_unit.h"
 
 namespace mxo::cpu {
@@ -107,7 +108,7 @@ class Bf16Packer {
       return std::sqrt(static_cast<double>(squares)) * (1.0 + 0x1p-10);
     };
     const double of_block = norm_of(tally_.max_squares[lane]);
-    place_[lane] = std::ilogb(of_block * (1.0 + 0x1p-7)) + 1 - 12;
+    place_[lane] = place_of_blocks(of_block);
     const int field = place_[lane] + table_.mantissa_bits + 127;
     small_[lane] = static_cast<std::uint16_t>(std::max(field, 1) << 7);
     KVectorBound& bound = panel_.bound[lane];

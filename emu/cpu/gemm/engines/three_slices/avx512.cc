@@ -1,6 +1,7 @@
 // K-vectors to three slices by AVX-512, and rows of their sums rounded.
 #include "emu/cpu/gemm/engines/three_slices/three_slices.h"
 #include "emu/cpu/gemm/tiles/rounded_row_avx512.h"
+#include "emu/exact/binary32_bounds.h"
 
 MXO_TARGET_BEGIN("avx512f,avx512bw,avx512vl,avx512dq,fma")
 namespace mxo::cpu {
@@ -69,7 +70,7 @@ struct ThreeSlices16 {
     __m512 c = converted(sums[kSliceSums - 1][row]);
 #pragma GCC unroll 3
     for (int i = kSliceSums - 2; i > 0; --i) c = _mm512_fmadd_ps(c, next, converted(sums[i][row]));
-    __m512 error = _mm512_fmadd_ps(_mm512_abs_ps(c), _mm512_set1_ps(0x1.5p-22f),
+    __m512 error = _mm512_fmadd_ps(_mm512_abs_ps(c), _mm512_set1_ps(kOfThreeSlices),
                                    _mm512_set1_ps(a.lower[row] + b.max_lower));
     if (kResiduals) {  // not part of the sums
       const __m512 of_a = _mm512_set1_ps(a.residuals[row] * b.max_magnitude);

@@ -7,6 +7,7 @@
 
 #include "emu/cpu/gemm/engines/three_slices/three_slices.h"
 #include "emu/cpu/gemm/pack/scratch.h"
+#include "emu/exact/binary32_bounds.h"
 #include "emu/exact/integer_unit.h"
 
 namespace mxo::cpu {
@@ -202,9 +203,8 @@ class ThreeSlicePacker {
     bound.norm2 = norm * norm * unit * unit;
     bound.quantum = residuals == 0 && !crowded_ ? vector.unit : kFarQuantum;
     bound.roundings = count + vector.roundings + 8;
-    const double low = 0x8080 * std::sqrt(count);
     panel_.errors.add_k_vector(lane, vector.unit, vector.residuals / 16,
-                               5.5 * 0x1p-32 * low * (norm + 1.5 * low) + 33.0 * count);
+                               share_of_three_slices(norm, count));
   }
 
   const Kernels& kernels_;

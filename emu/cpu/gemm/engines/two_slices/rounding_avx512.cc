@@ -4,6 +4,7 @@
 
 #include "emu/cpu/gemm/engines/two_slices/two_slices.h"
 #include "emu/cpu/gemm/tiles/rounded_row_avx512.h"
+#include "emu/exact/binary32_bounds.h"
 
 MXO_TARGET_BEGIN("avx512f,avx512bw,avx512vl,avx512dq,fma")
 namespace mxo::cpu {
@@ -68,7 +69,7 @@ struct TwoSlices16 {
 
 /// An interval around c that covers its f32 rounding errors and another error below `error`.
 [[gnu::always_inline]] inline Ends about(__m512 c, __m512 error) {
-  return ends_of(c, _mm512_fmadd_ps(_mm512_abs_ps(c), _mm512_set1_ps(0x1p-21f), error));
+  return ends_of(c, _mm512_fmadd_ps(_mm512_abs_ps(c), _mm512_set1_ps(kOfOdd), error));
 }
 
 /// Sums of one row and half without their residuals, rounded; `near` marks those that residuals
