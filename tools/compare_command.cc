@@ -177,7 +177,7 @@ int compare_to_expected(const CompareArguments& options, const Settings& setting
   if (options.nan_bits) how.nan = NanCompare::by_bits;
   how.threads = settings.threads;
   how.whole_cases = options.report.groups;
-  const CallGiven given = call_given(options);
+  CallGiven given = call_given(options);
   const std::unique_ptr<Backend> backend = chosen_backend(settings, "cpu");
   how.backend = backend.get();
   Report report;
@@ -187,7 +187,8 @@ int compare_to_expected(const CompareArguments& options, const Settings& setting
     report = is_shape_suite(options.expected)
                  ? compare_shapes(options.expected, options.actual, how, *backend,
                                   *make_in_process_world(), bar.callback(), only)
-                 : compare(options.expected, options.actual, how, bar.callback(), given, only);
+                 : compare(options.expected, options.actual, how, bar.callback(), std::move(given),
+                           only);
     if (!options.report.html.empty()) explain_failures(report, options, settings);
   }
   return deliver(report, options.report, settings);

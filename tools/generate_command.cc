@@ -27,6 +27,7 @@ struct GenerateArguments {
   Index tokens = 4096;
   Index groups = 0;
   std::string recipe = "mxfp8_rceil";
+  std::string format = "e4m3";
   std::string distribution = "normal";
   ShapeOptions options;
 };
@@ -60,7 +61,7 @@ int generate_suite(GenerateArguments& options, const Settings& settings) {
     return generate_by_shape(
         options, options.model,
         layer_requests(model, options.tokens, options.groups == 0 ? model.groups : options.groups,
-                       options.recipe, options.options),
+                       options.recipe, options.format, options.options),
         settings);
   }
   if (options.native) options.suite.spelling = Spelling::native;
@@ -127,15 +128,22 @@ std::function<int()> prepare_generate(CLI::App& app, const Settings& settings) {
   app.add_option("--set", options->settings, "with --op: a parameter, key=value; may be repeated")
       ->allow_extra_args(false);
   app.add_option("--from", options->from, "with --op: a .safetensors of its operands");
-  app.add_option("--model", options->model,
-                 "instead of a suite: an expert layer of dsv3, llama4, qwen3, gpt_oss or mixtral");
+  CLI::Option* const model = app.add_option(
+      "--model", options->model,
+      "instead of a suite: an expert layer of dsv3, llama4, qwen3, gpt_oss or mixtral");
   app.add_option("--tokens", options->tokens, "with --model: rows that reach this rank")
       ->check(CLI::PositiveNumber)
-      ->capture_default_str();
+      ->capture_default_str()
+      ->needs(model);
   app.add_option("--groups", options->groups, "with --model: experts on this rank")
-      ->check(CLI::PositiveNumber);
+      ->check(CLI::PositiveNumber)
+      ->needs(model);
   app.add_option("--recipe", options->recipe, "with --model: a recipe of grouped_linear")
-      ->capture_default_str();
+      ->capture_default_str()
+      ->needs(model);
+  app.add_option("--format", options->format, "with --model: format of codes, e4m3 or e4m3fnuz")
+      ->capture_default_str()
+      ->needs(model);
   app.add_option("--distribution", options->distribution,
                  "normal, wide, outliers, zero_lines, saturating, subnormal or special")
       ->capture_default_str();

@@ -6,9 +6,8 @@
 #include <CLI/CLI.hpp>
 
 #include "formats/error.h"
-#include "golden/explain/explain.h"
 #include "golden/files/trace.h"
-#include "golden/judge/judge_call.h"
+#include "golden/judged_record.h"
 #include "tools/commands.h"
 #include "tools/log_probability_share.h"
 #include "tools/operators.h"
@@ -22,64 +21,15 @@ struct JudgeArguments {
   bool diff = false;
 };
 
-/// How far a product is from the library's.
-enum class Distance { bits, bound, beyond };
-
-struct Finding {
-  Distance distance = Distance::bits;
-  Index elements = 0;
-  Index differing = 0;
-  std::string cause;  ///< where it is beyond the bound
-};
-
 std::string_view word(Distance distance) {
   constexpr std::string_view kWords[] = {"bits", "bound", "FAIL"};
   return kWords[static_cast<int>(distance)];
 }
 
-/// Every kept part of one record.
-Finding judge_parts(Backend& backend, const std::string& trace, const TraceRecord& record) {
-  Finding finding;
-  for (const std::string& file : record.files) {
-    const KeptRows rows = read_kept_rows(trace, record, file);
-    const Call call = make_call(record.op, rows.inputs, record.parameters);
-    const NamedTensors expected = run_call(backend, call);
-    const auto judged = [&](std::string_view gate) {
-      CompareOptions options;
-      options.gate = parse_gate(gate);
-      return judge_call({record.op, rows.inputs, record.parameters}, expected, rows.actual, options,
-                        WhichOutputs::given);
-    };
-    const CaseVerdict bits = judged("bits");
-    finding.elements += bits.outputs.front().all.elements;
-    finding.differing += bits.outputs.front().all.differing;
-    if (bits.outcome != Outcome::fail) continue;
-    if (judged("bound").outcome != Outcome::fail) {
-      finding.distance = std::max(finding.distance, Distance::bound);
-      continue;
-    }
-    finding.distance = Distance::beyond;
-    if (finding.cause.empty()) {
-      finding.cause = explain(backend, call, expected, rows.actual).sentence();
-    }
-  }
-  return finding;
-}
-
-/// A wrong name or value is the fault of the trace, not of the caller.
-Finding judge_record(Backend& backend, const std::string& trace, const TraceRecord& record) {
-  try {
-    return judge_parts(backend, trace, record);
-  } catch (const Error& error) {
-    if (error.fault() != Fault::argument) throw;
-    throw Error(Fault::file, trace + ": " + record.place() + ": " + error.what());
-  }
-}
-
-std::string text(const Finding& finding) {
-  const std::string figures = fmt::format("{:<6} {} of {} differ", word(finding.distance),
-                                          finding.differing, finding.elements);
-  return finding.cause.empty() ? figures : figures + "; " + finding.cause;
+std::string text(const JudgedRecord& judged) {
+  const std::string figures = fmt::format("{:<6} {} of {} differ", word(judged.distance),
+                                          judged.differing, judged.elements);
+  return judged.cause.empty() ? figures : figures + "; " + judged.cause;
 }
 
 int judge_trace(const JudgeArguments& options, const Settings& settings) {
@@ -91,10 +41,10 @@ int judge_trace(const JudgeArguments& options, const Settings& settings) {
       ++unkept;
       continue;
     }
-    const Finding finding = judge_record(*backend, options.trace, record);
-    ++count[static_cast<int>(finding.distance)];
-    if (!settings.quiet || finding.distance == Distance::beyond) {
-      fmt::print("{:<64} {}\n", record.place(), text(finding));
+    const JudgedRecord judged = judge_record(*backend, options.trace, record);
+    ++count[static_cast<int>(judged.distance)];
+    if (!settings.quiet || judged.distance == Distance::beyond) {
+      fmt::print("{:<64} {}\n", record.place(), text(judged));
     }
   }
   fmt::print("{} bits, {} bound, {} FAIL; {} products without rows, not judged\n", count[0],

@@ -8,6 +8,7 @@
 #include <numeric>
 
 #include "golden/judge/beside_exact.h"
+#include "golden/judge/checked_outputs.h"
 #include "golden/judge/element_bounds.h"
 #include "golden/judge/group_rows.h"
 #include "golden/judge/judged_product.h"
@@ -324,7 +325,7 @@ std::optional<ErrorBound> bound_when_asked(std::string_view op, std::string_view
   const bool slots = sums_slots(op, output);
   const bool gate = op == "swiglu" && output == "y";
   if (!forward && !gradient && !slots && !gate) return std::nullopt;
-  check_call(op, inputs, parameters);
+  checked_outputs(op, inputs, parameters);
   if (gate) {
     if (gate_of(parameters) != GateRule{}) return std::nullopt;
     return swiglu_bound(inputs);

@@ -122,15 +122,19 @@ class Walk {
     const auto read_block = [&](Index r, std::size_t block) {
       const Index begin = static_cast<Index>(block) * options_.column_block;
       const Index end = std::min(columns_, begin + options_.column_block);
-      if (const auto squares = judge_.equal_squares(r, begin, end)) {
-        sums.blocks[block].add_equal(end - begin, *squares);
-        count_distance(0, end - begin, sums.histogram);
-        return;
-      }
-      for (Index c = begin; c < end; ++c) {
-        const Index at = (r - strip.begin) * (end - begin) + c - begin;
-        position(r, c, !sure.empty() && sure[static_cast<std::size_t>(at)], sums.blocks[block],
-                 sums);
+      for (Index c = begin; c < end;) {
+        const Index differs = judge_.next_difference(r, c, end);
+        const auto equal = differs > c ? judge_.equal(r, c, differs) : std::nullopt;
+        if (equal) {
+          sums.blocks[block].add(*equal);
+          count_distance(0, equal->count, sums.histogram);
+          c = differs;
+        }
+        for (const Index stop = std::max(differs, c + 1); !equal && c < stop; ++c) {
+          const Index at = (r - strip.begin) * (end - begin) + c - begin;
+          position(r, c, !sure.empty() && sure[static_cast<std::size_t>(at)], sums.blocks[block],
+                   sums);
+        }
       }
     };
     const std::size_t blocks = column_blocks_.size();

@@ -9,7 +9,9 @@
 
 #include "golden/judge/elements.h"
 #include "golden/judge/judge.h"
+#include "golden/judge/quantized_pair.h"
 #include "golden/judge/rounding_cell.h"
+#include "golden/judge/tied_codes.h"
 
 namespace mxo {
 namespace {
@@ -58,7 +60,8 @@ ErrorBound swiglu_bound(const NamedTensors& inputs) {
 }
 
 std::optional<ErrorBound> quantize_bound(const NamedTensors& inputs, const Parameters& set,
-                                         const ExpectedOutput& codes, const Tensor& actual) {
+                                         const ExpectedOutput& codes, const Tensor& actual,
+                                         Roundings roundings) {
   const auto x = inputs.find("x");
   if (x == inputs.end() || codes.pair == nullptr) return std::nullopt;
   const bool turned = set.flag("transpose", false);
@@ -70,8 +73,8 @@ std::optional<ErrorBound> quantize_bound(const NamedTensors& inputs, const Param
   ErrorBound bound;
   bound.count = codes.expected->elements();
   // A code at its scale and a finite x are finite, and so is what lies between them.
-  bound.promises_all =
-      std::isfinite(SquareSums(elements.dtype())(elements.data(), elements.elements()));
+  bound.promises_all = roundings == Roundings::worst && std::isfinite(SquareSums(elements.dtype())(
+                                                            elements.data(), elements.elements()));
   bound.one = [&elements, judge, shape, turned, read = ElementReader(elements.dtype())](Index i) {
     const Index from = turned ? i % shape[1] * shape[0] + i / shape[1] : i;
     const double value = value_of(read, elements, from);
@@ -80,6 +83,28 @@ std::optional<ErrorBound> quantize_bound(const NamedTensors& inputs, const Param
                         up(nearest + 4 * kU * std::fabs(value)), 0};
   };
   bound.terms = [one = bound.one](Index i, ExactTerms& sum) { sum.add(one(i).exact); };
+  if (roundings == Roundings::worst) return bound;
+  bound.allowed_squares = [&elements, &codes_of = *codes.expected, &pair = *codes.pair, shape,
+                           turned,
+                           tied = TiedCodes(codes.format, elements.dtype(), codes.pair->divides())](
+                              Index begin, Index end) -> std::optional<double> {
+    const Index step = turned ? shape[0] : 1;
+    double sum = 0;
+    for (Index at = begin; at < end;) {
+      const Index count = std::min(pair.same_scale(at), end - at);
+      const std::optional<double> scale = pair.equal_scale(at);
+      const Index from = turned ? at % shape[1] * shape[0] + at / shape[1] : at;
+      const auto squares = scale ? tied.squares({codes_of.data() + at,
+                                                 elements.data() + static_cast<std::size_t>(from) *
+                                                                       size_of(elements.dtype()),
+                                                 step, count, *scale})
+                                 : std::nullopt;
+      if (!squares) return std::nullopt;
+      sum += *squares;
+      at += count;
+    }
+    return sum;
+  };
   return bound;
 }
 

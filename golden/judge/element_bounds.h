@@ -3,6 +3,7 @@
 
 #include <optional>
 
+#include "golden/judge/bound.h"
 #include "golden/judge/comparator.h"
 #include "ops/catalogue.h"
 
@@ -21,6 +22,7 @@ ErrorBound swiglu_bound(const NamedTensors& inputs);
 /// So a tie may go either way, and nothing else may. Nothing where x is no matrix of the shape of
 /// the codes.  Computed element by element when asked: its arguments must outlive it.
 std::optional<ErrorBound> quantize_bound(const NamedTensors& inputs, const Parameters& set,
-                                         const ExpectedOutput& codes, const Tensor& actual);
+                                         const ExpectedOutput& codes, const Tensor& actual,
+                                         Roundings roundings = Roundings::worst);
 
 }  // namespace mxo

@@ -4,6 +4,7 @@
 
 #include <cmath>
 #include <functional>
+#include <optional>
 #include <vector>
 
 #include "formats/dtype.h"
@@ -40,6 +41,10 @@ struct ErrorBound {
   /// row; what is not among them may pass.  None: unknown.
   std::function<std::vector<bool>(const OutputBlock&, const std::function<double(Index)>& value)>
       sure = {};
+
+  /// Of elements [begin, end) of one row that are as expected: the sum of the squares of what
+  /// allowed_distance, or a code's place beside it, gives; nothing where each has to be asked.
+  std::function<std::optional<double>(Index begin, Index end)> allowed_squares = {};
 
   ElementBound at(Index i) const {
     const auto n = static_cast<std::size_t>(i);

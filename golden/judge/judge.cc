@@ -87,33 +87,49 @@ double Judge::allowed(Index i, const Finding& found, const ElementBound& bound) 
   return most;
 }
 
-std::optional<double> Judge::equal_squares(Index row, Index begin, Index end) const {
+Index Judge::next_difference(Index row, Index begin, Index end) const {
   const Groups& groups = expected_output_.groups;
-  if (!glance_ || (groups.compared_rows >= 0 && row >= groups.compared_rows)) return std::nullopt;
-  const Index first = row * columns_;
-  if (groups.compared_columns >= 0 && end > groups.compared_columns) return std::nullopt;
   const std::size_t size = size_of(actual_.dtype());
-  const std::byte* want = expected_output_.expected->data();
-  const std::byte* have = actual_.data();
-  const auto from = static_cast<std::size_t>(first + begin) * size;
-  const auto bytes = static_cast<std::size_t>(end - begin) * size;
-  if (size_of(expected_output_.format) != size ||
-      std::memcmp(want + from, have + from, bytes) != 0) {
-    return std::nullopt;
+  if (!glance_ || (groups.compared_rows >= 0 && row >= groups.compared_rows) ||
+      (groups.compared_columns >= 0 && end > groups.compared_columns) ||
+      size_of(expected_output_.format) != size) {
+    return begin;
   }
-  double sum = 0;
+  const auto from = static_cast<std::size_t>(row * columns_ + begin) * size;
+  const std::byte* want = expected_output_.expected->data() + from;
+  const std::byte* have = actual_.data() + from;
+  const auto bytes = static_cast<std::size_t>(end - begin) * size;
+  if (std::memcmp(want, have, bytes) == 0) return end;
+  const std::byte* differs = std::mismatch(want, want + bytes, have).first;
+  return begin + static_cast<Index>(static_cast<std::size_t>(differs - want) / size);
+}
+
+std::optional<Judge::Equal> Judge::equal(Index row, Index begin, Index end) const {
+  const Index count = end - begin;
+  const Index first = row * columns_ + begin;
+  const std::byte* want = expected_output_.expected->data() +
+                          static_cast<std::size_t>(first) * size_of(actual_.dtype());
+  Equal found{count, 0};
   if (expected_output_.pair == nullptr) {
-    sum = squares_(want + from, end - begin);
+    found.squares = squares_(want, count);
   } else {
-    for (Index at = begin; at < end;) {
-      const Index run = std::min(expected_output_.pair->same_scale(first + at), end - at);
+    for (Index at = 0; at < count;) {
+      const Index run = std::min(expected_output_.pair->same_scale(first + at), count - at);
       const std::optional<double> scale = expected_output_.pair->equal_scale(first + at);
       if (!scale) return std::nullopt;
-      sum += *scale * *scale * squares_(want + static_cast<std::size_t>(first + at), run);
+      const double squares = squares_(want + at, run);
+      const double factor = *scale * *scale;
+      found.squares += expected_output_.pair->divides() ? squares / factor : squares * factor;
       at += run;
     }
   }
-  return std::isfinite(sum) ? std::optional(sum) : std::nullopt;
+  if (!std::isfinite(found.squares)) return std::nullopt;
+  if (options_.gate.kind == Gate::Kind::right && expected_output_.bound != nullptr) {
+    const auto allowed = expected_output_.bound->allowed_squares(first, first + count);
+    if (!allowed) return std::nullopt;
+    found.allowed = *allowed;
+  }
+  return found;
 }
 
 /// True under a gate that asks how far off a value is.

@@ -6,6 +6,7 @@
 #include <memory>
 #include <utility>
 
+#include "golden/judge/checked_outputs.h"
 #include "golden/judge/elements.h"
 #include "golden/judge/group_rows.h"
 #include "golden/judge/product_factor.h"
@@ -110,7 +111,7 @@ std::optional<ErrorBound> linear_bound(std::string_view output, const NamedTenso
   }
   const std::string_view sum = set.text("sum", "exact");
   if (sum != "exact" && sum != "fma_chain") return std::nullopt;
-  check_call("grouped_linear", inputs, set);
+  checked_outputs("grouped_linear", inputs, set);
   const Tensor& w = inputs.at("w");
   const Tensor& x = inputs.at("x");
   std::vector<double> a = magnitudes(y ? x : inputs.at("dy"));

@@ -13,12 +13,12 @@ class MeasureSums {
   explicit MeasureSums(const Measures& of) : counts_(of) {}
   void skip() { ++counts_.not_compared; }
   void add(const Judge::Finding& found);
-  /// `count` elements of which none differs, whose squares add up to `squares`.
-  void add_equal(Index count, double squares) {
-    counts_.elements += count;
-    counts_.sums.expected += squares;
-    counts_.sums.actual += squares;
-    counts_.sums.product += squares;
+  void add(const Judge::Equal& equal) {
+    counts_.elements += equal.count;
+    counts_.sums.expected += equal.squares;
+    counts_.sums.actual += equal.squares;
+    counts_.sums.product += equal.squares;
+    counts_.sums.allowed += equal.allowed;
   }
   void add(const MeasureSums& other);
   Measures measures() const;

@@ -125,7 +125,8 @@ std::optional<ErrorBound> bound_of(const JudgedCall& call, const JudgedOutput& o
                                    Roundings roundings = Roundings::worst,
                                    Backend* backend = nullptr) {
   const bool codes = call.op == "quantize" && output.name == "codes";
-  auto bound = codes ? quantize_bound(call.inputs, call.parameters, expected_output, *output.actual)
+  auto bound = codes ? quantize_bound(call.inputs, call.parameters, expected_output, *output.actual,
+                                      roundings)
                      : bound_when_asked(call.op, output.name, call.inputs, call.parameters, sum,
                                         roundings, backend);
   if (bound && bound->size() != expected_output.expected->elements()) bound.reset();

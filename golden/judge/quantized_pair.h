@@ -32,6 +32,7 @@ class QuantizedPair {
   Index same_scale(Index i) const { return map_.run(i); }
   /// The scale of code `i` where both sides have the same; 1 in a row without.
   std::optional<double> equal_scale(Index i) const;
+  bool divides() const { return map_.divides(); }
   /// True where all bytes of the scales are equal.
   bool same_scales() const;
 

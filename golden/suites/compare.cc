@@ -56,7 +56,8 @@ CaseVerdict compare_case(const fs::path& suite, const fs::path& actual, const Ma
       if (!other.empty()) output.note += (output.note.empty() ? "" : "; ") + other;
     }
     take(verdict, std::move(verdicts));
-    see_other_tensors(stored.file, outputs, expected, operands, verdict);
+    see_other_tensors(outputs, expected, operands, holds_all(outputs, stored.file, operands),
+                      verdict);
   } catch (const Error& error) {
     if (error.fault() == Fault::argument) throw;  // the caller's gate or sum, not the files
     verdict.outcome = Outcome::invalid;
@@ -98,13 +99,13 @@ Report compare_suite(const fs::path& expected, const fs::path& actual,
 }  // namespace
 
 Report compare(const fs::path& expected, const fs::path& actual, const CompareOptions& options,
-               const Progress& progress, const CallGiven& given, const CaseFilter& only) {
+               const Progress& progress, CallGiven given, const CaseFilter& only) {
   std::error_code error;
   Report report;
   if (fs::is_directory(expected, error)) {
     report = compare_suite(expected, actual, options, progress, only);
   } else {
-    report.cases.push_back(compare_files(expected, actual, options, given));
+    report.cases.push_back(compare_files(expected, actual, options, std::move(given)));
   }
   report.title = "compare " + expected.string() + " " + actual.string();
   report.gate = to_text(options.gate);

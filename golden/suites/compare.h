@@ -21,6 +21,6 @@ namespace mxo {
 /// suite, the cases that `only` takes. Throws Error(file), Error(argument).
 Report compare(const std::filesystem::path& expected, const std::filesystem::path& actual,
                const CompareOptions& options = {}, const Progress& progress = {},
-               const CallGiven& given = {}, const CaseFilter& only = {});
+               CallGiven given = {}, const CaseFilter& only = {});
 
 }  // namespace mxo

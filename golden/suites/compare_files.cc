@@ -61,23 +61,26 @@ std::vector<std::string> split_at_commas(std::string_view rest) {
   return parts;
 }
 
-/// Operands in a file: all that are no outputs and that the operator takes.
-void take_operands(const TensorFile& file, CallInFile& call) {
+/// Operands in a file: all that are no outputs and that the operator takes.  Their memory changes
+/// hands.
+void take_operands(TensorFile& file, CallInFile& call) {
   constexpr std::string_view moved = "input.";  // where an output has the operand's name
-  for (const auto& [stored, tensor] : file.tensors) {
+  for (auto& [stored, tensor] : file.tensors) {
     const bool input = stored.starts_with(moved);
-    if (!input && call.is_output(stored) && stored != "group_ends") continue;
+    const bool output = call.is_output(stored);
+    if (!input && output && stored != "group_ends") continue;
     const std::string name = input ? stored.substr(moved.size()) : stored;
     const auto& specs = catalogue_entry(call.op).inputs;
     const bool taken = std::any_of(specs.begin(), specs.end(), [&](const OperandSpec& spec) {
       return names_operand(spec.name, name);
     });
-    if (taken) call.inputs.emplace(name, tensor);
+    if (taken) call.inputs.try_emplace(name, output ? Tensor(tensor) : std::move(tensor));
   }
 }
 
-CallInFile call_in(const TensorFile& file, const fs::path& path, const CallGiven& given) {
-  CallInFile call{given.op, given.parameters, {}, given.operands};
+/// The call without the operands that are in the file.
+CallInFile call_in(const TensorFile& file, const fs::path& path, CallGiven given) {
+  CallInFile call{given.op, given.parameters, {}, std::move(given.operands)};
   const auto text = [&](const char* key) {
     const auto at = file.metadata.find(key);
     return at == file.metadata.end() ? std::string() : at->second;
@@ -98,7 +101,6 @@ CallInFile call_in(const TensorFile& file, const fs::path& path, const CallGiven
     throw Error(Fault::file, path.string() + ": " + error.what());
   }
   if (given.op.empty()) call.outputs = split_at_commas(text("mxo.outputs"));
-  take_operands(file, call);
   return call;
 }
 
@@ -162,13 +164,16 @@ void check(const fs::path& path, const CallInFile& call, const CompareOptions& o
 }  // namespace
 
 CaseVerdict compare_files(const fs::path& expected_path, const fs::path& actual_path,
-                          const CompareOptions& options, const CallGiven& given) {
+                          const CompareOptions& options, CallGiven given) {
   auto reading = std::async(std::launch::async, read_tensors, actual_path);
-  const TensorFile expected = read_tensors(expected_path);
+  TensorFile expected = read_tensors(expected_path);
   const TensorFile actual = as_declared(reading.get());
-  const CallInFile call = call_in(expected, expected_path, given);
   const bool single_arrays =
       expected_path.extension() == ".npy" && actual_path.extension() == ".npy";
+  CallInFile call = call_in(expected, expected_path, std::move(given));
+  const std::set<std::string> operands = operands_in(expected, call);
+  const bool copy = !single_arrays && holds_all(actual, expected, operands);
+  if (!call.op.empty()) take_operands(expected, call);
   std::vector<JudgedOutput> questions;
   std::set<std::string> outputs;
   for (const auto& [name, tensor] : expected.tensors) {
@@ -190,9 +195,7 @@ CaseVerdict compare_files(const fs::path& expected_path, const fs::path& actual_
   take(verdict,
        judge_outputs({call.op, call.inputs, call.parameters}, std::move(questions), options));
   order_by_step(call.op, verdict);
-  if (!single_arrays) {
-    see_other_tensors(expected, actual, outputs, operands_in(expected, call), verdict);
-  }
+  if (!single_arrays) see_other_tensors(actual, outputs, operands, copy, verdict);
   return verdict;
 }
 

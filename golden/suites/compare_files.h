@@ -24,6 +24,6 @@ struct CallGiven {
 /// bound without an operator or its operands.
 CaseVerdict compare_files(const std::filesystem::path& expected,
                           const std::filesystem::path& actual, const CompareOptions& options,
-                          const CallGiven& given = {});
+                          CallGiven given = {});
 
 }  // namespace mxo

@@ -26,13 +26,17 @@ std::string listed(const std::vector<std::string>& names) {
 
 }  // namespace
 
-void see_other_tensors(const TensorFile& expected, const TensorFile& actual,
-                       const std::set<std::string>& outputs, const std::set<std::string>& operands,
-                       CaseVerdict& verdict) {
-  const bool copy = std::all_of(operands.begin(), operands.end(), [&](const std::string& name) {
-    return copied(expected.tensors.at(name), actual, name);
-  });
-  if (!operands.empty() && copy && verdict.outcome != Outcome::fail) {
+bool holds_all(const TensorFile& actual, const TensorFile& expected,
+               const std::set<std::string>& operands) {
+  return !operands.empty() &&
+         std::all_of(operands.begin(), operands.end(), [&](const std::string& name) {
+           return copied(expected.tensors.at(name), actual, name);
+         });
+}
+
+void see_other_tensors(const TensorFile& actual, const std::set<std::string>& outputs,
+                       const std::set<std::string>& operands, bool copy, CaseVerdict& verdict) {
+  if (copy && verdict.outcome != Outcome::fail) {
     verdict.outcome = Outcome::invalid;
     verdict.outputs.clear();
     verdict.reason = "ACTUAL holds the operands, " + listed({operands.begin(), operands.end()}) +

@@ -205,6 +205,34 @@ TEST(QuantizedPair, MultipliersDivide) {
   EXPECT_EQ(values.distance, 8u);
 }
 
+/// Of x's first row, which is small, and the second, of which codes differ.
+TEST(QuantizedPair, FiguresWeighEachCodeByItsValue) {
+  NamedTensors in = only_x({2, 256});
+  for (Index i = 0; i < 256; ++i) in.at("x").as<float>()[i] *= 0x1p-30f;
+  for (const Settings& set :
+       {Settings{}, {{"block", "1x128"}}, {{"block", "1xK"}, {"rule", "torchao_multiplier"}}}) {
+    const Quantised q("quantize", in, set);
+    NamedTensors actual = q.outputs;
+    for (Index i = 256; i < 512; i += 9) actual.at("codes").as<std::uint8_t>()[i] ^= 0x80;
+    const auto map = ScaleMap::of(q.codes().shape(), q.scales().shape(), q.scales().dtype(),
+                                  scale_hints(q.op, q.inputs, q.set));
+    const QuantizedPair pair(Dtype::e4m3, q.scales().dtype(), *map, q.scales(), q.scales());
+    const ElementReader read(Dtype::e4m3);
+    double signal = 0, error = 0;
+    for (Index i = 0; i < 512; ++i) {
+      const auto values =
+          pair.at(i, read(bits_at(q.codes(), i)), read(bits_at(actual.at("codes"), i)));
+      signal += values.expected.value * values.expected.value;
+      error += std::pow(values.actual.value - values.expected.value, 2);
+    }
+    for (const char* gate : {"bits", "sqnr=1", "sqnr=auto"}) {
+      const TensorVerdict codes = q.against(actual, gate)[0];
+      EXPECT_NEAR(codes.all.sqnr, 10 * std::log10(signal / error), 1e-9) << gate;
+      EXPECT_NEAR(codes.all.sums.expected, signal, 1e-12 * signal) << gate;
+    }
+  }
+}
+
 TEST(QuantizedPair, CodesUnderOneScaleAreCountedInSteps) {
   const Quantised q("quantize", only_x({4, 64}), {});
   NamedTensors actual = q.outputs;

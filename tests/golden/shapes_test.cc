@@ -12,6 +12,7 @@
 #include "golden/suites/shapes/generate_shapes.h"
 #include "golden/suites/shapes/layer_requests.h"
 #include "golden/suites/shapes/output_shapes.h"
+#include "ops/linear_recipe.h"
 #include "tests/golden/ranks.h"
 #include "tests/golden/scratch.h"
 #include "tests/support/captures.h"
@@ -355,15 +356,29 @@ TEST(Shapes, ThatDoNotFitAreRefusedInASentence) {
   EXPECT_THROW(model_named("dsv4"), Error);
 }
 
-TEST(Shapes, OfEveryModelAndRecipeAreWhatTheOperatorsTake) {
+TEST(Shapes, OfEveryModelRecipeAndFormatAreWhatTheOperatorsTake) {
+  std::vector<std::string_view> recipes = {"mxfp8_emulated_rceil", "MXFP8_RCEIL_WGRAD_WITH_HP"};
+  for (const LinearRecipe& recipe : kLinearRecipes) recipes.push_back(recipe.name);
   for (const Model& model : kModels) {
-    for (const char* recipe : {"mxfp8_rceil", "mxfp8_emulated_rceil", "MXFP8_RCEIL_WGRAD_WITH_HP",
-                               "fp8_blockwise", "fp8_rowwise", "bf16"}) {
-      for (const ShapeRequest& request : layer_requests(model, 1024, 2, recipe, {})) {
-        SCOPED_TRACE(request.id + " " + recipe);
-        const ShapedCall call =
-            shaped_call(request.op, request.set, request.dimensions, request.options);
-        EXPECT_EQ(output_shapes(call).empty(), catalogue_entry(call.op).call_ranks != nullptr);
+    for (const std::string_view recipe : recipes) {
+      for (const std::string format : {"e4m3", "e4m3fnuz"}) {
+        Index codes = 0;
+        for (const ShapeRequest& request : layer_requests(model, 1024, 2, recipe, format, {})) {
+          SCOPED_TRACE(request.id + " " + std::string(recipe) + " " + format);
+          const ShapedCall call =
+              shaped_call(request.op, request.set, request.dimensions, request.options);
+          const std::vector<OutputShape> outputs = output_shapes(call);
+          EXPECT_EQ(outputs.empty(), catalogue_entry(call.op).call_ranks != nullptr);
+          for (const OutputShape& output : outputs) {
+            if (!is_minifloat8(output.format)) continue;
+            EXPECT_EQ(name_of(output.format), format) << output.name;
+            ++codes;
+          }
+          for (const auto& [key, value] : request.set.all()) {
+            EXPECT_TRUE(!key.starts_with("format_") || value == format) << key << " " << value;
+          }
+        }
+        EXPECT_EQ(codes > 0, recipe != "bf16" && !recipe.starts_with("vllm")) << recipe;
       }
     }
   }

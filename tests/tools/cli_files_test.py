@@ -7,10 +7,11 @@ import os
 import resource
 import signal
 import subprocess
+import sys
 import time
 import unittest
 
-from cli_case import BAD_INPUT, MXO, UNSUPPORTED, Case, ramp
+from cli_case import AGREE, BAD_INPUT, DISAGREE, MXO, UNSUPPORTED, Case, ramp
 import safetensors as st
 
 
@@ -21,6 +22,17 @@ def limited(*args, limits, **keywords):
             resource.setrlimit(which, (most, most))
     return subprocess.run([MXO, *map(str, args)], capture_output=True, text=True, check=False,
                           timeout=60, preexec_fn=lower, **keywords)
+
+
+def peak(*args):
+    """Exit code, and the most bytes that mxo had in memory; a small parent, whose own would count."""
+    parent = ("import os, subprocess, sys\n"
+              "child = subprocess.Popen(sys.argv[1:], stdout=subprocess.DEVNULL)\n"
+              "_, status, used = os.wait4(child.pid, 0)\n"
+              "print(os.waitstatus_to_exitcode(status), used.ru_maxrss << 10)")
+    done = subprocess.run([sys.executable, "-c", parent, MXO, *map(str, args)], check=True,
+                          capture_output=True, text=True)
+    return map(int, done.stdout.split())
 
 
 def skip_where_memory_cannot_be_limited(case):
@@ -113,6 +125,27 @@ class Limits(Case):
                            self.here / "o", limits={resource.RLIMIT_AS: megabytes << 20})
             self.assertIn(done.returncode, [0, BAD_INPUT, UNSUPPORTED, 127],
                           (megabytes, done.stderr))
+
+    def test_compare_holds_every_tensor_once(self):
+        skip_where_memory_cannot_be_limited(self)
+        x = {"x": ("F32", [2048, 8192], ramp(1, 512)[2] * (1 << 15))}
+        operands = self.path("x.safetensors", st.encode(x))
+        right, wrong, case = (self.here / name for name in ("right", "wrong", "case"))
+        self.ok("run", "quantize", "--input", operands, "--output", right)
+        outputs = st.decode(right.read_bytes())
+        formats = {"codes.format": "e4m3", "scales.format": "e8m0"}
+        case.write_bytes(st.encode({**x, **outputs}, {
+            "mxo.op": "quantize", "mxo.outputs": "codes,scales", **formats}))
+        codes = bytearray(outputs["codes"][2])
+        codes[7] ^= 8
+        wrong.write_bytes(st.encode({**outputs, "codes": (*outputs["codes"][:2], codes)}, formats))
+        for files, call in [((right, wrong, operands), ("--op", "quantize", "--input", operands)),
+                            ((case, wrong), ())]:
+            for gate in ["bits", "bound", "sqnr=auto"]:
+                code, most = peak("compare", *files[:2], *call, "--gate", gate)
+                self.assertIn(code, [AGREE, DISAGREE])
+                size = sum(path.stat().st_size for path in files)
+                self.assertLess(most, 1.1 * size + (24 << 20), (gate, files))
 
     def test_a_flipped_bit_of_a_checkpoint_is_seen(self):
         text = self.path("text", bytes(range(256)) * 40)

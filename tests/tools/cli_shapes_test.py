@@ -35,6 +35,13 @@ class Shapes(Case):
         (outputs / "qwen3.swiglu.safetensors").unlink()
         self.ok("compare", suite, outputs, code=NOT_RUN)
 
+    def test_layers_come_in_fnuz_codes(self):
+        suite = self.here / "suite"
+        self.ok("generate", suite, "--model", "qwen3", "--tokens", 256, "--groups", 1, "--format", "e4m3fnuz", "--quiet")
+        manifest = (suite / "manifest.json").read_text()
+        self.assertNotIn('"e4m3"', manifest)
+        self.assertRegex(self.ok("verify", suite), "(?m)^[0-9]+ PASS  0 FAIL")
+
     def test_a_wrong_byte_is_found_and_named(self):
         suite, outputs = self.walked(*QUANTIZE)
         self.flip(outputs / "quantize.safetensors", -256 * 128 - 1)  # the last code
@@ -118,6 +125,8 @@ class Shapes(Case):
         for code, says, args in [
             (USAGE, "did you mean dsv3?", [new, "--model", "dsv4"]),
             (USAGE, "did you mean mxfp8_rceil?", [new, "--model", "dsv3", "--recipe", "mxfp8_rcel"]),
+            (USAGE, "did you mean e4m3fnuz?", [new, "--model", "dsv3", "--format", "e4m3fnu"]),
+            (USAGE, "--format requires --model", [new, "--op", "quantize", "--shape", "rows=4,columns=32", "--format", "e5m2"]),
             (USAGE, "did you mean rows?", [new, "--op", "quantize", "--shape", "row=4,columns=32"]),
             (USAGE, "found no columns", [new, "--op", "quantize", "--shape", "rows=4"]),
             (USAGE, "one of --shape and --from", [new, "--op", "quantize"]),

@@ -13,8 +13,8 @@ namespace {
 /// In a shape: T rows of this rank's experts, H hidden, F intermediate, 2F both halves, G groups, X
 /// experts, S top_k, P ranks that exchange rows, R tokens of each, whose rows are T on average, C
 /// experts of a token among G, Q ranks that share G; "A/32" a part, rounded up.  Settings "%mode"
-/// stands for the recipe's scale mode, "%recipe" for it, "%wire" for what rows travel as,
-/// "%pipeline" for how a layer does.
+/// stands for the recipe's scale mode, "%recipe" for it, "%format" for its codes, "%wire" for what
+/// rows travel as, "%pipeline" for how a layer does.
 struct LayerRow {
   std::string_view id, op, shape, set;
   std::string_view recipes = "";  ///< a beginning of the recipe's name; empty: all
@@ -67,15 +67,15 @@ constexpr LayerRow kLayer[] = {
      "fp8_blockwise"},
     {"quantize.x", "quantize", "rows=T,columns=H", "block=1xK scale=f32", "fp8_rowwise"},
     {"product.up", "grouped_matmul", "rows=T,features=2F,columns=H,groups=G",
-     "format_x=e4m3 format_w=e4m3", "mxfp8"},
+     "format_x=%format format_w=%format", "mxfp8"},
     {"product.down", "grouped_matmul", "rows=T,features=H,columns=F,groups=G",
-     "format_x=e4m3 format_w=e4m3", "mxfp8"},
+     "format_x=%format format_w=%format", "mxfp8"},
     {"product.dx", "grouped_matmul", "rows=T,features=H,columns=2F,groups=G",
-     "format_x=e4m3 format_w=e4m3", "mxfp8"},
+     "format_x=%format format_w=%format", "mxfp8"},
     {"product.dw1", "grouped_matmul_wgrad", "rows=T,features=2F,columns=H,groups=G",
-     "format_dy=e4m3 format_x=e4m3", "mxfp8"},
+     "format_dy=%format format_x=%format", "mxfp8"},
     {"product.dw2", "grouped_matmul_wgrad", "rows=T,features=H,columns=F,groups=G",
-     "format_dy=e4m3 format_x=e4m3", "mxfp8"},
+     "format_dy=%format format_x=%format", "mxfp8"},
     {"linear1.y", "grouped_linear", "rows=T,features=2F,columns=H,groups=G",
      "recipe=%recipe only=y"},
     {"linear1.dx", "grouped_linear", "rows=T,features=2F,columns=H,groups=G",
@@ -97,6 +97,9 @@ constexpr LayerRow kLayer[] = {
     {"moe_layer", "moe_layer", "ranks=Q,rows=T/32,columns=H,features=F,experts=G,top_k=C",
      "score=%score pipeline=%pipeline recipe=%recipe"},
 };
+
+/// What operators take where they are told of no format.
+constexpr std::string_view kUsualFormat = "e4m3";
 
 /// Extents by the letters of kLayer.
 Index extent_of(std::string_view text, const Model& model, Index tokens, Index groups) {
@@ -150,13 +153,18 @@ std::string_view pipeline_of(std::string_view recipe) {
   return recipe == "fp8_rowwise" ? "quantize_after" : recipe == "bf16" ? "bf16" : wire_of(recipe);
 }
 
-Parameters settings_of(const LayerRow& row, const Model& model, std::string_view recipe) {
+Parameters settings_of(const LayerRow& row, const Model& model, std::string_view recipe,
+                       std::string_view format) {
   Parameters set;
+  for (const ParameterSpec& spec : catalogue_entry(row.op).parameters) {
+    if (spec.key == "format" && format != kUsualFormat) set.set("format", format);
+  }
   for (const std::string_view setting : split(row.set, ' ')) {
     const std::size_t equals = setting.find('=');
     std::string_view value = setting.substr(equals + 1);
     if (value == "%score") value = model.score;
     if (value == "%recipe") value = recipe;
+    if (value == "%format") value = format;
     if (value == "%wire") value = wire_of(recipe);
     if (value == "%pipeline") value = pipeline_of(recipe);
     if (value == "%mode") value = recipe.find("floor") == recipe.npos ? "rceil" : "floor";
@@ -168,9 +176,13 @@ Parameters settings_of(const LayerRow& row, const Model& model, std::string_view
 }  // namespace
 
 std::vector<ShapeRequest> layer_requests(const Model& model, Index tokens, Index groups,
-                                         std::string_view recipe, const ShapeOptions& options) {
+                                         std::string_view recipe, std::string_view format,
+                                         const ShapeOptions& options) {
   const LinearRecipe& row_of = linear_recipe_named(recipe);
   recipe = row_of.name;
+  Parameters asked;
+  asked.set("format", format);
+  asked.check("grouped_linear", catalogue_entry("grouped_linear").parameters);
   if (row_of.mx() && tokens % kMxBlock != 0) {
     throw Error(Fault::argument, "tokens: found " + std::to_string(tokens) +
                                      ", needs a multiple of 32, the blocks that " +
@@ -181,7 +193,7 @@ std::vector<ShapeRequest> layer_requests(const Model& model, Index tokens, Index
     if (!recipe.starts_with(row.recipes)) continue;
     ShapeRequest request{std::string(model.name) + "." + std::string(row.id),
                          std::string(row.op),
-                         settings_of(row, model, recipe),
+                         settings_of(row, model, recipe, format),
                          {},
                          options};
     std::string shape;

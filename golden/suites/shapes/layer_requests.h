@@ -8,8 +8,10 @@
 namespace mxo {
 
 /// Every operator of an expert layer, forward and backward, that runs on one rank with `tokens`
-/// rows and `groups` experts; `recipe` is one of grouped_linear's.  Throws Error(argument).
+/// rows and `groups` experts; `recipe` and `format`, of codes, are two of grouped_linear's.  Throws
+/// Error(argument).
 std::vector<ShapeRequest> layer_requests(const Model& model, Index tokens, Index groups,
-                                         std::string_view recipe, const ShapeOptions& options);
+                                         std::string_view recipe, std::string_view format,
+                                         const ShapeOptions& options);
 
 }  // namespace mxo

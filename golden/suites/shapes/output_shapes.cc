@@ -3,45 +3,12 @@
 
 #include <algorithm>
 
-#include <sys/mman.h>
-
 #include "formats/error.h"
+#include "golden/judge/checked_outputs.h"
 #include "ops/catalogue.h"
 
 namespace mxo {
 namespace {
-
-/// Memory that reads as zeros and takes no room, for operands of which only shapes are looked at.
-class Nothing {
- public:
-  explicit Nothing(std::size_t bytes)
-      : bytes_(bytes),
-        data_(mmap(nullptr, bytes, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0)) {
-    if (data_ == MAP_FAILED) throw Error(Fault::unsupported, "no address space for the operands");
-  }
-  ~Nothing() { munmap(data_, bytes_); }
-  Nothing(const Nothing&) = delete;
-  Nothing& operator=(const Nothing&) = delete;
-  const void* data() const { return data_; }
-
- private:
-  std::size_t bytes_;
-  void* data_;
-};
-
-Operand view_of_shape(const InputRecipe& recipe, const void* data) {
-  Operand view;
-  view.data = data;
-  view.dtype = recipe.format;
-  view.rank = static_cast<int>(recipe.shape.size());
-  Index stride = 1;
-  for (int d = view.rank; d-- > 0;) {
-    view.extent[d] = recipe.shape[static_cast<std::size_t>(d)];
-    view.stride[d] = stride;
-    stride *= view.extent[d];
-  }
-  return view;
-}
 
 double bytes_of_input(const InputRecipe& recipe) {
   double bytes = static_cast<double>(size_of(recipe.format));
@@ -52,7 +19,7 @@ double bytes_of_input(const InputRecipe& recipe) {
 std::vector<OutputShape> checked(const ShapedCall& call) {
   double most = 1;
   for (const ShapedInput& input : call.inputs) most = std::max(most, bytes_of_input(input.recipe));
-  const Nothing nothing(static_cast<std::size_t>(most));
+  const ZeroPages nothing(static_cast<std::size_t>(most));
   NamedViews views;
   NamedTensors integers;  // what checks read
   for (const ShapedInput& input : call.inputs) {
@@ -63,14 +30,10 @@ std::vector<OutputShape> checked(const ShapedCall& call) {
           make_input(recipe, call.options.seed, whole_box(recipe.shape), recipe.shape));
       views.set(recipe.name, at.first->second);
     } else {
-      views.set(recipe.name, view_of_shape(recipe, nothing.data()));
+      views.set(recipe.name, to_read(view_of_shape(recipe.format, recipe.shape, nothing.data())));
     }
   }
-  std::vector<OutputShape> shapes;
-  for (const auto& [name, tensor] : check_call(call.op, views, call.set)) {
-    shapes.push_back({name, tensor.dtype(), tensor.shape()});
-  }
-  return shapes;
+  return checked_outputs(call.op, views, call.set);
 }
 
 /// The same call with `rows` rows.

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "golden/judge/checked_outputs.h"
 #include "golden/suites/shapes/shaped_call.h"
 #include "ops/named_views.h"
 
@@ -17,13 +18,6 @@ struct CallSlice {
   Index group = 0;
   Index begin = 0;
   Index end = 0;
-};
-
-/// Shape and type of one output of the whole call.
-struct OutputShape {
-  std::string name;
-  Dtype format = Dtype::u8;
-  std::vector<Index> shape;
 };
 
 /// Elements of the widest operand in one slice, about; blocks and tiles are whole.
