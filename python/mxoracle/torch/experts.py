@@ -11,6 +11,7 @@ from torch.overrides import TorchFunctionMode
 
 from mxoracle._errors import Error, Unsupported
 from mxoracle.torch import main_grads, shards
+from mxoracle.torch.linear import right
 
 # product(x [S, K], w [E, N, K], ends [E], bias [E, N] or None) gives [S, N]
 ProductOf = Callable[[Tensor, Tensor, Tensor, "Tensor | None"], Tensor]
@@ -50,7 +51,7 @@ def expert_layer(theirs: nn.Module, layout: Layout, product: ProductOf, hidden_s
     experts, order = torch.sort(top_k_index.reshape(-1), stable=True)
     down = weight(layout.down)
     numbers = torch.arange(down.shape[0], device=experts.device, dtype=experts.dtype)
-    ends = torch.searchsorted(experts, numbers, right=True).to(torch.int32)
+    ends = right(torch.searchsorted(experts, numbers, right=True).to(torch.int32), len(order))
     x = hidden_states[order // top_k]
     biases = [own(name) for name in layout.first_bias] or [None] * len(layout.first)
     parts = [product(x, weight(name), ends, bias) for name, bias in zip(layout.first, biases)]
