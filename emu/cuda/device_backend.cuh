@@ -9,7 +9,7 @@
 #include <string>
 
 #include "emu/cuda/device_fault.cuh"
-#include "emu/cuda/kept_blocks.h"
+#include "emu/cuda/kept_blocks.cuh"
 #include "formats/any_view.h"
 #include "ops/backend.h"
 

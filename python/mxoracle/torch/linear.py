@@ -36,7 +36,7 @@ def right(ends: Tensor, rows: int) -> Tensor:
 
 
 def waits(x: Tensor, ends: Tensor) -> bool:
-    """True if a call must wait for a GPU to refuse ends, which nobody has seen to be right."""
+    """True if a call must wait, because a GPU may refuse its ends."""
     return not (x.is_cuda and _are_right(ends, len(x)))
 
 
