@@ -93,23 +93,48 @@ def batches(asked):
         yield tokens[starts + torch.arange(asked.context + 1)]
 
 
+def recorded(step, text, optimizer):
+    """`step` of any text like this one, as one CUDA graph; two steps are made before."""
+    stream, graph, given = torch.cuda.Stream(), torch.cuda.CUDAGraph(), text.clone()
+    with torch.cuda.stream(stream):
+        for _ in range(2):
+            step(text)
+    torch.cuda.synchronize()
+    optimizer.zero_grad()
+    with torch.cuda.graph(graph, stream=stream):
+        loss = step(given)
+
+    def replay(text):
+        given.copy_(text)
+        graph.replay()
+        return loss
+
+    return replay
+
+
 def trained(name, asked):
     """One process' own: what it took, as a dict."""
     model = made(name, asked)
     before = used(asked.device)
-    optimizer = torch.optim.AdamW(model.parameters(), lr=asked.rate, fused=True)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=asked.rate, fused=True, capturable=asked.graph)
+
+    def step(text):
+        optimizer.zero_grad()
+        logits = model(text[:, :-1])
+        loss = functional.cross_entropy(logits.flatten(0, 1).float(), text[:, 1:].flatten())
+        loss.backward()
+        optimizer.step()
+        return loss
+
     losses, walls, processors = [], [], []
     for text in batches(asked):
         if len(losses) > asked.steps or (len(losses) > 1 and sum(walls) > asked.seconds):
             break
         text = text.to(asked.device)
+        if asked.graph and not losses:
+            step = recorded(step, text, optimizer)
         start = time.perf_counter(), time.process_time()
-        logits = model(text[:, :-1])
-        loss = functional.cross_entropy(logits.flatten(0, 1).float(), text[:, 1:].flatten())
-        loss.backward()
-        optimizer.step()
-        optimizer.zero_grad()
-        losses.append(loss.item())  # waits for a GPU
+        losses.append(step(text).item())  # waits for a GPU
         walls.append(time.perf_counter() - start[0])
         processors.append(time.process_time() - start[1])
     count = sum(parameter.numel() for parameter in model.parameters())
@@ -123,6 +148,7 @@ def main():
     parser.add_argument("--names", default="bf16,mxfp8_rceil")
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--sum", default="exact")
+    parser.add_argument("--graph", action="store_true", help="a step is one CUDA graph, replayed")
     parser.add_argument("--rows", type=int, default=8, help="sequences of a step")
     parser.add_argument("--steps", type=int, default=5)
     parser.add_argument("--seconds", type=float, default=1e9, help="of steps, after which none begins")

@@ -39,8 +39,9 @@ class Mixture(nn.Module):
         rows = x.flatten(0, 1)
         weights, chosen = self.router(rows).float().softmax(-1).topk(self.top_k)
         order = chosen.flatten().argsort(stable=True)
-        counts = chosen.flatten().bincount(minlength=self.router.out_features)
-        y = self.experts(rows[order // self.top_k], counts.cumsum(0).to(torch.int32))
+        experts = torch.arange(self.router.out_features, device=x.device)
+        ends = torch.searchsorted(chosen.flatten()[order], experts, right=True, out_int32=True)
+        y = self.experts(rows[order // self.top_k], ends)
         y = y * weights.flatten()[order, None].to(y.dtype)
         return torch.zeros_like(rows).index_add(0, order // self.top_k, y).view_as(x)
 

@@ -1,12 +1,18 @@
 // Device, stream and memory of the CUDA backend.
 #include "emu/cuda/cuda_backend.h"
 
+#include <algorithm>
+#include <bit>
+
 #include "emu/cuda/cuda_check.cuh"
 #include "emu/cuda/device_backend.cuh"
 #include "ops/float_environment.h"
 
 namespace mxo::cuda {
 namespace {
+
+/// Of blocks that are kept; larger ones are the device's pool's, which joins and splits them.
+constexpr std::size_t kSmallBytes = std::size_t{1} << 20;
 
 /// The oldest architecture this build has code for.
 constexpr int kLeastMajor = 9;
@@ -26,6 +32,18 @@ const char* words_of(DeviceFault fault) {
     default: return "a kernel reported a fault";
   }
 }
+
+/// Lets this thread do what is no part of a graph that a stream of the caller's records.
+class Unrecorded {
+ public:
+  Unrecorded() { cudaThreadExchangeStreamCaptureMode(&mode_); }
+  ~Unrecorded() { cudaThreadExchangeStreamCaptureMode(&mode_); }
+  Unrecorded(const Unrecorded&) = delete;
+  Unrecorded& operator=(const Unrecorded&) = delete;
+
+ private:
+  cudaStreamCaptureMode mode_ = cudaStreamCaptureModeRelaxed;
+};
 
 }  // namespace
 
@@ -54,6 +72,7 @@ DeviceBackend::DeviceBackend(int device, std::optional<cudaStream_t> stream)
   } else {
     check(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "cudaStreamCreate");
   }
+  const Unrecorded apart_from_graphs;
   // Memory that is released stays with the process: a layer asks for the same sizes again.
   cudaMemPool_t pool = nullptr;
   std::uint64_t keep = UINT64_MAX;
@@ -62,12 +81,17 @@ DeviceBackend::DeviceBackend(int device, std::optional<cudaStream_t> stream)
         "cudaMemPoolSetAttribute");
   check(cudaMalloc(&status_, sizeof *status_), "cudaMalloc");
   check(cudaMallocHost(&status_host_, sizeof *status_host_), "cudaMallocHost");
-  check(cudaMemsetAsync(status_, 0, sizeof *status_, stream_), "cudaMemsetAsync");
+  cudaStream_t apart = nullptr;
+  check(cudaStreamCreateWithFlags(&apart, cudaStreamNonBlocking), "cudaStreamCreate");
+  check(cudaMemsetAsync(status_, 0, sizeof *status_, apart), "cudaMemsetAsync");
+  check(cudaStreamSynchronize(apart), "cudaStreamSynchronize");
+  check(cudaStreamDestroy(apart), "cudaStreamDestroy");
 }
 
 DeviceBackend::~DeviceBackend() {
   cudaSetDevice(device_);
   if (owns_stream_) cudaStreamSynchronize(stream_);  // another's may be gone
+  for (std::byte* const block : small_.all()) cudaFree(block);
   cudaFree(status_);
   cudaFreeHost(status_host_);
   if (owns_stream_) cudaStreamDestroy(stream_);
@@ -85,19 +109,36 @@ cudaStream_t DeviceBackend::stream() const {
 }
 
 std::byte* DeviceBackend::allocate(std::size_t bytes) {
+  const bool small = bytes <= kSmallBytes && !recording();
+  const std::size_t size = std::bit_ceil(std::max<std::size_t>(bytes, 1));  // of an empty one, too
+  if (small) {
+    if (std::byte* const kept = small_.take(size)) return kept;
+  }
   void* memory = nullptr;
-  const std::size_t least = bytes > 0 ? bytes : 1;  // an empty tensor has an address too
-  check(cudaMallocAsync(&memory, least, stream()),
-        "cudaMallocAsync of " + std::to_string(least) + " bytes");
+  check(cudaMallocAsync(&memory, small ? size : std::max<std::size_t>(bytes, 1), stream()),
+        "cudaMallocAsync of " + std::to_string(bytes) + " bytes");
+  if (small) small_.own(static_cast<std::byte*>(memory), size);
   return static_cast<std::byte*>(memory);
 }
 
 void DeviceBackend::release(std::byte* memory) noexcept {
+  if (small_.give_back(memory)) return;
   cudaSetDevice(device_);
   cudaFreeAsync(memory, stream_);
 }
 
+bool DeviceBackend::recording() const {
+  cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
+  check(cudaStreamIsCapturing(stream(), &status), "cudaStreamIsCapturing");
+  return status != cudaStreamCaptureStatusNone;
+}
+
 void DeviceBackend::upload(std::byte* to, const std::byte* from_host, std::size_t bytes) {
+  if (recording()) {
+    throw Error(Fault::unsupported, name_ +
+                                        ": found an operand on the host while its stream records "
+                                        "a graph, needs operands on the device");
+  }
   check(cudaMemcpyAsync(to, from_host, bytes, cudaMemcpyHostToDevice, stream()),
         "cudaMemcpyAsync to the device");
 }

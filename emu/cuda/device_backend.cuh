@@ -9,6 +9,7 @@
 #include <string>
 
 #include "emu/cuda/device_fault.cuh"
+#include "emu/cuda/kept_blocks.cuh"
 #include "formats/any_view.h"
 #include "ops/backend.h"
 
@@ -35,6 +36,8 @@ class DeviceBackend : public Backend {
   void fill_zero(std::byte* memory, std::size_t bytes) override;
   void synchronize() override;
 
+  /// True while the stream records a CUDA graph: then memory is the graph's own.
+  bool recording() const;
   int device() const { return device_; }
   int multiprocessors() const { return multiprocessors_; }
   /// The stream all work goes to; makes the device current on the calling thread.
@@ -93,6 +96,7 @@ class DeviceBackend : public Backend {
   std::uint32_t* status_ = nullptr;       // on the device
   std::uint32_t* status_host_ = nullptr;  // pinned
   std::string name_;
+  KeptBlocks small_;
 };
 
 /// Memory of the backend for the length of a call.  Released in the order of the stream, so

@@ -45,33 +45,46 @@ __global__ void add_bias_kernel(Matrix<const Y> y, Matrix<const Bias> bias, Matr
   }
 }
 
-/// One thread for each sum, rows ascending; loads run ahead of the chain of additions.
+/// Of a block, in which one warp adds, a lane each, and the others load ahead.
+constexpr int kSumColumns = 32;
+constexpr int kSumRows = 128;
+constexpr int kSumThreads = 1024;
+
+/// Each sum in one chain, rows ascending.
 template <typename X, typename Sum>
-__global__ void column_sum_kernel(Matrix<const X> x, Matrix<Sum> sum, Ends ends, bool given,
-                                  bool whole) {
-  constexpr int kAhead = 16;
-  const Index outputs = sum.extent[0] * sum.extent[1];
-  const Index step = grid_threads();
-  for (Index i = grid_thread(); i < outputs; i += step) {
-    const Index s = i / sum.extent[1];
-    const Index n = i % sum.extent[1];
-    const Index groups = ends.extent[0];
-    Index row = whole || !given ? 0 : start_of(ends, s);
-    Index past = x.extent[0];
-    if (given) past = whole ? (groups > 0 ? ends(groups - 1) : 0) : ends(s);
-    row = max(row, Index{0});
-    past = min(past, x.extent[0]);
-    float total = 0.0f;
-    for (; row + kAhead <= past; row += kAhead) {
-      float value[kAhead];
-#pragma unroll
-      for (int a = 0; a < kAhead; ++a) value[a] = as_float(x(row + a, n));
-#pragma unroll
-      for (int a = 0; a < kAhead; ++a) total += value[a];
+__global__ void __launch_bounds__(kSumThreads)
+    column_sum_kernel(Matrix<const X> x, Matrix<Sum> sum, Ends ends, bool given, bool whole) {
+  __shared__ float tile[2][kSumRows][kSumColumns];
+  const Index strips = ceil_div(sum.extent[1], kSumColumns);
+  const Index s = blockIdx.x / strips;
+  const int lane = static_cast<int>(threadIdx.x) % 32;
+  const int warp = static_cast<int>(threadIdx.x) / 32;
+  const Index n = blockIdx.x % strips * kSumColumns + lane;
+  const bool there = n < sum.extent[1];
+  const Index groups = ends.extent[0];
+  Index row = whole || !given ? 0 : start_of(ends, s);
+  Index past = x.extent[0];
+  if (given) past = whole ? (groups > 0 ? ends(groups - 1) : 0) : ends(s);
+  row = max(row, Index{0});
+  past = min(past, x.extent[0]);
+  const auto load = [&](int half, Index from) {
+    for (Index r = warp - 1; r < min(Index{kSumRows}, past - from); r += kSumThreads / 32 - 1) {
+      if (there) tile[half][r][lane] = as_float(x(from + r, n));
     }
-    for (; row < past; ++row) total += as_float(x(row, n));
-    sum(s, n) = canonical<Sum>(total);
+  };
+  if (warp > 0) load(0, row);
+  float total = 0.0f;
+  for (int half = 0; row < past; row += kSumRows, half ^= 1) {
+    __syncthreads();
+    if (warp > 0) {
+      load(half ^ 1, row + kSumRows);
+      continue;
+    }
+    const int rows = static_cast<int>(min(Index{kSumRows}, past - row));
+#pragma unroll 8
+    for (int r = 0; r < rows; ++r) total += tile[half][r][lane];
   }
+  if (warp == 0 && there) sum(s, n) = canonical<Sum>(total);
 }
 
 }  // namespace
@@ -103,7 +116,8 @@ void DeviceBackend::run(const ColumnSum& op) {
   if (given) check_group_ends(*this, op.group_ends, op.x.extent[0]);
   if (op.sum.elements() == 0) return;
   visit_sum(op, [&](const auto& x, const auto& sum) {
-    column_sum_kernel<<<blocks_for(op.sum.elements(), 64), 64, 0, stream()>>>(
+    const Index blocks = sum.extent[0] * ceil_div(sum.extent[1], kSumColumns);
+    column_sum_kernel<<<static_cast<unsigned>(blocks), kSumThreads, 0, stream()>>>(
         x, sum, op.group_ends.as<const std::int32_t, 1>(), given, op.sum.rank == 1);
   });
   check_launch("column_sum");

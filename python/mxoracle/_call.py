@@ -95,8 +95,9 @@ def run(
 
 
 def run_into(
-    op: str, tensors: Mapping[str, Any], results: Mapping[str, Any], *, backend: str = "cpu", **params: Any
-) -> None:
+    op: str, tensors: Mapping[str, Any], results: Mapping[str, Any], *, backend: str = "cpu",
+    wait: bool = True, **params: Any
+) -> None:  # fmt: skip
     """`run` of an operator whose every output is written to a tensor that is given, where it lies."""
     call = call_of(op, tensors, None, params)
     given = call.operands
@@ -105,7 +106,7 @@ def run_into(
         engine(backend).run(op, given.views, call.params, homes)
         return
     with _arrays.on_gpu(min(given.devices)) as stream:
-        _engine_on(stream, op, given, backend).run(op, given.views, call.params, homes)
+        _engine_on(stream, op, given, backend).run(op, given.views, call.params, homes, wait=wait)
 
 
 def _run_on_gpu(

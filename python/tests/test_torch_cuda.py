@@ -4,6 +4,9 @@
 
 Skipped where torch sees no GPU or the package was built without CUDA.
 """
+import copy
+import subprocess
+import sys
 import threading
 from pathlib import Path
 
@@ -12,6 +15,7 @@ import pytest
 torch = pytest.importorskip("torch")
 import mxoracle  # noqa: E402
 import mxoracle.torch as mxt  # noqa: E402
+from mxoracle.torch import main_grads  # noqa: E402
 
 pytestmark = pytest.mark.skipif(
     not torch.cuda.is_available() or "cuda:0" not in mxoracle.list_backends(),
@@ -44,6 +48,8 @@ CALLS = {
                                           "group_ends": ENDS}, {}),
     "layer": ("grouped_linear", {"x": randn(256, 128), "w": randn(4, 96, 128), "group_ends": ENDS,
                                  "dy": randn(256, 96, seed=1)}, {}),
+    "sums of columns": ("column_sum", {"x": randn(300, 100), "group_ends": ENDS}, {"over": "rows"}),
+    "sums of groups": ("column_sum", {"x": randn(300, 100), "group_ends": ENDS}, {"over": "groups"}),
     "moe": ("moe_layer", {"x": randn(64, 128), "router": randn(4, 128), "w1": randn(4, 128, 128),
                           "w2": randn(4, 128, 64)}, {"top_k": 2}),
 }  # fmt: skip
@@ -141,6 +147,51 @@ def test_layers_wait_only_for_ends_that_they_have_not_seen():
     assert torch.equal(bits(mxt.scaled_linear(x, w, ends)), bits(want))
 
 
+def recorded_step():
+    """A layer of experts and a linear one, and gradients, recorded as a graph: what to fill, what comes."""
+    x, w = (randn(*shape).requires_grad_(True) for shape in ((256, 128), (4, 128, 128)))
+    dense = mxt.convert(torch.nn.Sequential(torch.nn.Linear(128, 64)).bfloat16(), "mxfp8_rceil", linears=True)
+    ends = ENDS.clone()
+
+    def step(x, w, dense, ends):
+        y = dense(mxt.scaled_linear(x, w, ends + 0))  # as if the graph computed them
+        return y, *torch.autograd.grad(y.float().square().sum(), (x, w, dense[0].weight))
+
+    given = x.detach().cuda().requires_grad_(True), w.detach().cuda().requires_grad_(True), \
+        copy.deepcopy(dense).cuda(), ends.cuda()  # fmt: skip
+    with torch.cuda.stream(torch.cuda.Stream()):
+        step(*given)
+    torch.cuda.synchronize()
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        found = step(*given)
+    return graph, given, found, lambda x, ends: step(x, w, dense, ends)
+
+
+def test_a_recorded_step_has_the_bits_of_the_cpu():
+    graph, (x, _, _, ends), haves, again = recorded_step()
+    for seed, other in enumerate(([64, 64, 192, 256], [0, 100, 130, 250])):
+        rows, other = randn(256, 128, seed=seed), torch.tensor(other, dtype=torch.int32)
+        with torch.no_grad():
+            x.copy_(rows), ends.copy_(other)
+        graph.replay()
+        mxt.scaled_linear(rows.cuda(), randn(4, 96, 128).cuda(), other.cuda())  # memory of other calls
+        wants = again(rows.requires_grad_(True), other)
+        owned = other[-1]
+        assert torch.equal(bits(haves[0][:owned]), bits(wants[0][:owned]))
+        assert all(torch.equal(bits(have), bits(want)) for have, want in zip(haves[2:], wants[2:]))
+
+
+def test_wrong_ends_of_a_replay_end_the_process():
+    words = ("import sys; sys.path.insert(0, sys.argv[1]); import test_torch_cuda as t, torch;"
+             "graph, given, _, _ = t.recorded_step(); print('recorded', flush=True);"
+             "given[3].fill_(300); graph.replay(); torch.cuda.synchronize(); print('went on')")  # fmt: skip
+    call = [sys.executable, "-c", words, str(Path(__file__).parent)]
+    done = subprocess.run(call, capture_output=True, text=True)
+    assert done.stdout.split() == ["recorded"], done.stderr
+    assert "device-side assert triggered" in done.stderr
+
+
 def test_threads_take_turns_on_a_gpu():
     inputs = [randn(256, 512, seed=seed).cuda() for seed in range(4)]
     wants = [mxoracle.quantize(x.cpu())[0] for x in inputs]
@@ -174,6 +225,18 @@ def test_gradients_of_expert_layers_are_those_of_the_cpu():
 
     for near, far in zip(step("cpu"), step("cuda")):
         assert torch.equal(bits(near), bits(far))
+
+
+def test_main_grads_on_a_gpu_are_those_of_the_cpu():
+    def step(device):
+        x, w = randn(256, 128).to(device), torch.nn.Parameter(randn(4, 96, 128).to(device))
+        w.main_grad = torch.full_like(w, 0.5, dtype=torch.float32)
+        for _ in range(2):
+            y = main_grads.product(x, w, ENDS.to(device), None, ("mxfp8_rceil", "e4m3", "exact"))
+            y.float().square().sum().backward()
+        return w.main_grad
+
+    assert torch.equal(bits(step("cpu")), bits(step("cuda")))
 
 
 def hold(step, **options):

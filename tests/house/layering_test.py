@@ -48,6 +48,7 @@ MODULES = [
     "emu/cpu",
     "emu/cuda/cuda_check.cuh",
     "emu/cuda/device_fault.cuh",
+    "emu/cuda/kept_blocks.cuh",
     "emu/cuda/device_backend.cuh",
     "emu/cuda/gemm",
     "emu/cuda",

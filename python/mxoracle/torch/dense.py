@@ -7,14 +7,14 @@ from torch import Tensor, nn
 from mxoracle import _checks
 from mxoracle._errors import Error, Unsupported
 from mxoracle.torch import arguments, main_grads
+from mxoracle.torch.linear import right
 from mxoracle.torch.recipes import canonical, recipe_named
 
 
 def rows_by_one(x: Tensor, w: Tensor, bias: Tensor | None, settings: tuple[str, str, str]) -> Tensor:
     """y [.., N] of x [.., K] and w [N, K]: one group of all rows."""
     rows = x.reshape(-1, x.shape[-1])
-    device = x.device if torch.compiler.is_compiling() else "cpu"  # where no GPU is waited for
-    ends = torch.full((1,), rows.shape[0], dtype=torch.int32, device=device)
+    ends = right(torch.full((1,), rows.shape[0], dtype=torch.int32, device=x.device), rows.shape[0])
     y = main_grads.product(rows, w.unsqueeze(0), ends, bias, settings)
     return y.view(*x.shape[:-1], w.shape[0])
 

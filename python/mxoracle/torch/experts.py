@@ -12,6 +12,7 @@ from torch.overrides import TorchFunctionMode
 from mxoracle import _checks
 from mxoracle._errors import Error, Unsupported
 from mxoracle.torch import arguments, main_grads, shards
+from mxoracle.torch.linear import right
 from mxoracle.torch.recipes import recipe_named
 
 # product(x [S, K], w [E, N, K], ends [E], bias [E, N] or None) gives [S, N]
@@ -53,7 +54,7 @@ def expert_layer(theirs: nn.Module, layout: Layout, product: ProductOf, hidden_s
     chosen = top_k_index.reshape(-1)
     experts, order = torch.sort(chosen.where(chosen >= 0, down.shape[0]), stable=True)
     numbers = torch.arange(down.shape[0], device=experts.device, dtype=experts.dtype)
-    ends = torch.searchsorted(experts, numbers, right=True).to(torch.int32)
+    ends = right(torch.searchsorted(experts, numbers, right=True).to(torch.int32), len(order))
     x = hidden_states[order // top_k]
     biases = [own(name) for name in layout.first_bias] or [None] * len(layout.first)
     parts = [product(x, weight(name), ends, bias) for name, bias in zip(layout.first, biases)]

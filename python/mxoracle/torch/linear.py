@@ -18,19 +18,46 @@ def pads(recipe: str, ends: Tensor, rows: int) -> bool:
     return not aligned(ends, rows, recipe_named(recipe).alignment)
 
 
-# Ends of groups that were found right: their number of rows, and the version of the tensor.
+# Ends of groups that are right: their number of rows, the version of the tensor, and whether they
+# are so in every replay of a graph.
 _right: WeakTensorKeyDictionary = WeakTensorKeyDictionary()
 
 
+def _version(ends: Tensor) -> int | None:
+    return None if ends.is_inference() else ends._version
+
+
+def right(ends: Tensor, rows: int) -> Tensor:
+    """These ends, which ascend and lie within the rows because of how they are computed, and which
+    nothing else writes."""
+    if not torch.compiler.is_compiling():
+        _right[ends] = rows, _version(ends), True
+    return ends
+
+
+def waits(x: Tensor, ends: Tensor) -> bool:
+    """True if a call must wait, because a GPU may refuse its ends."""
+    return not (x.is_cuda and _are_right(ends, len(x)))
+
+
 def _are_right(ends: Tensor, rows: int) -> bool:
-    """True if a GPU will refuse none of these ends.  The host waits for them, once for each tensor."""
-    seen = None if ends.is_inference() else (rows, ends._version)
-    if seen is None or _right.get(ends) != seen:
-        numbers = [0, *ends.flatten().tolist(), rows]
-        if any(end < start for start, end in zip(numbers, numbers[1:])):
-            return False
-        if seen is not None:
-            _right[ends] = seen
+    """True if a GPU will refuse none of these ends.  The host waits for them, once for each tensor.
+    A CUDA graph that is recorded gets a check of its own, which ends all work on the GPU."""
+    known, version = _right.get(ends), _version(ends)
+    if known == (rows, version, True):
+        return True
+    if ends.is_cuda and torch.cuda.is_current_stream_capturing():
+        bounds = torch.nn.functional.pad(ends.flatten(), (1, 0))
+        ascend = (bounds.diff() >= 0).all() & (bounds[-1] <= rows)
+        torch._assert_async(ascend, f"group_ends: needs ends that ascend and lie within {rows} rows")
+        return True
+    if known == (rows, version, False):
+        return True
+    numbers = [0, *ends.flatten().tolist(), rows]
+    if any(end < start for start, end in zip(numbers, numbers[1:])):
+        return False
+    if version is not None:
+        _right[ends] = rows, version, False
     return True
 
 
@@ -40,9 +67,8 @@ def _in_library(x: Tensor, w: Tensor, ends: Tensor, bias: Tensor | None, recipe:
     tensors = {"x": x, "w": w, "group_ends": ends, "bias": bias, "dy": dy}
     tensors = {name: tensor for name, tensor in tensors.items() if tensor is not None}
     pad = pads(recipe, ends, len(x))
-    wait = not (x.is_cuda and _are_right(ends, len(x)))
     return run("grouped_linear", tensors, backend=backend_of(x), recipe=recipe, format=format, sum=sum,
-               out=name_of(x.dtype), pad=pad, only=only, wait=wait)  # fmt: skip
+               out=name_of(x.dtype), pad=pad, only=only, wait=waits(x, ends))  # fmt: skip
 
 
 def _kinds(*tensors: Tensor | None) -> set[torch.dtype]:

@@ -1,7 +1,7 @@
 """How the GPU that ran a product may have added it: rows of `mxo list sums`, and splits of K."""
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import torch
@@ -47,7 +47,7 @@ def sum_found(product: Product, names: tuple[str, ...], settings: Mapping) -> di
             way = {"sum": name, **place}
             try:
                 for parts in _parts(few, way, settings):
-                    how = way if parts == 1 else {**way, "sum__split": parts}
+                    how = _in_parts(way, parts)
                     if few is product or same_bits(product, how, settings):
                         return how
             except Error as error:
@@ -56,15 +56,17 @@ def sum_found(product: Product, names: tuple[str, ...], settings: Mapping) -> di
     return None
 
 
-def _parts(product: Product, way: Mapping[str, Any], settings: Mapping) -> list[int]:
-    """The numbers of parts that give the bits of `product`."""
-    if same_bits(product, way, settings):
-        return [1]
+def _parts(product: Product, way: Mapping[str, Any], settings: Mapping) -> Iterator[int]:
+    """The numbers of parts that give the bits of `product`, which may be few of another."""
     k = product.inputs["x"]
     longest = (k[0] if isinstance(k, tuple) else k).shape[0 if product.output == "dw" else 1]
-    most = min(_MOST_PARTS, longest // 32)
-    every = ({**way, "sum__split": parts} for parts in range(2, most + 1))
-    return [how["sum__split"] for how in every if same_bits(product, how, settings)]
+    for parts in range(1, max(1, min(_MOST_PARTS, longest // 32)) + 1):
+        if same_bits(product, _in_parts(way, parts), settings):
+            yield parts
+
+
+def _in_parts(way: Mapping[str, Any], parts: int) -> dict[str, Any]:
+    return {**way} if parts == 1 else {**way, "sum__split": parts}
 
 
 def same_bits(product: Product, how: Mapping[str, Any], settings: Mapping) -> bool:

@@ -6,7 +6,7 @@ from torch import Tensor
 
 from mxoracle._call import run_into
 from mxoracle._errors import Error
-from mxoracle.torch.linear import pads, scaled_linear, scaled_linear_backward
+from mxoracle.torch.linear import pads, scaled_linear, scaled_linear_backward, waits
 from mxoracle.torch.operators import backend_of
 from mxoracle.torch.recipes import Layer, library_takes
 
@@ -30,7 +30,7 @@ def _add(main: Tensor, dy: Tensor, x: Tensor, w: Tensor, ends: Tensor, settings:
     if library_takes(*settings, {x.dtype, w.dtype, dy.dtype}):
         tensors = {"x": x, "w": w, "group_ends": ends, "dy": dy, "main_grad": main}
         run_into("grouped_linear", tensors, {"dw": main}, backend=backend_of(x), recipe=recipe, format=format,
-                 sum=sum, pad=pads(recipe, ends, len(x)), only="dw")  # fmt: skip
+                 sum=sum, pad=pads(recipe, ends, len(x)), only="dw", wait=waits(x, ends))  # fmt: skip
     else:
         main += Layer(*settings, backend_of(x)).weight_gradient(dy, x, ends, main)
 
