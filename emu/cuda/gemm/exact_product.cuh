@@ -12,7 +12,7 @@ struct FailedOutputs {
   Index words;  ///< of a K-vector
 };
 
-/// Tiles of 128 x 256 outputs that two slices leave to more of them.
+/// Tiles of 128 x 256 outputs that few slices leave to more of them.
 struct HardTiles {
   std::uint8_t* tile = nullptr;  ///< 1: it is hard; none: all of them are
   std::int32_t* any = nullptr;   ///< 1: some tile is
