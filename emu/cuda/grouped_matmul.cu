@@ -92,6 +92,7 @@ void multiply_easy_tiles(DeviceBackend& backend, const Problem& p, const Laid& l
 }
 
 void multiply_exactly(DeviceBackend& backend, const Problem& p) {
+  if (takes_few_columns(p)) return multiply_few_columns(backend, p);
   if (p.form == ScaleForm::other || !is_hopper(backend)) return add_in_fixed_point(backend, p);
   const bool by_two_slices = takes_two_slices(p);
   const bool by_three_slices = takes_three_slices(p);

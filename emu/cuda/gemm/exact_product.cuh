@@ -34,6 +34,11 @@ void compute_failed_outputs(DeviceBackend& backend, const Problem& p, const Slic
                             const Slices& b, const FailedOutputs& failed,
                             const std::int32_t* wanted);
 
+/// True if few K-vectors of b meet plain rows.
+bool takes_few_columns(const Problem& p);
+/// Every output, in binary64 and, where that does not decide it, in fixed point.
+void multiply_few_columns(DeviceBackend& backend, const Problem& p);
+
 /// Every output, term by term in fixed point.
 void add_in_fixed_point(DeviceBackend& backend, const Problem& p);
 
