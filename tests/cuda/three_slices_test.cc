@@ -9,8 +9,8 @@ namespace mxo::test {
 namespace {
 
 /// Lines of three slices: the first 128 with up to 25 lowest slices, which lists hold, the others
-/// with up to 600; elements that three slices do not hold, a greatest significand of 255, few
-/// bits and ties, zeros, NaN and infinity.
+/// with up to 600; elements that three slices do not hold, more than lists hold, a greatest
+/// significand of 255, few bits and ties, zeros, NaN and infinity.
 TEST_F(CudaProducts, OfManyLowestSlicesHaveTheBytesOfCpu) {
   std::mt19937_64 random(13);
   for (const Pass pass : {Pass::forward, Pass::wgrad}) {
@@ -31,6 +31,7 @@ TEST_F(CudaProducts, OfManyLowestSlicesHaveTheBytesOfCpu) {
       if (line % 3 == 1 && c == 5) return 0x40FF;
       if (line >= 64 && line < 72) return (bits & 0x8040u) | 127u << 7;
       if (c % 307 == line % 307) return code(100);
+      if (line >= 200 && line % 2 == 0 && c % 3 != 2) return code(105) & 0x7FFFu;
       const Index lows = line < 128 ? line % 26 : line * 7 % 601;
       return (c * 7 + line) % 601 < lows / 2 ? code(120 - (bits >> 16) % 8)
                                              : code(129 - (bits >> 16) % 4);
@@ -109,15 +110,15 @@ TEST_F(CudaProducts, OfSwigluHaveTheBytesOfCpu) {
 }
 
 /// A tie of 2^74 and 2^66 times ones, and an element of the least magnitude that is not 0 beside
-/// it: which way, only that says.
+/// it: which way, only that says.  Few enough outputs that all may be in doubt.
 TEST_F(CudaProducts, OfFarElementsHaveTheBytesOfCpu) {
   for (const Pass pass : {Pass::forward, Pass::wgrad}) {
     GemmSpec spec;
     spec.scales = Scales::none;
     spec.pass = pass;
-    spec.groups = {pass == Pass::forward ? 160 : 416};
-    spec.n = 160;
-    spec.k = pass == Pass::forward ? 416 : 160;
+    spec.groups = {pass == Pass::forward ? 16 : 416};
+    spec.n = 16;
+    spec.k = pass == Pass::forward ? 416 : 16;
     GemmCase gemm(spec);
     const auto line = [](Index i, Index c) -> std::uint32_t {
       if (c == 1) return (127 + 74) << 7;

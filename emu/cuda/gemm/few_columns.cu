@@ -46,7 +46,7 @@ __device__ double bound(Index length, double greatest_product) {
   return (k / 32 + 16) * 0x1p-53 * k * greatest_product;
 }
 
-__global__ void __launch_bounds__(kThreads)
+__global__ void __launch_bounds__(kThreads, 3)
     few_columns_kernel(Problem p, KVectorMemory a, KVectorMemory b) {
   const int lane = static_cast<int>(threadIdx.x) % 32;
   const Index lines = lines_with_outputs(p);

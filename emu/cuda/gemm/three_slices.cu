@@ -20,8 +20,10 @@ constexpr int kTopBit = 22;
 /// Powers of two of K-vectors whose products and their sums are normal numbers of binary32, of 256
 /// quanta.
 constexpr int kMaxPower = 60;
-/// Lists hold the lowest slices of one element in so many.
-constexpr Index kListShare = 16;
+/// Lists hold the lowest slices of one element in so many; of codes, whose other K-vector seldom
+/// has any, another product takes less time sooner.
+template <typename Code>
+constexpr Index kListShare = sizeof(Code) == 2 ? 16 : 96;
 
 /// Sixteen codes, in one block.
 template <typename Code>
@@ -126,8 +128,9 @@ __device__ bool leaves_much(const Totals& of, Index length) {
   return of.rest * 0x1p33f * k * sqrtf(k) > of.sum * of.sum;
 }
 /// Lowest slices of more elements than this take longer than another product of slices.
+template <typename Code>
 __device__ bool many_lows(std::int32_t count, Index length) {
-  return count > kMaxLows || count > max(length / kListShare, Index{8});
+  return count > kMaxLows || count > max(length / kListShare<Code>, Index{8});
 }
 
 /// Sixteen elements to slices and to what is known of the K-vector.
@@ -283,7 +286,7 @@ __global__ void __launch_bounds__(kThreads)
     __syncthreads();
     if (threadIdx.x == 0) {
       const bool open = given && leaves_much(total, at.length);
-      const bool many = given && many_lows(total.lows, at.length);
+      const bool many = given && many_lows<Code>(total.lows, at.length);
       // What is added in binary32, 200 numbers in a row at most, is off by less than 2^-16.
       const float left = total.rest * 1.001f;
       const auto chunks = static_cast<int>((at.length + 127) / 128);

@@ -86,13 +86,16 @@ __device__ float products_of_rests(const Lows& lows, const std::int8_t* high) {
   return sum;
 }
 
+/// False of codes, which seldom leave residuals.
+__device__ bool adds_rests_of_a(const Problem& p) { return p.form == ScaleForm::none; }
+
 /// What an output's sums are off by with what lists add, infinite: no bound.
 struct Rest {
   double off;
   int quantum;
 };
-__device__ Rest rest_of(const ThreeSlices& a, Index of_a, const ThreeSlices& b, Index of_b,
-                        int added) {
+__device__ Rest rest_of(const Problem& p, const ThreeSlices& a, Index of_a, const ThreeSlices& b,
+                        Index of_b, int added) {
   const KVectorWindow& window_a = a.slices.window[of_a];
   const KVectorWindow& window_b = b.slices.window[of_b];
   const Lows& lows_a = a.lows[of_a];
@@ -100,9 +103,10 @@ __device__ Rest rest_of(const ThreeSlices& a, Index of_a, const ThreeSlices& b, 
   const auto times = [](const Lows& lows, bool side_added) {
     return side_added && lows.rests <= kMaxRests;
   };
-  const double off = off_of_lists(lows_a.sum, lows_b.sum, window_a.residual_sum,
-                                  times(lows_a, (added & kLowsOfA) != 0), window_b.residual_sum,
-                                  times(lows_b, (added & kLowsOfB) != 0), added != 0);
+  const double off =
+      off_of_lists(lows_a.sum, lows_b.sum, window_a.residual_sum,
+                   times(lows_a, (added & kLowsOfA) != 0 && adds_rests_of_a(p)),
+                   window_b.residual_sum, times(lows_b, (added & kLowsOfB) != 0), added != 0);
   const bool beyond = window_a.slices >= kBeyond || window_b.slices >= kBeyond;
   return {beyond ? HUGE_VAL : off, window_a.quantum + window_b.quantum};
 }
@@ -186,7 +190,7 @@ struct Settling {
       const Index column = (OfA ? across0 + n : across0) * kSide + (OfA ? other : line);
       const Index of_b = group * p.b.rows + column;
       Rest rest{};
-      if constexpr (OfA) rest = rest_of(a, of_a, b, of_b, doubt.added);
+      if constexpr (OfA) rest = rest_of(p, a, of_a, b, of_b, doubt.added);
       const double known = doubt.sum;
       const float next = doubt.next;
       const Lows& lows = OfA ? b.lows[of_b] : a.lows[of_a];
@@ -257,6 +261,7 @@ __global__ void __launch_bounds__(kThreads)
     const Index end = min(from + kBatch, OfA ? tiles.across : tiles.down);
     auto* memory = reinterpret_cast<std::uint8_t*>(buffers);
     for (const bool rests : {false, true}) {
+      if (rests && !OfA && !adds_rests_of_a(p)) continue;
       if constexpr (OfA) {
         const Settling<true> all{p,    a,        b,    doubts, Tiles::group_of(p, line),
                                  line, line + 1, from, end,    rests};
