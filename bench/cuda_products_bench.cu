@@ -54,6 +54,7 @@ enum class Style {
   outliers,    ///< one in a thousand times 1024
   cancelling,  ///< the second half of K nearly undoes the first
   subnormal,   ///< one in 32 times 2^15: in a block's codes the others are subnormal
+  swiglu,      ///< x as SwiGLU makes it, silu(g) u of normal g and u of deviation 1.7
 };
 
 /// Rows of `k`; `sign` of the second half where halves cancel.
@@ -76,7 +77,11 @@ __global__ void fill(BF16* x, Index count, Index k, unsigned seed, Style style, 
     }
     if (style == Style::outliers && (bits >> 5) % 1000 == 0) factor = 1024.0f;
     if (style == Style::subnormal && place % 32 == 0) factor = 32768.0f;
-    x[i] = from_float<BF16>(sqrtf(-2 * logf(first)) * cospif(2 * angle) * factor);
+    const float radius = sqrtf(-2 * logf(first));
+    const float normal = radius * cospif(2 * angle);
+    const float gate = 1.7f * radius * sinpif(2 * angle);
+    if (style == Style::swiglu) factor = 1.7f * gate / (1.0f + expf(-gate));
+    x[i] = from_float<BF16>(normal * factor);
   }
 }
 
@@ -161,6 +166,7 @@ struct Bench {
                                               columns, ++seed, style, sign);
     };
     make_one(x, m, k, -1.0f);
+    if (style == Style::swiglu) style = Style::normal;
     make_one(w, groups * n, k, 1.0f);
     make_one(dy, m, n, 1.0f);
     std::vector<std::int32_t> ends;
@@ -356,7 +362,8 @@ int main(int argc, char** argv) {
             Dtype::bf16);
   bench.row("h200_wgmma_fast, e4m3 + e8m0 -> bf16", Pass::forward, mx, fast(OperandKind::mx),
             Dtype::bf16);
-  for (const auto& [name, style] : {std::pair{"spread scales", Style::spread},
+  for (const auto& [name, style] : {std::pair{"swiglu", Style::swiglu},
+                                    {"spread scales", Style::spread},
                                     {"outliers", Style::outliers},
                                     {"cancelling", Style::cancelling},
                                     {"subnormals", Style::subnormal}}) {
@@ -369,6 +376,9 @@ int main(int argc, char** argv) {
               kExact, Dtype::bf16);
     bench.row(("exact, bf16 -> bf16, " + std::string(name)).c_str(), Pass::forward, none, kExact,
               Dtype::bf16);
+    if (style != Style::swiglu) continue;
+    bench.row("exact wgrad, e4m3 + e8m0 -> bf16, swiglu", Pass::wgrad, mx, kExact, Dtype::bf16);
+    bench.row("exact wgrad, bf16 -> bf16, swiglu", Pass::wgrad, none, kExact, Dtype::bf16);
   }
   return bench.any_wrong ? 1 : 0;
 }

@@ -97,21 +97,29 @@ __global__ void name_rows_kernel(Slots slots, std::int32_t* named) {
   }
 }
 
-template <typename G, typename D>
+/// N columns of one row a thread.
+template <int N, typename G, typename D>
 __global__ void gradient_kernel(Matrix<const G> dout, Slots slots, const std::int32_t* named,
                                 Matrix<D> drows) {
-  const Index strips = ceil_div(drows.extent[1], kThreads);
-  const Index row = static_cast<Index>(blockIdx.x) / strips;
-  const Index d = static_cast<Index>(blockIdx.x) % strips * kThreads + threadIdx.x;
+  const Index row = blockIdx.x;
+  const Index d = (Index{blockIdx.y} * kThreads + threadIdx.x) * N;
   if (d >= drows.extent[1]) return;
   const Index k = slots.slot.extent[1];
   const Index name = named[row];
-  float g = 0.0f;
+  Pack<D, N> to;
   if (name >= 0) {
-    g = as_float(dout(name / k, d));
-    if (slots.weighted) g *= slots.weight(name / k, name % k);
+    const auto from = *reinterpret_cast<const Pack<G, N>*>(&dout(name / k, d));
+    const float weight = slots.weight_of(name / k, name % k);
+#pragma unroll
+    for (int i = 0; i < N; ++i) {
+      const float g = as_float(from.v[i]);
+      to.v[i] = canonical<D>(slots.weighted ? g * weight : g);
+    }
+  } else {
+#pragma unroll
+    for (int i = 0; i < N; ++i) to.v[i] = canonical<D>(0.0f);
   }
-  drows(row, d) = canonical<D>(g);
+  *reinterpret_cast<Pack<D, N>*>(&drows(row, d)) = to;
 }
 
 /// A term of dweights; row r of the sum is slot r % k of token r / k.
@@ -121,11 +129,20 @@ struct WeightTerm {
   Matrix<const R> rows;
   Matrix<const G> dout;
   Slots slots;
-  __device__ float operator()(Index r, Index d) const {
+  struct Row {
+    const G* gradient;
+    const R* output;  ///< none: a slot that names no row
+  };
+  __device__ Row row(Index r) const {
     const Index k = slots.slot.extent[1];
-    const Index row = slots.row(r / k, r % k);
+    const Index named = slots.row(r / k, r % k);
+    return {&dout(r / k, 0), named < 0 ? nullptr : &rows(named, 0)};
+  }
+  __device__ float operator()(const Row& r, Index d) const {
     // A sum of +0 stays +0, and from +0 no term can make it -0.
-    return row < 0 ? 0.0f : as_float(dout(r / k, d)) * as_float(rows(row, d));
+    return r.output == nullptr
+               ? 0.0f
+               : as_float(r.gradient[d * dout.stride[1]]) * as_float(r.output[d * rows.stride[1]]);
   }
 };
 
@@ -181,11 +198,18 @@ void DeviceBackend::run(const CombineRowsBackward& op) {
     using G = typename decltype(gradient)::type;
     const auto dout = op.dout.as<const G, 2>();
     if (op.drows.elements() > 0) {
-      const Index blocks = rows * ceil_div(op.drows.extent[1], kThreads);
       visit_wide_float(op.drows.dtype, [&](auto to) {
         using D = typename decltype(to)::type;
-        gradient_kernel<<<static_cast<unsigned>(blocks), kThreads, 0, stream()>>>(
-            dout, slots, named.data(), op.drows.as<D, 2>());
+        constexpr int kNeighbours = 8;
+        const bool packs = op.drows.extent[1] % kNeighbours == 0 && rows_aligned(op.dout, 16) &&
+                           rows_aligned(op.drows, 16);
+        const auto launch = [&]<int N>() {
+          const Index strips = ceil_div(op.drows.extent[1] / N, kThreads);
+          const dim3 blocks(static_cast<unsigned>(rows), static_cast<unsigned>(strips));
+          gradient_kernel<N>
+              <<<blocks, kThreads, 0, stream()>>>(dout, slots, named.data(), op.drows.as<D, 2>());
+        };
+        packs ? launch.template operator()<kNeighbours>() : launch.template operator()<1>();
       });
       check_launch("combine_rows_backward");
     }

@@ -92,25 +92,28 @@ void multiply_easy_tiles(DeviceBackend& backend, const Problem& p, const Laid& l
 }
 
 void multiply_exactly(DeviceBackend& backend, const Problem& p) {
+  if (takes_few_columns(p)) return multiply_few_columns(backend, p);
   if (p.form == ScaleForm::other || !is_hopper(backend)) return add_in_fixed_point(backend, p);
+  const bool by_two_slices = takes_two_slices(p);
   const bool by_three_slices = takes_three_slices(p);
-  const bool by_two_slices = !by_three_slices && takes_two_slices(p);
   const Laid laid{{backend, p, p.a, by_two_slices}, {backend, p, p.b, by_two_slices}};
   if (!by_three_slices && !by_two_slices) return multiply_hard_tiles(backend, p, laid, {});
   const Index tiles = (p.contracts_rows() ? p.groups * ceil_div(p.a.rows, 128)
                                           : ceil_div(p.a.rows, 128) + p.groups) *
                       ceil_div(p.b.rows, 256);
-  Scratch<std::uint8_t> tile(backend, tiles);
-  Scratch<std::int32_t> wanted(backend, 2);
-  backend.fill_zero(reinterpret_cast<std::byte*>(tile.data()), static_cast<std::size_t>(tiles));
-  backend.fill_zero(reinterpret_cast<std::byte*>(wanted.data()), 2 * sizeof(std::int32_t));
-  const HardTiles hard{tile.data(), wanted.data()};
+  Scratch<std::uint8_t> tile(backend, 3 * tiles);
+  Scratch<std::int32_t> wanted(backend, 4);
+  backend.fill_zero(reinterpret_cast<std::byte*>(tile.data()), static_cast<std::size_t>(3 * tiles));
+  backend.fill_zero(reinterpret_cast<std::byte*>(wanted.data()), 4 * sizeof(std::int32_t));
+  const HardTiles of_two{tile.data(), wanted.data()};
+  const HardTiles again{tile.data() + tiles, wanted.data() + 2};
+  const HardTiles of_three{tile.data() + 2 * tiles, wanted.data() + 3};
+  if (by_two_slices) multiply_easy_tiles(backend, p, laid, of_two, wanted.data());
   if (by_three_slices) {
-    multiply_by_three_slices(backend, p, laid.a.codes, laid.b.codes, hard);
-  } else {
-    multiply_easy_tiles(backend, p, laid, hard, wanted.data());
+    multiply_by_three_slices(backend, p, laid.a.codes, laid.b.codes,
+                             by_two_slices ? of_two : HardTiles{}, again, of_three);
   }
-  multiply_hard_tiles(backend, p, laid, hard);
+  multiply_hard_tiles(backend, p, laid, by_three_slices ? of_three : of_two);
 }
 
 void multiply(DeviceBackend& backend, const Accumulation& sum, const Problem& p) {

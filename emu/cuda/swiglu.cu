@@ -99,7 +99,9 @@ struct ProbabilityTerm {
   static constexpr int kAtOnce = 2 * Gate::kAtOnce;
   Gate gate;
   Matrix<const Dy> dy;
-  __device__ float operator()(Index r, Index f) const {
+  using Row = Index;
+  __device__ Row row(Index r) const { return r; }
+  __device__ float operator()(Row r, Index f) const {
     return gate.gated(r, f) * as_float(dy(r, f));
   }
 };

@@ -32,6 +32,21 @@ class CudaProducts : public testing::Test {
   std::unique_ptr<Backend> cpu;
 };
 
+/// Code c of line i of every group: a(i, c) and b(i, c).
+template <typename A, typename B>
+void fill(GemmCase& gemm, const A& a, const B& b) {
+  for (Index g = 0; g < static_cast<Index>(gemm.spec().groups.size()); ++g) {
+    for (Index c = 0; c < gemm.length(g); ++c) {
+      for (Index i = 0; i < gemm.lines_a(g); ++i) {
+        gemm.a.set_bits(gemm.place_a(g, i, c).code, a(i, c));
+      }
+      for (Index j = 0; j < gemm.lines_b(); ++j) {
+        gemm.b.set_bits(gemm.place_b(g, j, c).code, b(j, c));
+      }
+    }
+  }
+}
+
 /// What the operands of `spec` are to a sum.
 inline OperandKind kind_of(const GemmSpec& spec) {
   const bool none = spec.scales == Scales::none;

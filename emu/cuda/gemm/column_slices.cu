@@ -241,8 +241,9 @@ __global__ void __launch_bounds__(kThreads)
   if (n >= p.groups * k_vectors) return;
   Residuals& of = residuals[n];
   const Top top{tops[n]};
+  const Index length = p.length_of(n / k_vectors);
   window[n] = window_of({of.quantum, top.significand(), tops[n] == kNoNumber, top.given(), of.count,
-                         of.sum * 1.003f, p.length_of(n / k_vectors)},
+                         most_residuals(p, length), of.sum * 1.003f, length},
                         of);
 }
 

@@ -12,7 +12,7 @@ struct FailedOutputs {
   Index words;  ///< of a K-vector
 };
 
-/// Tiles of 128 x 256 outputs that two slices leave to more of them.
+/// Tiles of 128 x 256 outputs that few slices leave to more of them.
 struct HardTiles {
   std::uint8_t* tile = nullptr;  ///< 1: it is hard; none: all of them are
   std::int32_t* any = nullptr;   ///< 1: some tile is
@@ -33,6 +33,11 @@ void multiply_slices(DeviceBackend& backend, const Problem& p, const Slices& a, 
 void compute_failed_outputs(DeviceBackend& backend, const Problem& p, const Slices& a,
                             const Slices& b, const FailedOutputs& failed,
                             const std::int32_t* wanted);
+
+/// True if few K-vectors of b meet plain rows.
+bool takes_few_columns(const Problem& p);
+/// Every output, in binary64 and, where that does not decide it, in fixed point.
+void multiply_few_columns(DeviceBackend& backend, const Problem& p);
 
 /// Every output, term by term in fixed point.
 void add_in_fixed_point(DeviceBackend& backend, const Problem& p);

@@ -50,15 +50,16 @@ struct KVectorFindings {
   bool beyond;         ///< a NaN or an infinity, or too long
   bool given;          ///< neither that nor all zeros
   std::int32_t count;  ///< of residuals; more than kMaxResiduals if some are too small
+  int most;            ///< that it may have
   float sum;
   Index length;
 };
 /// Writes the head of its list.
 __device__ inline KVectorWindow window_of(const KVectorFindings& found, Residuals& list) {
-  const bool many = found.count > kMaxResiduals;
+  const bool many = found.count > found.most;
   const std::int32_t number = found.beyond ? kBeyond : many ? kManyResiduals : found.given ? 2 : 0;
   static_cast<ResidualsHead&>(list) = {found.quantum, number, found.sum,
-                                       min(found.count, kMaxResiduals)};
+                                       min(found.count, found.most)};
   const float peak = found.given
                          ? static_cast<float>(found.significand << (kTopBit - kCodeBits + 1)) + 0.5f
                          : 0.5f;

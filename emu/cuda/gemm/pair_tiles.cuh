@@ -33,6 +33,8 @@ struct PairJob {
   Doubts doubts;
   HardTiles hard;
   std::uint32_t* arrivals;  ///< of the blocks' pace
+  HardTiles of;             ///< tiles that are wanted; none: all
+  bool all_lows;            ///< of three slices, whatever K-vectors have
 };
 
 struct PairWork {
@@ -46,15 +48,24 @@ struct PairWork {
   int k_vector_a;
   int k_vector_b;
   bool hard;
+  bool wanted;
+  int lows;  ///< kLowsOfA, kLowsOfB: of three slices, those that are many
 };
 
-/// True if one of `count` K-vectors has too many residuals, the warp together.
-__device__ inline bool any_long(const KVectorWindow* window, int count) {
-  bool found = false;
+/// What K-vectors of a tile have.
+struct TileMarks {
+  bool residuals;  ///< too many
+  bool lows;       ///< many
+};
+/// Of `count` K-vectors, the warp together.
+__device__ inline TileMarks marks_of(const KVectorWindow* window, int count) {
+  unsigned found = 0;
   for (int i = static_cast<int>(threadIdx.x) % 32; i < count; i += 32) {
-    found = found || window[i].slices == kManyResiduals;
+    const std::int32_t slices = window[i].slices;
+    found |= slices == kManyResiduals ? 1u : slices == kManyLows ? 2u : 0u;
   }
-  return __any_sync(~0u, found) != 0;
+  found = __reduce_or_sync(~0u, found);
+  return {(found & 1u) != 0, (found & 2u) != 0};
 }
 
 __device__ inline PairWork pair_work_of(const PairJob& job, Index index) {
@@ -71,8 +82,17 @@ __device__ inline PairWork pair_work_of(const PairJob& job, Index index) {
   work.place = p.contracts_rows() ? span.packed * 128 : 0;
   work.k_vector_a = static_cast<int>(p.contracts_rows() ? t.row : work.a);
   work.k_vector_b = static_cast<int>(p.contracts_rows() ? t.column : work.b);
-  work.hard = work.chunks > kMaxPairChunks || any_long(job.window_a + work.a, work.rows) ||
-              any_long(job.window_b + work.b, work.columns);
+  work.wanted =
+      job.of.tile == nullptr || job.of.tile[HardTiles::place(p, t.group, t.row, t.column)] != 0;
+  if (!work.wanted) return work;
+  const TileMarks of_a = marks_of(job.window_a + work.a, work.rows);
+  const TileMarks of_b = marks_of(job.window_b + work.b, work.columns);
+  work.hard = work.chunks > kMaxPairChunks || of_a.residuals || of_b.residuals;
+  work.lows = (of_a.lows ? kLowsOfA : 0) | (of_b.lows ? kLowsOfB : 0);
+  if (job.all_lows) {
+    work.hard = work.hard || work.lows == (kLowsOfA | kLowsOfB);  // it was tried
+    work.lows = kLowsOfA | kLowsOfB;
+  }
   return work;
 }
 
@@ -249,7 +269,7 @@ __device__ void make_plan(const PairJob& job, Index index, Index tiles, Plan<Sch
   if (index >= tiles) return;
   const PairWork work = pair_work_of(job, index);
   if (threadIdx.x == 0) plan.work = work;
-  if (work.hard) return;
+  if (work.hard || !work.wanted) return;
   const int i = static_cast<int>(threadIdx.x);
   const bool of_a = i < kTileRows;
   const int k_vector = of_a ? i : i - kTileRows;
@@ -310,8 +330,9 @@ void multiply_pairs(DeviceBackend& backend, const Problem& p, const TwoSlices& a
   Scratch<std::uint32_t> arrivals(backend, 1);
   backend.fill_zero(reinterpret_cast<std::byte*>(arrivals.data()), sizeof(std::uint32_t));
   const PairJob job{
-      p,        a.slices.window, b.slices.window, a.residuals, b.residuals,    a.scales,
-      b.scales, corrections,     doubts,          hard,        arrivals.data()};
+      p,        a.slices.window, b.slices.window, a.residuals, b.residuals,     a.scales,
+      b.scales, corrections,     doubts,          hard,        arrivals.data(), {},
+      false};
   auto* kernel = pair_product_kernel<Scheme>;
   check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, kPairBytes),
         "cudaFuncSetAttribute");

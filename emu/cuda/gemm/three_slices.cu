@@ -1,8 +1,9 @@
-// bf16 elements to integers of three slices: a thread block for a K-vector, 16 elements to a thread
-// at a time.
+// Elements to integers of three slices: a thread block for a K-vector, 16 elements to a thread at a
+// time.
 #include "emu/cuda/gemm/three_slices.cuh"
 
 #include <algorithm>
+#include <climits>
 
 #include "emu/cuda/cuda_check.cuh"
 #include "emu/cuda/gemm/k_vector_elements.cuh"
@@ -19,34 +20,84 @@ constexpr int kTopBit = 22;
 /// Powers of two of K-vectors whose products and their sums are normal numbers of binary32, of 256
 /// quanta.
 constexpr int kMaxPower = 60;
-constexpr std::uint32_t kInfinity = 0x7F80;
+/// Lists hold the lowest slices of one element in so many; of codes, whose other K-vector seldom
+/// has any, another product takes less time sooner.
+template <typename Code>
+constexpr Index kListShare = sizeof(Code) == 2 ? 16 : 96;
 
-/// Sixteen codes.
+/// Sixteen codes, in one block.
+template <typename Code>
 struct Codes {
-  uint4 words[2];
-};
-__device__ Codes load(const KVectorAt& at, Index c) {
-  if (c >= at.length) return {};
-  const auto* from = reinterpret_cast<const uint4*>(at.codes + c * 2);
-  return {{from[0], from[1]}};
-}
-__device__ std::uint32_t pair_of(const Codes& codes, int i) {
-  const uint4& w = codes.words[i / 4];
-  return i % 4 == 0 ? w.x : i % 4 == 1 ? w.y : i % 4 == 2 ? w.z : w.w;
-}
-__device__ std::uint32_t greatest(const Codes& codes) {
-  std::uint32_t two = 0;
+  static constexpr int kWords = 4 * static_cast<int>(sizeof(Code));
+  std::uint32_t words[kWords] = {};
+
+  __device__ static Codes load(const KVectorAt& at, Index c) {
+    Codes codes;
+    if (c >= at.length) return codes;
+    const auto* from = reinterpret_cast<const uint4*>(at.codes + c * sizeof(Code));
 #pragma unroll
-  for (int i = 0; i < 8; ++i) two = __vmaxu2(two, pair_of(codes, i) & 0x7FFF7FFFu);
-  return max(two & 0xFFFF, two >> 16);
+    for (int i = 0; i < kWords; i += 4) {
+      const uint4 four = from[i / 4];
+      codes.words[i] = four.x;
+      codes.words[i + 1] = four.y;
+      codes.words[i + 2] = four.z;
+      codes.words[i + 3] = four.w;
+    }
+    return codes;
+  }
+  __device__ void values(float (&x)[kStep]) const {
+    if constexpr (sizeof(Code) == 2) {
+#pragma unroll
+      for (int i = 0; i < kStep; ++i) {
+        x[i] = __uint_as_float(i % 2 == 0 ? words[i / 2] << 16 : words[i / 2] & 0xFFFF0000u);
+      }
+    } else {
+      decode_codes<Code>(uint4{words[0], words[1], words[2], words[3]}, x);
+    }
+  }
+  /// The code of the greatest magnitude; of one that is no number, if there is one.
+  __device__ std::uint32_t greatest() const {
+    std::uint32_t all = 0;
+#pragma unroll
+    for (int i = 0; i < kWords; ++i) {
+      if constexpr (sizeof(Code) == 2) {
+        all = __vmaxu2(all, words[i] & 0x7FFF7FFFu);
+      } else {
+        all = __vmaxu4(all, words[i] & 0x7F7F7F7Fu);
+        // 80 is the only NaN of these.
+        if (Code::spec.special == Special::nan_minus_0 && __vcmpeq4(words[i], 0x80808080u) != 0) {
+          return 0x80;
+        }
+      }
+    }
+    if constexpr (sizeof(Code) == 2) return max(all & 0xFFFF, all >> 16);
+    const std::uint32_t two = __vmaxu4(all, all >> 16);
+    return max(two & 0xFF, two >> 8 & 0xFF);
+  }
+};
+
+/// The greatest magnitude of a K-vector: 256 times the place of its bit, more than kBeforeAll, and
+/// its eight significant bits; 0 of zeros, kNoNumber with a NaN or an infinity.
+constexpr int kBeforeAll = 1 << 20;
+constexpr std::int32_t kNoNumber = INT_MAX;
+template <typename Code>
+__device__ std::int32_t key_of(const Codes<Code>& codes, const Parts& scale) {
+  const Parts e = parts_of<Code>(codes.greatest());
+  if (!e.finite || !scale.finite) return kNoNumber;
+  if (e.significand == 0) return 0;
+  const int bit = 31 - __clz(static_cast<int>(e.significand));
+  return (e.exponent + scale.exponent + bit + kBeforeAll) * 256 +
+         static_cast<int>(e.significand << (7 - bit));
 }
 
 /// What the threads share of a K-vector.
 struct Totals {
-  std::uint32_t top;  ///< code of the greatest magnitude
+  std::int32_t top;
   std::int32_t lows;
   std::int32_t low_sum;
+  std::int32_t rests;
   float rest;     ///< sum of the residuals' magnitudes
+  float sum;      ///< of the elements' magnitudes, in quanta
   float squares;  ///< of the elements, in quanta
 };
 
@@ -55,34 +106,61 @@ struct Split {
   int quantum;
   std::int32_t slices;
 };
-__device__ Split split_of(std::uint32_t top, Index length) {
-  if (top >= kInfinity || length > kMaxK) return {0, kBeyond};
+__device__ Split split_of(std::int32_t top, Index length) {
+  if (top == kNoNumber || length > kMaxK) return {0, kBeyond};
   if (top == 0) return {0, 0};
-  const Parts e = parts_of<BF16>(top);
-  const int bit = 31 - __clz(static_cast<int>(e.significand));
-  const bool full = e.significand == 0xFF;
-  const int quantum = e.exponent + bit - kTopBit + (full ? 1 : 0);
+  const int quantum = top / 256 - kBeforeAll - kTopBit + ((top & 0xFF) == 0xFF ? 1 : 0);
   const bool serves = length <= kMaxTripleChunks * 128 && abs(quantum + 8) <= kMaxPower;
   return {quantum, serves ? 3 : kManyResiduals};
+}
+/// Elements of less than that many quanta are counted as so many: residuals that are not exact.
+constexpr float kFar = 0x1p-40f;
+/// 2^shift.  Codes times less than the least are below kFar; with more than the greatest all of
+/// them are zeros.
+__device__ float power_of_two(int shift) {
+  return __int_as_float((min(max(shift, -100), 100) + 127) << 23);
+}
+
+/// True if the residuals alone leave open the rounding of much of what the K-vector gives with its
+/// like: they are more than a 2^-10th of a sum of ordinary size (slices.cu, leaves_little()).
+__device__ bool leaves_much(const Totals& of, Index length) {
+  const auto k = static_cast<float>(length);
+  return of.rest * 0x1p33f * k * sqrtf(k) > of.sum * of.sum;
+}
+/// Lowest slices of more elements than this take longer than another product of slices.
+template <typename Code>
+__device__ bool many_lows(std::int32_t count, Index length) {
+  return count > kMaxLows || count > max(length / kListShare<Code>, Index{8});
 }
 
 /// Sixteen elements to slices and to what is known of the K-vector.
 struct Sixteen {
   std::uint32_t slice[3][4];
-  std::uint32_t lows = 0;  ///< a bit for each lowest slice that is not 0
-  float rest = 0;
+  std::uint32_t lows = 0;   ///< a bit for each lowest slice that is not 0
+  std::uint32_t rests = 0;  ///< of each residual
+  bool far = false;         ///< some are not exact
+  float rest[kStep];
+  float sum = 0;
   float squares = 0;
 
-  __device__ Sixteen(const Codes& codes, float unit) {
+  template <typename Code>
+  __device__ Sixteen(const Codes<Code>& codes, float unit) {
+    float values[kStep];
+    codes.values(values);
 #pragma unroll
     for (int i = 0; i < kStep; i += 4) {
       std::uint32_t v[4];
 #pragma unroll
       for (int n = 0; n < 4; ++n) {
-        const std::uint32_t two = pair_of(codes, (i + n) / 2);
-        const float x = __uint_as_float(n % 2 == 0 ? two << 16 : two & 0xFFFF0000u) * unit;
+        const float x = values[i + n] * unit;
         const int integer = __float2int_rn(x);
-        rest += fabsf(x - static_cast<float>(integer));
+        rest[i + n] = x - static_cast<float>(integer);
+        if (values[i + n] != 0.0f && fabsf(x) < kFar) {
+          rest[i + n] = kFar;
+          far = true;
+        }
+        if (rest[i + n] != 0.0f) rests |= 1u << (i + n);
+        sum += fabsf(x);
         squares = fmaf(x, x, squares);
         // With 128 added to every slice, they are the bytes.
         v[n] = static_cast<std::uint32_t>(integer) + 0x808080u;
@@ -106,10 +184,12 @@ struct Sixteen {
   }
 };
 
+template <typename Code>
 __global__ void __launch_bounds__(kThreads)
     three_slices_kernel(Problem p, Factor f, KVectorMemory memory, Index k_vectors,
-                        KVectorMemory slices, KVectorWindow* window, Lows* lows,
-                        std::uint8_t* out) {
+                        const std::int32_t* wanted, KVectorMemory slices, KVectorWindow* window,
+                        Lows* lows, std::uint8_t* out) {
+  if (wanted != nullptr && *wanted == 0) return;
   __shared__ Totals total;
   const Index first = Index{threadIdx.x} * kStep;
   constexpr Index kAll = Index{kThreads} * kStep;
@@ -117,33 +197,55 @@ __global__ void __launch_bounds__(kThreads)
     const KVectorAt at = k_vector_at(p, f, memory, index);
     if (!at.has_outputs) continue;
     if (threadIdx.x == 0) total = {};
-    Codes kept[kKept];
-    std::uint32_t top = 0;
+    Codes<Code> kept[kKept];
+    int power[kKept] = {};  // of their scales
+    std::int32_t top = 0;
 #pragma unroll
-    for (int i = 0; i < kKept; ++i) kept[i] = load(at, first + i * kAll);
+    for (int i = 0; i < kKept; ++i) kept[i] = Codes<Code>::load(at, first + i * kAll);
 #pragma unroll
-    for (int i = 0; i < kKept; ++i) top = max(top, greatest(kept[i]));
+    for (int i = 0; i < kKept; ++i) {
+      const Index c = first + i * kAll;
+      if (c >= at.length) continue;
+      const Parts scale = block_scale(p, f, at, c);
+      power[i] = scale.exponent;
+      top = max(top, key_of(kept[i], scale));
+    }
     for (Index c = first + kKept * kAll; c < at.length; c += kAll) {
-      top = max(top, greatest(load(at, c)));
+      top = max(top, key_of(Codes<Code>::load(at, c), block_scale(p, f, at, c)));
     }
     top = __reduce_max_sync(~0u, top);
     __syncthreads();
     if (threadIdx.x % 32 == 0) atomicMax(&total.top, top);
     __syncthreads();
     const Split split = split_of(total.top, at.length);
-    const float unit = split.slices == 3 ? __int_as_float((127 - split.quantum) << 23) : 0.0f;
+    const bool given = split.slices == 3;
     std::uint8_t* to = out + (f.k_is_rows ? at.k_vector : index) * slices.k_vector_bytes + at.place;
     std::int32_t low_sum = 0;
     float rest = 0;
+    float sum = 0;
     float squares = 0;
-    const auto take = [&](const Codes& codes, Index c) {
-      const Sixteen of(unit == 0.0f ? Codes{} : codes, unit);
-      rest += of.rest;
+    const auto take = [&](const Codes<Code>& codes, Index c, int scale) {
+      const Sixteen of(given ? codes : Codes<Code>{}, power_of_two(scale - split.quantum));
+      sum += of.sum;
       squares += of.squares;
 #pragma unroll
       for (int n = 0; n < 3; ++n) {
         *reinterpret_cast<uint4*>(to + n * slices.group_bytes + c) = {
             of.slice[n][0], of.slice[n][1], of.slice[n][2], of.slice[n][3]};
+      }
+      if (of.far) atomicAdd(&total.rests, kMaxRests + 1);
+      if (of.rests != 0) {
+        std::int32_t slot = atomicAdd(&total.rests, __popc(of.rests));
+#pragma unroll
+        for (int i = 0; i < kStep; ++i) {
+          rest += fabsf(of.rest[i]);
+          if ((of.rests >> i & 1u) == 0) continue;
+          if (slot < kMaxRests) {
+            lows[index].rest[slot] =
+                static_cast<std::uint32_t>(c + i) | (__float_as_uint(of.rest[i]) & 0xFFFF0000u);
+          }
+          ++slot;
+        }
       }
       if (of.lows == 0) return;
       std::int32_t slot = atomicAdd(&total.lows, __popc(of.lows));
@@ -162,36 +264,43 @@ __global__ void __launch_bounds__(kThreads)
     const Index end = (at.length + 127) / 128 * 128;
 #pragma unroll
     for (int i = 0; i < kKept; ++i) {
-      if (first + i * kAll < end) take(kept[i], first + i * kAll);
+      if (first + i * kAll < end) take(kept[i], first + i * kAll, power[i]);
     }
 #pragma unroll 1
-    for (Index c = first + kKept * kAll; c < end; c += kAll) take(load(at, c), c);
+    for (Index c = first + kKept * kAll; c < end; c += kAll) {
+      const int scale = c < at.length ? block_scale(p, f, at, c).exponent : 0;
+      take(Codes<Code>::load(at, c), c, scale);
+    }
     for (int step = 16; step > 0; step /= 2) {
       rest += __shfl_xor_sync(~0u, rest, step);
+      sum += __shfl_xor_sync(~0u, sum, step);
       squares += __shfl_xor_sync(~0u, squares, step);
     }
     low_sum = __reduce_add_sync(~0u, low_sum);
     if (threadIdx.x % 32 == 0) {
       atomicAdd(&total.low_sum, low_sum);
       atomicAdd(&total.rest, rest);
+      atomicAdd(&total.sum, sum);
       atomicAdd(&total.squares, squares);
     }
     __syncthreads();
     if (threadIdx.x == 0) {
-      const bool many = split.slices == 3 && total.lows > kMaxLows;
+      const bool open = given && leaves_much(total, at.length);
+      const bool many = given && many_lows<Code>(total.lows, at.length);
       // What is added in binary32, 200 numbers in a row at most, is off by less than 2^-16.
       const float left = total.rest * 1.001f;
-      const auto low = static_cast<float>(total.low_sum);
-      const auto chunks = static_cast<float>((at.length + 127) / 128);
-      const float share = fmaf(low, 0.502f, fmaf(left, 128.2f, 1.6f * chunks));
+      const auto chunks = static_cast<int>((at.length + 127) / 128);
       window[index] = {split.quantum,
-                       many ? kManyResiduals : split.slices,
+                       open   ? kManyResiduals
+                       : many ? kManyLows
+                              : split.slices,
                        sqrtf(total.squares) * 1.001f,
-                       0x1p23f,
-                       share,
+                       static_cast<float>(total.low_sum),
+                       share_of_residuals(left, chunks),
                        left};
       lows[index].count = min(total.lows, kMaxLows);
       lows[index].sum = total.low_sum;
+      lows[index].rests = total.rests;
     }
     __syncthreads();
   }
@@ -199,14 +308,9 @@ __global__ void __launch_bounds__(kThreads)
 
 }  // namespace
 
-bool takes_three_slices(const Problem& p) {
-  return p.form == ScaleForm::none && p.a.codes.dtype == Dtype::bf16 &&
-         p.b.codes.dtype == Dtype::bf16 && p.out.dtype == Dtype::bf16;
-}
-
 ThreeSlices make_three_slices(DeviceBackend& backend, const Problem& p, const Factor& f,
                               const KVectorMemory& codes, Index k_vectors,
-                              ThreeSliceScratch& scratch) {
+                              const std::int32_t* wanted, ThreeSliceScratch& scratch) {
   ThreeSlices made;
   const Index windows =
       make_slice_memory(backend, p, f, codes, k_vectors, 3, made.slices, scratch.slices);
@@ -214,9 +318,17 @@ ThreeSlices make_three_slices(DeviceBackend& backend, const Problem& p, const Fa
   made.lows = scratch.lows->data();
   const auto blocks =
       static_cast<unsigned>(std::min<Index>(std::max<Index>(windows, 1), Index{1} << 20));
-  three_slices_kernel<<<blocks, kThreads, 0, backend.stream()>>>(
-      p, f, codes, windows, made.slices.memory, scratch.slices.window->data(), scratch.lows->data(),
-      scratch.slices.slices->data());
+  const auto run = [&](auto* kernel) {
+    kernel<<<blocks, kThreads, 0, backend.stream()>>>(
+        p, f, codes, windows, wanted, made.slices.memory, scratch.slices.window->data(),
+        scratch.lows->data(), scratch.slices.slices->data());
+  };
+  if (f.codes.dtype == Dtype::bf16) {
+    run(three_slices_kernel<BF16>);
+  } else {
+    visit_minifloat8(f.codes.dtype,
+                     [&](auto tag) { run(three_slices_kernel<typename decltype(tag)::type>); });
+  }
   check_launch("three_slices_kernel");
   return made;
 }

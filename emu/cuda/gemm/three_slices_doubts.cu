@@ -1,5 +1,6 @@
-// Outputs whose rounding three slices' greatest weights leave open: the next weight's products
-// added, lowest slices of one factor with middle ones of the other.
+// Outputs whose rounding three slices' greatest weights leave open: what lists hold is added,
+// lowest slices of one factor times middle ones of the other or, if the tile's sums have those,
+// residuals times high ones.
 #include <algorithm>
 
 #include "emu/cuda/cuda_check.cuh"
@@ -39,19 +40,19 @@ __device__ Index window_of(const Problem& p, Index group, Index tile) {
   return (p.contracts_rows() ? group * p.a.rows : Index{p.span[group].start}) + row;
 }
 
-/// The middle slice of K-vector `index`.
-__device__ const std::uint8_t* middle_of(const Problem& p, const Factor& f, const Slices& of,
-                                         Index index) {
+/// Slice `n` of K-vector `index`.
+__device__ const std::uint8_t* slice_of(const Problem& p, const Factor& f, const Slices& of,
+                                        Index index, int n) {
   const KVectorMemory& m = of.memory;
   const Index group = f.k_is_rows ? index / m.k_vectors : 0;
   const Index place = f.k_is_rows ? Index{p.span[group].packed} * 128 : 0;
-  return m.data + m.group_bytes + (f.k_is_rows ? index % m.k_vectors : index) * m.k_vector_bytes +
-         place;
+  return m.data + n * m.group_bytes +
+         (f.k_is_rows ? index % m.k_vectors : index) * m.k_vector_bytes + place;
 }
 
 /// Lowest slices of a K-vector times the middle ones of another; a warp.  The first loads do not
 /// wait for the count: there is memory.
-__device__ int products(const Lows& lows, const std::int8_t* middle) {
+__device__ int products_of_lows(const Lows& lows, const std::int8_t* middle) {
   constexpr int kFirst = 4;
   const int lane = static_cast<int>(threadIdx.x) % 32;
   const int count = lows.count;
@@ -71,19 +72,41 @@ __device__ int products(const Lows& lows, const std::int8_t* middle) {
   return __reduce_add_sync(~0u, sum);
 }
 
-/// What an output's sums are off by after the next weight, infinite: no bound.  The lowest slices'
-/// products with each other are at most 128 times the lesser sum of their magnitudes; residuals,
-/// each times less than 2^23, are left.
+/// Residuals of a K-vector, if the list has all of them, times the high slices of another; a warp.
+/// Products are exact; a lane adds 8 and the warp 5 times, so that the sum is off by less than 13 *
+/// 2^-24 of 256 * 64, 2^-6.
+__device__ float products_of_rests(const Lows& lows, const std::int8_t* high) {
+  float sum = 0;
+  if (lows.rests > kMaxRests) return sum;
+  for (int n = static_cast<int>(threadIdx.x) % 32; n < lows.rests; n += 32) {
+    const std::uint32_t item = lows.rest[n];
+    sum = fmaf(__uint_as_float(item & 0xFFFF0000u), static_cast<float>(high[item & 0xFFFF]), sum);
+  }
+  for (int step = 16; step > 0; step /= 2) sum += __shfl_xor_sync(~0u, sum, step);
+  return sum;
+}
+
+/// False of codes, which seldom leave residuals.
+__device__ bool adds_rests_of_a(const Problem& p) { return p.form == ScaleForm::none; }
+
+/// What an output's sums are off by with what lists add, infinite: no bound.
 struct Rest {
   double off;
   int quantum;
 };
-__device__ Rest rest_of(const ThreeSlices& a, Index of_a, const ThreeSlices& b, Index of_b) {
+__device__ Rest rest_of(const Problem& p, const ThreeSlices& a, Index of_a, const ThreeSlices& b,
+                        Index of_b, int added) {
   const KVectorWindow& window_a = a.slices.window[of_a];
   const KVectorWindow& window_b = b.slices.window[of_b];
-  const double off = 128.0 * min(a.lows[of_a].sum, b.lows[of_b].sum) +
-                     0x1p23 * (static_cast<double>(window_a.residual_sum) +
-                               static_cast<double>(window_b.residual_sum));
+  const Lows& lows_a = a.lows[of_a];
+  const Lows& lows_b = b.lows[of_b];
+  const auto times = [](const Lows& lows, bool side_added) {
+    return side_added && lows.rests <= kMaxRests;
+  };
+  const double off =
+      off_of_lists(lows_a.sum, lows_b.sum, window_a.residual_sum,
+                   times(lows_a, (added & kLowsOfA) != 0 && adds_rests_of_a(p)),
+                   window_b.residual_sum, times(lows_b, (added & kLowsOfB) != 0), added != 0);
   const bool beyond = window_a.slices >= kBeyond || window_b.slices >= kBeyond;
   return {beyond ? HUGE_VAL : off, window_a.quantum + window_b.quantum};
 }
@@ -102,8 +125,8 @@ constexpr int kNumberBits = 16;
 static_assert(kBatch * TileDoubts::kTile <= 1 << kNumberBits);
 
 /// For doubts of tiles down0..down1 x across0..across1 of a group, at most kBatch, in one column of
-/// tiles: lowest slices of a times the middle ones of b, K-vector for K-vector of b.  In one row
-/// (`OfA`): lowest slices of b times the middle ones of a, and the rounding.
+/// tiles: lists of a times slices of b, K-vector for K-vector of b.  In one row (`OfA`): lists of b
+/// times slices of a, and the rounding.  `rests`: of tiles whose sums have the lowest slices.
 template <bool OfA>
 struct Settling {
   const Problem& p;
@@ -111,6 +134,7 @@ struct Settling {
   const ThreeSlices& b;
   const TileDoubts& doubts;
   Index group, down0, down1, across0, across1;
+  bool rests;
 
   __device__ Index tile_at(int n) const {
     const Index across = (p.b.rows + kSide - 1) / kSide;
@@ -123,6 +147,7 @@ struct Settling {
       const Index tile = tile_at(n);
       for (std::uint32_t i = threadIdx.x; i < doubts.count_of(tile); i += kThreads) {
         const TileDoubt& doubt = doubts.list[tile * TileDoubts::kTile + i];
+        if (((doubt.added & (OfA ? kLowsOfB : kLowsOfA)) != 0) != rests) continue;
         const std::uint32_t number = static_cast<std::uint32_t>(n) * TileDoubts::kTile + i;
         visit(OfA ? doubt.row : doubt.column,
               number | static_cast<std::uint32_t>(OfA ? doubt.column : doubt.row) << kNumberBits);
@@ -153,7 +178,7 @@ struct Settling {
     __syncthreads();
   }
   /// The doubts of K-vector `line` of the row or column.
-  __device__ void add(const Sorted& sorted, int line, const std::int8_t* middle) const {
+  __device__ void add(const Sorted& sorted, int line, const std::int8_t* slice) const {
     for (std::uint32_t i = sorted.start[line] + threadIdx.x / 32; i < sorted.start[line + 1];
          i += kWarps) {
       const std::uint32_t number = sorted.order[i] & ((1u << kNumberBits) - 1);
@@ -165,15 +190,18 @@ struct Settling {
       const Index column = (OfA ? across0 + n : across0) * kSide + (OfA ? other : line);
       const Index of_b = group * p.b.rows + column;
       Rest rest{};
-      if constexpr (OfA) rest = rest_of(a, of_a, b, of_b);
+      if constexpr (OfA) rest = rest_of(p, a, of_a, b, of_b, doubt.added);
       const double known = doubt.sum;
-      const int next = doubt.next;
-      const int sum = products(OfA ? b.lows[of_b] : a.lows[of_a], middle);
+      const float next = doubt.next;
+      const Lows& lows = OfA ? b.lows[of_b] : a.lows[of_a];
+      const float sum = rests ? 256.0f * products_of_rests(lows, slice)
+                              : static_cast<float>(products_of_lows(lows, slice));
       if (threadIdx.x % 32 != 0) continue;
       if constexpr (!OfA) {
         doubt.next = sum;
       } else {
-        const TwoSum all = two_sum(known, 256.0 * (next + sum));
+        const double listed = static_cast<double>(next) + static_cast<double>(sum);
+        const TwoSum all = two_sum(known, 256.0 * listed);
         const RoundingTest rounded =
             test_rounding(all.sum, fabs(all.lost) + rest.off, 1.0, rest.quantum, 7);
         if (!rounded.passed) continue;
@@ -197,7 +225,8 @@ struct Settling {
       if (threadIdx.x != 0 || i >= sorted.lines) return;
       barrier_expect(sorted.full + i % 2, length);
       copy_bytes(buffer(i),
-                 middle_of(p, OfA ? p.a : p.b, OfA ? a.slices : b.slices, first + sorted.line[i]),
+                 slice_of(p, OfA ? p.a : p.b, OfA ? a.slices : b.slices, first + sorted.line[i],
+                          rests ? 2 : 1),
                  length, sorted.full + i % 2);
     };
     if (ahead) fetch(0);
@@ -213,7 +242,9 @@ struct Settling {
 
 template <bool OfA>
 __global__ void __launch_bounds__(kThreads)
-    settle_kernel(Problem p, ThreeSlices a, ThreeSlices b, TileDoubts doubts, Index bytes) {
+    settle_kernel(Problem p, ThreeSlices a, ThreeSlices b, TileDoubts doubts, Index bytes,
+                  const std::int32_t* wanted) {
+  if (wanted != nullptr && *wanted == 0) return;
   extern __shared__ uint4 buffers[];
   __shared__ Sorted sorted;
   if (threadIdx.x == 0) {
@@ -229,17 +260,20 @@ __global__ void __launch_bounds__(kThreads)
     const Index from = work % batches * kBatch;
     const Index end = min(from + kBatch, OfA ? tiles.across : tiles.down);
     auto* memory = reinterpret_cast<std::uint8_t*>(buffers);
-    if constexpr (OfA) {
-      const Settling<true> all{p,    a,        b,    doubts, Tiles::group_of(p, line),
-                               line, line + 1, from, end};
-      all.run(sorted, memory, bytes, phase);
-    } else {
-      for (Index down = from; down < end;) {
-        const Index group = Tiles::group_of(p, down);
-        const Index next = min(end, Tiles::first(p, group + 1));
-        const Settling<false> all{p, a, b, doubts, group, down, next, line, line + 1};
+    for (const bool rests : {false, true}) {
+      if (rests && !OfA && !adds_rests_of_a(p)) continue;
+      if constexpr (OfA) {
+        const Settling<true> all{p,    a,        b,    doubts, Tiles::group_of(p, line),
+                                 line, line + 1, from, end,    rests};
         all.run(sorted, memory, bytes, phase);
-        down = next;
+      } else {
+        for (Index down = from; down < end;) {
+          const Index group = Tiles::group_of(p, down);
+          const Index next = min(end, Tiles::first(p, group + 1));
+          const Settling<false> all{p, a, b, doubts, group, down, next, line, line + 1, rests};
+          all.run(sorted, memory, bytes, phase);
+          down = next;
+        }
       }
     }
   }
@@ -249,7 +283,9 @@ constexpr int kRestThreads = 256;
 
 /// What is left, an output to a warp, in binary64 and in fixed point.
 __global__ void __launch_bounds__(kRestThreads, 2)
-    settle_the_rest_kernel(Problem p, SlicedSides sides, TileDoubts doubts) {
+    settle_the_rest_kernel(Problem p, SlicedSides sides, TileDoubts doubts,
+                           const std::int32_t* wanted) {
+  if (wanted != nullptr && *wanted == 0) return;
   constexpr Index kParts = TileDoubts::kTile / 32;
   const Tiles tiles(p);
   const auto lane = static_cast<int>(threadIdx.x) % 32;
@@ -277,7 +313,8 @@ __global__ void __launch_bounds__(kRestThreads, 2)
 }  // namespace
 
 void settle_tile_doubts(DeviceBackend& backend, const Problem& p, const ThreeSlices& a,
-                        const ThreeSlices& b, const TileDoubts& doubts) {
+                        const ThreeSlices& b, const TileDoubts& doubts,
+                        const std::int32_t* wanted) {
   const Index bytes = std::min<Index>(2 * round_up(p.depth, 128), Index{kMaxTripleChunks} * 128);
   const auto blocks = static_cast<unsigned>(backend.multiprocessors() * 64);
   for (auto* kernel : {settle_kernel<false>, settle_kernel<true>}) {
@@ -285,10 +322,11 @@ void settle_tile_doubts(DeviceBackend& backend, const Problem& p, const ThreeSli
                                static_cast<int>(bytes)),
           "cudaFuncSetAttribute");
     kernel<<<blocks, kThreads, static_cast<std::size_t>(bytes), backend.stream()>>>(p, a, b, doubts,
-                                                                                    bytes);
+                                                                                    bytes, wanted);
   }
   settle_the_rest_kernel<<<blocks, kRestThreads, 0, backend.stream()>>>(
-      p, SlicedSides{a.slices.codes, b.slices.codes, a.slices.window, b.slices.window}, doubts);
+      p, SlicedSides{a.slices.codes, b.slices.codes, a.slices.window, b.slices.window}, doubts,
+      wanted);
   check_launch("settle_the_rest_kernel");
 }
 

@@ -1,5 +1,6 @@
 // The exact product of three slices into bf16: the six products of the greatest weights in one
-// sweep along k, their sums in registers; tiles of 128 x 128 outputs.
+// sweep along k, their sums in registers, after a sweep of the next weight's where lists do not
+// hold them; tiles of 128 x 128 outputs.
 #include "emu/cuda/gemm/pair_tiles.cuh"
 #include "emu/cuda/gemm/side_by_side.cuh"
 #include "emu/cuda/gemm/three_slices.cuh"
@@ -14,11 +15,7 @@ __device__ float part(std::uint32_t w) { return static_cast<float>(static_cast<s
 struct TripleSums {
   using Out = BF16;
   using Sums = PairSums;
-  /// What the outputs need of a K-vector.
-  struct Fact {
-    float factor;  ///< 2^(q + 8); 0 for a K-vector of zeros
-    float rest;    ///< its share of what the sums are off by; infinite: no output is decided
-  };
+  using Fact = TripleFact;
 
   __device__ static Fact fact_of(const PairJob& job, const PairWork& work, bool of_a,
                                  int k_vector) {
@@ -26,31 +23,16 @@ struct TripleSums {
         of_a ? job.window_a[work.a + k_vector] : job.window_b[work.b + k_vector];
     if (w.slices == 0) return {0.0f, 0.0f};
     if (w.slices >= kBeyond) return {1.0f, INFINITY};
-    return {__int_as_float((w.quantum + 8 + 127) << 23), w.residual};
+    const bool added = (work.lows & (of_a ? kLowsOfA : kLowsOfB)) != 0;
+    return {__int_as_float((w.quantum + 8 + 127) << 23), w.residual + share_of_lows(w.peak, added)};
   }
 
-  /// The ends of an output's interval.  In binary32, off by less than 4 roundings, 2^-24 each, of
-  /// the magnitudes of all parts, P = 65536 |w2| + 256 |w1| + |w0| <= 256 (|256 w2 + w1| + 2 |w1|)
-  /// + |w0|: of the parts together one, of two sums, of the end.  Eight are allowed, for the
-  /// bound's own too.  The share of w0, at most 3 * 2^21 a chunk, is in the facts.
-  struct Ends {
-    float low;
-    float high;
-  };
-  __device__ static Ends ends_of(const Sums& sums, int n, const Fact& a, const Fact& b) {
-    const float middle = part(sums.w1[n]);
-    const float upper = fmaf(part(sums.w2[n]), 256.0f, middle);
-    const float sum = fmaf(upper, 256.0f, part(sums.w0[n]));
-    const float magnitude = fmaf(fabsf(middle), 2.0f, fabsf(upper));
-    const float off = fmaf(magnitude, 0x1p-13f, a.rest + b.rest);
-    const float factor = a.factor * b.factor;
-    // The least number covers roundings of subnormal numbers.  What is no number gets a bound, too.
-    const float slack = fminf(fmaf(off, factor, fminf(factor, 0x1p-120f)), INFINITY);
-    return {fmaf(sum, factor, -slack), fmaf(sum, factor, slack)};
+  __device__ static TripleEnds ends_of(const Sums& sums, int n, const Fact& a, const Fact& b) {
+    return ends_of_triple(part(sums.w2[n]), part(sums.w1[n]), part(sums.w0[n]), a, b);
   }
   __device__ static RoundedPair round(const Sums& sums, int n, const Fact& a, const Fact (&b)[2]) {
-    const Ends first = ends_of(sums, n, a, b[0]);
-    const Ends second = ends_of(sums, n + 1, a, b[1]);
+    const TripleEnds first = ends_of(sums, n, a, b[0]);
+    const TripleEnds second = ends_of(sums, n + 1, a, b[1]);
     const std::uint32_t low = nearest_two(first.low, second.low);
     const std::uint32_t differ = low ^ nearest_two(first.high, second.high);
     return {{low, 0}, {(differ & 0xFFFF) == 0, differ >> 16 == 0}};
@@ -79,7 +61,8 @@ __device__ void list_doubts(const PairJob& job, const TileDoubts& all, int group
   for (int i = 0; i < kPairWords; ++i) {
     if ((doubts[i / 32] >> i % 32 & 1u) == 0) continue;
     *to++ = {static_cast<std::uint8_t>(group * 64 + row_of_word(i)),
-             static_cast<std::uint8_t>(column_of_word(i)), 0, TripleSums::integer(sums, i)};
+             static_cast<std::uint8_t>(column_of_word(i)), static_cast<std::uint8_t>(work.lows), 0,
+             TripleSums::integer(sums, i)};
   }
 }
 
@@ -89,8 +72,8 @@ __device__ void fetch_tiles(const PairJob& job, TriplePipeline& pipeline, const 
   pipeline.keep_pace(job.arrivals);
   for (Index index = blockIdx.x; index < tiles; index += gridDim.x) {
     const PairWork work = pair_work_of(job, index);
-    if (threadIdx.x % 32 == 0 && !work.hard) {
-      pipeline.fetch(a, b, work.chunks, work.place, work.k_vector_a, work.k_vector_b);
+    if (threadIdx.x % 32 == 0 && work.wanted && !work.hard) {
+      pipeline.fetch(a, b, work.chunks, work.place, work.k_vector_a, work.k_vector_b, work.lows);
     }
     __syncwarp();
   }
@@ -146,13 +129,13 @@ __device__ void multiply_tiles(const PairJob& job, const TileDoubts& doubts,
     const auto plan_next = [&] {
       make_plan<TripleSums>(job, index + gridDim.x, tiles, plans[now]);
     };
-    if (plan.work.hard) {
-      if (threadIdx.x == 0) set_hard(job, plan.work);
+    if (plan.work.hard || !plan.work.wanted) {
+      if (threadIdx.x == 0 && plan.work.hard) set_hard(job, plan.work);
       plan_next();
       wait_for_multipliers();
     } else {
       PairSums sums;
-      pipeline.multiply(sums, plan.work.chunks, group, plan_next);
+      pipeline.multiply(sums, plan.work.chunks, group, plan.work.lows, plan_next);
       write(job, doubts, group, sums, plan);
     }
   }
@@ -163,6 +146,7 @@ __global__ void __launch_bounds__(kPipelineThreads, 1)
                           const __grid_constant__ CUtensorMap b,
                           const __grid_constant__ PairJob job,
                           const __grid_constant__ TileDoubts doubts) {
+  if (job.of.any != nullptr && *job.of.any == 0) return;
   extern __shared__ std::uint8_t tiles[];
   __shared__ Plan<TripleSums> plans[kPlans];
   TriplePipeline pipeline(tiles);
@@ -178,7 +162,7 @@ __global__ void __launch_bounds__(kPipelineThreads, 1)
 
 /// Every output that passes the rounding test; the others go to `doubts`, or their tile to `hard`.
 void multiply(DeviceBackend& backend, const Problem& p, const ThreeSlices& a, const ThreeSlices& b,
-              const TileDoubts& doubts, const HardTiles& hard) {
+              const HardTiles& of, bool all_lows, const TileDoubts& doubts, const HardTiles& hard) {
   const auto map = [](const KVectorMemory& m) {
     return tile_map(m.data, 1, m.length, m.k_vectors, m.k_vector_bytes, 3, m.group_bytes, 128);
   };
@@ -190,6 +174,8 @@ void multiply(DeviceBackend& backend, const Problem& p, const ThreeSlices& a, co
   job.window_b = b.slices.window;
   job.hard = hard;
   job.arrivals = arrivals.data();
+  job.of = of;
+  job.all_lows = all_lows;
   check(cudaFuncSetAttribute(triple_product_kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
                              kTripleBytes),
         "cudaFuncSetAttribute");
@@ -202,19 +188,24 @@ void multiply(DeviceBackend& backend, const Problem& p, const ThreeSlices& a, co
 }  // namespace
 
 void multiply_by_three_slices(DeviceBackend& backend, const Problem& p, const KVectorMemory& a,
-                              const KVectorMemory& b, const HardTiles& hard) {
+                              const KVectorMemory& b, const HardTiles& of, const HardTiles& again,
+                              const HardTiles& hard) {
   ThreeSliceScratch scratch_a;
   ThreeSliceScratch scratch_b;
-  const ThreeSlices of_a = make_three_slices(backend, p, p.a, a, p.a.rows, scratch_a);
-  const ThreeSlices of_b = make_three_slices(backend, p, p.b, b, p.b.rows, scratch_b);
+  const ThreeSlices of_a = make_three_slices(backend, p, p.a, a, p.a.rows, of.any, scratch_a);
+  const ThreeSlices of_b = make_three_slices(backend, p, p.b, b, p.b.rows, of.any, scratch_b);
   const Index tiles = sides_a(p) * (p.contracts_rows() ? p.groups : 1) * ceil_div(p.b.rows, kSide);
   Scratch<TileDoubt> list(backend, tiles * TileDoubts::kTile);
   Scratch<std::uint32_t> count(backend, tiles);
-  backend.fill_zero(reinterpret_cast<std::byte*>(count.data()),
-                    static_cast<std::size_t>(tiles) * sizeof(std::uint32_t));
   const TileDoubts doubts{list.data(), count.data()};
-  multiply(backend, p, of_a, of_b, doubts, hard);
-  settle_tile_doubts(backend, p, of_a, of_b, doubts);
+  const auto run = [&](const HardTiles& tiles_of, bool all_lows, const HardTiles& left) {
+    backend.fill_zero(reinterpret_cast<std::byte*>(count.data()),
+                      static_cast<std::size_t>(tiles) * sizeof(std::uint32_t));
+    multiply(backend, p, of_a, of_b, tiles_of, all_lows, doubts, left);
+    settle_tile_doubts(backend, p, of_a, of_b, doubts, tiles_of.any);
+  };
+  run(of, false, again);
+  run(again, true, hard);
 }
 
 }  // namespace mxo::cuda

@@ -1,8 +1,11 @@
 // The pipeline of a product of three slices: a stage has the slices of both factors in three pairs,
-// whose six products of the greatest weights are added up in three sets of registers.
+// whose six products of the greatest weights are added up in three sets of registers; before them,
+// where they are asked for, products of the lowest slices with the middle ones.
 #pragma once
 
 #include "emu/cuda/gemm/pair_pipeline.cuh"
+#include "emu/cuda/gemm/two_slices.cuh"
+#include "emu/exact/three_slices_bounds.h"
 
 namespace mxo::cuda {
 
@@ -28,9 +31,26 @@ class TriplePipeline {
     __syncthreads();
   }
 
-  /// Fetches `chunks` chunks of 128 K-vectors of a and of b; one thread.
+  /// Fetches `chunks` chunks of 128 K-vectors of a and of b, first for products with the lowest
+  /// slices of `lows`; one thread.
   __device__ void fetch(const CUtensorMap* a, const CUtensorMap* b, int chunks, int k,
-                        int k_vector_a, int k_vector_b) {
+                        int k_vector_a, int k_vector_b, int lows) {
+    const Next next(chunks, lows);
+    for (int first = 0; first < next.count; first += 3) {
+      pace_.step();
+#pragma unroll
+      for (int n = 0; n < 3; ++n) {
+        const int pair = 3 * ring_.stage + n;
+        barrier_wait(empty_ + pair, ring_.phase ^ 1u);
+        barrier_expect(full_ + pair, kSlicePairBytes);
+        std::uint8_t* to = tiles_ + pair * kSlicePairBytes;
+        const int of_a = next.slice_of_a(first + n);
+        const int at = next.place(first + n, k);
+        copy_box(to, a, full_ + pair, at, k_vector_a, of_a);
+        copy_box(to + kBoxBytes, b, full_ + pair, at, k_vector_b, 1 - of_a);
+      }
+      ring_.advance();
+    }
     for (int i = 0; i < chunks; ++i) {
       pace_.step();
 #pragma unroll
@@ -52,9 +72,10 @@ class TriplePipeline {
   /// The sums of the next `chunks` chunks; one warpgroup, `group` 0 or 1.  Calls meanwhile() while
   /// two of them are multiplied.
   template <typename Work>
-  __device__ void multiply(PairSums& sums, int chunks, int group, Work meanwhile) {
+  __device__ void multiply(PairSums& sums, int chunks, int group, int lows, Work meanwhile) {
 #pragma unroll
     for (int i = 0; i < kPairWords; ++i) sums.w0[i] = sums.w1[i] = sums.w2[i] = 0;
+    if (lows != 0) add_lows(sums.w0, Next(chunks, lows).count, group);
     int previous = -1;
     for (int i = 0; i < chunks; ++i) {
       const int pairs = 3 * ring_.stage;
@@ -98,6 +119,49 @@ class TriplePipeline {
   }
 
  private:
+  /// Products of lowest slices with middle ones, by chunks: of a, of b, or one of each in turn.
+  struct Next {
+    int both;  ///< 1: in turn
+    int of_b;
+    int count;
+    __device__ Next(int chunks, int lows)
+        : both(lows == (kLowsOfA | kLowsOfB) ? 1 : 0),
+          of_b(lows == kLowsOfB ? 1 : 0),
+          count(lows == 0 ? 0 : chunks << both) {}
+    /// Slices 0 of a and 1 of b, or 1 of a and 0 of b.
+    __device__ int slice_of_a(int i) const { return both != 0 ? i & 1 : of_b; }
+    /// Beyond the last there are zeros.
+    __device__ int place(int i, int k) const {
+      return i < count ? k + (i >> both) * kChunkBytes : 1 << 30;
+    }
+  };
+  __device__ void add_lows(std::uint32_t (&w0)[kPairWords], int count, int group) {
+    int previous = -1;
+#pragma unroll 1
+    for (int first = 0; first < count; first += 3) {
+#pragma unroll
+      for (int n = 0; n < 3; ++n) {
+        const int pair = 3 * ring_.stage + n;
+        const SlicePair at = take(pair, group);
+        wgmma_fence();
+#pragma unroll
+        for (int step = 0; step < 4; ++step) {
+          wgmma<Unit::s8>(w0, at.a + 2 * step, at.b + 2 * step, 1);
+        }
+        wgmma_commit();
+        wgmma_wait<1>();
+        if (previous >= 0) release(previous);
+        previous = pair;
+      }
+      ring_.advance();
+    }
+    wgmma_wait<0>();
+    if (previous >= 0) release(previous);
+#pragma unroll
+    for (int i = 0; i < kPairWords; ++i) {
+      w0[i] = static_cast<std::uint32_t>(carried(static_cast<std::int32_t>(w0[i])));
+    }
+  }
   /// Descriptors of a slice of both factors.
   struct SlicePair {
     std::uint64_t a, b;

@@ -143,9 +143,10 @@ __global__ void __launch_bounds__(32 * kWarps)
     const float scale = __uint_as_float(__reduce_max_sync(~0u, __float_as_uint(total.scale)));
     const float run = __uint_as_float(__reduce_max_sync(~0u, __float_as_uint(total.run)));
     if (lane != 0) continue;
-    KVectorWindow made = window_of({quantum, top.significand, top.beyond, given,
-                                    many ? kMaxResiduals + 1 : count, sum, at.length},
-                                   residuals[index]);
+    KVectorWindow made =
+        window_of({quantum, top.significand, top.beyond, given, many ? kMaxResiduals + 1 : count,
+                   most_residuals(p, at.length), sum, at.length},
+                  residuals[index]);
     if constexpr (Scaled) {
       made.norm = static_cast<float>(sqrt(scaled)) * 1.003f;
       made.peak *= scale * 1.001f;

@@ -9,9 +9,14 @@
 
 namespace mxo::cuda {
 
-/// Residuals that a K-vector may have; one that has more is left to the slices of slices.cuh.
+/// Residuals that lists hold.
 inline constexpr int kMaxResiduals = 60;
 inline constexpr std::int32_t kManyResiduals = kBeyond + 1;
+/// The number of three slices with so many lowest ones that tiles take their products.
+inline constexpr std::int32_t kManyLows = 4;
+/// What a product has of them.
+inline constexpr int kLowsOfA = 1;
+inline constexpr int kLowsOfB = 2;
 
 /// Scales of runs whose products with each other and with residuals are normal numbers of binary32;
 /// none below 0, for which sums in high words lie on the other side.
@@ -47,7 +52,7 @@ struct RunScales {
 };
 
 /// Two slices of every K-vector.  Their windows have kManyResiduals in place of a number of slices
-/// where the list was too short.  Where runs have scales, norm and peak are those of scaled
+/// where residuals are too many.  Where runs have scales, norm and peak are those of scaled
 /// elements, and in place of the residuals' norm and sum stand the greatest scale and the norm of
 /// the integers of any run.
 struct TwoSlices {
@@ -65,6 +70,20 @@ struct TwoSliceScratch {
 
 /// True if a product may be tried with two slices.
 bool takes_two_slices(const Problem& p);
+/// True if three slices take what two leave, or, of bf16 elements, are tried first.
+__host__ __device__ inline bool takes_three_slices(const Problem& p) {
+  const bool wide = p.a.codes.dtype == Dtype::bf16 && p.b.codes.dtype == Dtype::bf16;
+  const bool scaled =
+      p.form == ScaleForm::mx && p.a.codes.dtype != Dtype::bf16 && p.b.codes.dtype != Dtype::bf16;
+  return p.out.dtype == Dtype::bf16 && ((p.form == ScaleForm::none && wide) || scaled);
+}
+/// Residuals that a K-vector may have; one that has more is left to more slices.  Adding those of 1
+/// element in 128 takes as long as two more products of slices.
+__host__ __device__ inline int most_residuals(const Problem& p, Index length) {
+  if (!takes_three_slices(p)) return kMaxResiduals;
+  const Index most = length / 128;
+  return most < 24 ? 24 : most > kMaxResiduals ? kMaxResiduals : static_cast<int>(most);
+}
 /// The scales of `f`, p.a or p.b itself, which are of runs.
 RunScales lay_run_scales(DeviceBackend& backend, const Problem& p, const Factor& f,
                          std::optional<Scratch<float>>& scratch);

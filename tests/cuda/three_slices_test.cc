@@ -1,0 +1,134 @@
+// Products that three slices decide, of the cuda backend against those of cpu.
+#include <cmath>
+#include <random>
+
+#include "formats/minifloat.h"
+#include "tests/cuda/products.h"
+
+namespace mxo::test {
+namespace {
+
+/// Lines of three slices: the first 128 with up to 25 lowest slices, which lists hold, the others
+/// with up to 600; elements that three slices do not hold, more than lists hold, a greatest
+/// significand of 255, few bits and ties, zeros, NaN and infinity.
+TEST_F(CudaProducts, OfManyLowestSlicesHaveTheBytesOfCpu) {
+  std::mt19937_64 random(13);
+  for (const Pass pass : {Pass::forward, Pass::wgrad}) {
+    GemmSpec spec;
+    spec.scales = Scales::none;
+    spec.pass = pass;
+    spec.out = Dtype::bf16;
+    spec.groups = {700, 410};
+    spec.n = 320;
+    spec.k = 1200;
+    GemmCase gemm(spec);
+    const auto code_of = [&](Index line, Index c) -> std::uint32_t {
+      const auto bits = static_cast<std::uint32_t>(random());
+      const auto code = [&](std::uint32_t exponent) { return (bits & 0x807Fu) | exponent << 7; };
+      if (line == 300) return 0;
+      if (line == 301 && c == 9) return 0x7FC0;
+      if (line == 302 && c == 9) return 0xFF80;
+      if (line % 3 == 1 && c == 5) return 0x40FF;
+      if (line >= 64 && line < 72) return (bits & 0x8040u) | 127u << 7;
+      if (c % 307 == line % 307) return code(100);
+      if (line >= 200 && line % 2 == 0 && c % 3 != 2) return code(105) & 0x7FFFu;
+      const Index lows = line < 128 ? line % 26 : line * 7 % 601;
+      return (c * 7 + line) % 601 < lows / 2 ? code(120 - (bits >> 16) % 8)
+                                             : code(129 - (bits >> 16) % 4);
+    };
+    fill(gemm, code_of, code_of);
+    EXPECT_EQ(differing(gemm, kExact), 0) << describe(spec);
+  }
+}
+
+/// Lines of three slices without lowest slices; of a alone, which has nothing else, so many that
+/// tiles take their products; of less than a quantum alone.  Few enough outputs that all may be in
+/// doubt.
+TEST_F(CudaProducts, OfLowestSlicesAloneHaveTheBytesOfCpu) {
+  enum class Kind { none, lowest, residuals };
+  for (const Kind kind : {Kind::none, Kind::lowest, Kind::residuals}) {
+    for (const Pass pass : {Pass::forward, Pass::wgrad}) {
+      std::mt19937_64 random(17);
+      const Index lines = kind == Kind::none ? 1000 : 16;
+      GemmSpec spec;
+      spec.scales = Scales::none;
+      spec.pass = pass;
+      spec.out = Dtype::bf16;
+      spec.n = lines;
+      spec.k = pass == Pass::forward ? 704 : lines;
+      spec.groups = {pass == Pass::forward ? lines : 704};
+      GemmCase gemm(spec);
+      const auto code = [&](std::uint32_t exponent, std::uint32_t binades) {
+        const auto bits = static_cast<std::uint32_t>(random());
+        return (bits & 0x807Eu) | (exponent - (bits >> 16) % binades) << 7;
+      };
+      const auto large = [&](Index, Index) { return code(129, 4); };
+      if (kind == Kind::none) {
+        fill(gemm, large, large);
+      } else {
+        fill(
+            gemm,
+            [&](Index line, Index c) -> std::uint32_t {
+              if (c == 0) return 129u << 7;
+              if (kind == Kind::residuals) return code(106, 3);
+              return c < 470 + 10 * line ? code(113, 1) : 0;
+            },
+            [&](Index, Index c) -> std::uint32_t { return c == 0 ? 0 : code(129, 4); });
+      }
+      EXPECT_EQ(differing(gemm, kExact), 0) << static_cast<int>(kind) << ", " << describe(spec);
+    }
+  }
+}
+
+/// What SwiGLU makes, silu(g) u of normal g and u: of a, of both, along lines that lists hold and
+/// that they do not.
+TEST_F(CudaProducts, OfSwigluHaveTheBytesOfCpu) {
+  std::mt19937 random(19);
+  std::normal_distribution<float> normal;
+  for (const Scales scales : {Scales::mx, Scales::none}) {
+    for (const Pass pass : {Pass::forward, Pass::wgrad}) {
+      for (const bool both : {false, true}) {
+        GemmSpec spec;
+        spec.scales = scales;
+        spec.pass = pass;
+        spec.groups = {1312, 0, 160};
+        spec.n = 288;
+        spec.k = pass == Pass::forward ? 2048 : 320;
+        const auto code = [&](bool gated) -> std::uint32_t {
+          const float gate = 1.7f * normal(random);
+          const float x = normal(random) * (gated ? 1.7f * gate / (1 + std::exp(-gate)) : 1.0f);
+          return scales == Scales::mx ? encode<kE4M3>(x * 16).bits : encode<kBF16>(x).bits;
+        };
+        GemmCase gemm(spec);
+        fill(
+            gemm, [&](Index, Index) { return code(true); },
+            [&](Index, Index) { return code(both); });
+        EXPECT_EQ(differing(gemm, kExact), 0) << both << ", " << describe(spec);
+      }
+    }
+  }
+}
+
+/// A tie of 2^74 and 2^66 times ones, and an element of the least magnitude that is not 0 beside
+/// it: which way, only that says.  Few enough outputs that all may be in doubt.
+TEST_F(CudaProducts, OfFarElementsHaveTheBytesOfCpu) {
+  for (const Pass pass : {Pass::forward, Pass::wgrad}) {
+    GemmSpec spec;
+    spec.scales = Scales::none;
+    spec.pass = pass;
+    spec.groups = {pass == Pass::forward ? 16 : 416};
+    spec.n = 16;
+    spec.k = pass == Pass::forward ? 416 : 16;
+    GemmCase gemm(spec);
+    const auto line = [](Index i, Index c) -> std::uint32_t {
+      if (c == 1) return (127 + 74) << 7;
+      if (c == 300) return (127 + 66) << 7;
+      return c != 401 || i % 3 == 0 ? 0 : i % 3 == 1 ? 1 : 0x8001;
+    };
+    fill(gemm, line, [](Index, Index) { return 127u << 7; });
+    EXPECT_EQ(differing(gemm, kExact), 0) << describe(spec);
+  }
+}
+
+}  // namespace
+}  // namespace mxo::test
