@@ -105,12 +105,25 @@ void add_experts(const Call& call, List& list) {
   const Index ranks = std::count_if(call.inputs.begin(), call.inputs.end(), [](const auto& entry) {
     return entry.first.starts_with("rank") && entry.first.ends_with(".x");
   });
-  for (const std::string name : {"w1", "w2", "w1.bias", "w2.bias"}) {
-    if (!call.has(name) || call.input(name).rank() < 2 || call.input(name).extent(0) < 2) continue;
+  using Names = std::vector<std::string>;
+  for (const Names& names : {Names{"w1"},
+                             {"w2"},
+                             {"w1.bias"},
+                             {"w2.bias"},
+                             {"router"},
+                             {"w1", "w2", "w1.bias", "w2.bias"}}) {
+    Names given = names;
+    std::erase_if(given, [&](const std::string& name) {
+      return !call.has(name) || call.input(name).rank() < 2 || call.input(name).extent(0) < 2;
+    });
+    const bool all = names.size() > 1;
+    if (given.empty() || (all && given.size() < 2)) continue;
     const auto taken = [&](const char* id, const std::string& whose, auto source) {
-      add_altered(list, name + "=" + id, "experts take " + name + " of " + whose,
-                  [name, source](Call& c) {
-                    c.replace(name, with_rows(c.input(name), source));
+      add_altered(list, (all ? "weights" : names.front()) + "=" + id,
+                  "experts take " + (all ? "all weights" : names.front()) + " of " + whose,
+                  [given, source](Call& c) {
+                    for (const std::string& name : given)
+                      c.replace(name, with_rows(c.input(name), source));
                     return true;
                   });
     };
@@ -121,6 +134,21 @@ void add_experts(const Call& call, List& list) {
     taken("local", "the first rank: numbers of experts are those of their rank",
           [ranks](Index e, Index n) { return e % std::max<Index>(1, n / ranks); });
   }
+}
+
+/// Weights of a layer that lie in another order than is asked.
+void add_orders_of_weights(const Call& call, List& list) {
+  for (const std::string name : {"router", "w1", "w2", "shared.w1", "shared.w2"}) {
+    if (call.has(name))
+      add_read(list, name + "=transposed", name + " is read transposed", {read_transposed(name)});
+  }
+  if (!call.has("shared.w1")) return;
+  const Index half = call.input("shared.w1").extent(0) / 2;
+  add_read(list, "shared.w1=halves", "gate and up of the shared expert are exchanged",
+           {read_lines("shared.w1", -2, [half](Index i) { return (i + half) % (2 * half); })});
+  add_read(list, "shared.w1=interleaved", "gate and up of the shared expert are read interleaved",
+           {read_lines("shared.w1", -2,
+                       [half](Index i) { return i < half ? 2 * i : 2 * (i - half) + 1; })});
 }
 
 constexpr std::size_t kTold = 4;  ///< groups that are told one by one
@@ -331,6 +359,8 @@ void add_layer_operands(const Call& call, List& list) {
     });
   }
   add_missing_parts(call, list);
+  add_orders_of_weights(call, list);
+  add_times(call, "router", "logits are multiplied by ", list);
   add_times(call, "w1.bias", "w1.bias is multiplied by ", list);
   add_times(call, "w2.bias", "w2.bias is multiplied by ", list);
   add_times(call, "shared.w2", "the shared expert is multiplied by ", list);

@@ -209,6 +209,40 @@ void add_number(const Call& call, List& list, const std::string& key, double val
   add_set(list, key, text, filled(phrase, text, text, text), key + "=" + id);
 }
 
+/// What a gate has beside silu, and its value in GPT-OSS.
+constexpr std::pair<const char*, const char*> kGate[] = {
+    {"alpha", "1.702"}, {"limit", "7"}, {"up_offset", "1"}};
+
+/// Gates of which no number is passed on, or where none is asked those of GPT-OSS; with halves as
+/// they are, or another order of them.
+void add_gate_forms(const Call& call, List& list) {
+  std::string given;
+  Index keys = 0;
+  for (const auto& [key, value] : kGate) {
+    if (!call.set.has(key)) continue;
+    given += (keys++ == 0 ? "" : " and ") + std::string(key);
+  }
+  const std::string own(call.set.text("halves", "gate_first"));
+  for (const std::string halves : {"gate_first", "interleaved", "up_first"}) {
+    const Index departs = halves == own ? 0 : 1;
+    if ((keys > 0 && keys + departs < 3) || own == "gate_only") continue;
+    add_altered(
+        list, keys > 0 ? "gate=plain" : "gate=gpt_oss",
+        (keys > 0 ? given + " are left out"
+                  : "the gate is that of GPT-OSS, alpha 1.702, limit 7 and up_offset 1") +
+            (departs > 0 ? ", and halves is " + halves + " rather than " + own : std::string()),
+        [halves, plain = keys > 0](Call& c) {
+          for (const auto& [key, value] : kGate) {
+            c.set = without(c.set, key);
+            if (!plain) c.set.set(key, value);
+          }
+          c.set.set("halves", halves);
+          return true;
+        },
+        Stage::rule);
+  }
+}
+
 /// Which elements of x [R, 2F] a limit holds.
 enum class Held : std::uint8_t { gate, up, top, both };
 
@@ -303,6 +337,13 @@ void add_left_out_hypotheses(const Call& call, List& list) {
                "twice");
   }
   if (!call.op.starts_with("swiglu") && call.op != "moe_layer") return;
+  const Index k = call.set.integer("top_k", 1);
+  for (const Index other : {k - 1, k + 1}) {
+    if (call.op != "moe_layer" || other < 1) continue;
+    add_set(list, "top_k", std::to_string(other),
+            filled("every token takes {} experts rather than {}", other, k));
+  }
+  add_gate_forms(call, list);
   add_limits(call, list);
   for (const double limit : {5.0, 6.0, 7.0, 8.0, 10.0}) {
     add_number(call, list, "limit", limit,

@@ -133,7 +133,7 @@ Claims recover_unwritten(Output& output) {
     const Fill said = described(dtype, fill);
     append(claims,
            claim_where(
-               output, {said.id, FindingKind::symptom, is_plain(fill)}, is_filled,
+               output, {said.id, FindingKind::symptom, true}, is_filled,
                [&, fill = fill](const Place& place) {
                  // Of a place that holds other values, too, elements are counted.
                  const bool all = std::all_of(place.rows.begin(), place.rows.end(), [&](Index r) {
