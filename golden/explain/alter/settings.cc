@@ -27,8 +27,8 @@ constexpr Setting kOthers[] = {{"layout", "the layout is "},
                                {"overflow"},
                                {"rounding"},
                                {"underflow"},
-                               {"score"},
                                {"normalize"},
+                               {"score"},
                                {"other_groups"}};
 /// Tried later.  Another arithmetic is that of every element, or of none.
 constexpr Setting kOfLayers[] = {{"group_score"},

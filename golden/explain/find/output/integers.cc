@@ -59,10 +59,12 @@ bool holds(const Integers& numbers, const Total& row) {
 
 using Pairs = std::vector<std::pair<Index, Index>>;  ///< a number, and what it was taken for
 
+/// By a number n; what wraps comes round at the count of all.
 struct NumberFunction {
   const char* words;
   Index (*of)(Index i, Index n);
   Index least;
+  bool wraps = false;
 };
 constexpr NumberFunction kFunctions[] = {
     {"i - {}", [](Index i, Index n) { return i - n; }, 1},
@@ -73,6 +75,8 @@ constexpr NumberFunction kFunctions[] = {
     {"{} i", [](Index i, Index n) { return n * i; }, 2},
     {"i xor {}", [](Index i, Index n) { return i ^ n; }, 1},
     {"i, but at most {}", [](Index i, Index n) { return std::min(i, n); }, 0},
+    {"i + {}", [](Index i, Index n) { return i + n; }, 1, true},
+    {"{} i", [](Index i, Index n) { return n * i; }, 2, true},
 };
 
 struct FoundFunction {
@@ -80,8 +84,9 @@ struct FoundFunction {
   std::function<Index(Index)> of;
 };
 
-/// The function that gives every pair, of which enough are not the number itself.
-std::optional<FoundFunction> function_of(Pairs pairs) {
+/// The function that gives every pair, of which enough are not the number itself; of `count`
+/// numbers.
+std::optional<FoundFunction> function_of(Pairs pairs, Index count) {
   std::stable_partition(pairs.begin(), pairs.end(),
                         [](const auto& p) { return p.first != p.second; });
   std::set<Index> values;
@@ -95,11 +100,16 @@ std::optional<FoundFunction> function_of(Pairs pairs) {
   }
   if (differing < kLeastAlike || values.size() < kLeastValues) return std::nullopt;
   for (const NumberFunction& row : kFunctions) {
-    for (Index n = row.least; n <= 2 * most; ++n) {
-      const auto of = [of = row.of, n](Index i) { return of(i, n); };
-      if (std::all_of(pairs.begin(), pairs.end(),
-                      [&](const auto& p) { return of(p.first) == p.second; }))
-        return FoundFunction{filled(row.words, n), of};
+    for (Index n = row.least; n <= (row.wraps ? count - 1 : 2 * most); ++n) {
+      const auto of = [of = row.of, n, count = row.wraps ? count : Index{0}](Index i) {
+        return count > 0 ? of(i, n) % count : of(i, n);
+      };
+      if (!std::all_of(pairs.begin(), pairs.end(),
+                       [&](const auto& p) { return of(p.first) == p.second; }))
+        continue;
+      return FoundFunction{
+          filled(row.words, n) + (row.wraps ? " modulo " + std::to_string(count) : std::string()),
+          of};
     }
   }
   return std::nullopt;
@@ -116,7 +126,7 @@ Claims claim_function(Output& output, const Integers& numbers) {
     if (p.first < 0) return {};
     pairs.push_back(p);
   }
-  const auto function = function_of(std::move(pairs));
+  const auto function = function_of(std::move(pairs), end + 1);
   if (!function) return {};
   return claim_all(output, {"integers.function", FindingKind::symptom},
                    output.name + ": where i is expected, " + function->words + " came");
@@ -137,19 +147,20 @@ Claims claim_more(Output& output, const Integers& numbers) {
     most = std::max(most, more);
     all += more;
   }
-  return claim_place(output, {"integers.more", FindingKind::look}, [&](const Place& place) {
+  return claim_place(output, {"integers.more", FindingKind::symptom}, [&](const Place& place) {
     return place.words + ": " + std::to_string(least) +
            (most > least ? " to " + std::to_string(most) : "") + " more than is expected, " +
-           std::to_string(all) + " in all: as of counters that were not cleared";
+           std::to_string(all) + " in all: counted again, or counters that were not cleared";
   });
 }
 
 }  // namespace
 
-void add_measured_indices(const Call& call, const Output& o, List& list) {
-  if (call.op != "permute" || o.name != "y" || o.columns == 0) return;
+namespace {
+
+/// Rows of x that came, found by what they hold: of each index, and of -1.
+void add_functions_of_rows(const Call& call, const Output& o, List& list) {
   const Tensor& x = call.input("x");
-  const Tensor& given = call.input("indices");
   std::map<std::string_view, Index> rows;  // of x; -1: two that are alike
   for (Index r = 0; r < x.extent(0); ++r) {
     const auto [at, first] = rows.emplace(bytes_of(x, r * o.columns, o.columns), r);
@@ -159,7 +170,7 @@ void add_measured_indices(const Call& call, const Output& o, List& list) {
   std::set<Index> marked;  // rows that -1 was taken for
   for (Index r = 0; r < o.compared_rows; ++r) {
     const auto at = rows.find(bytes_of(*o.actual, r * o.columns, o.columns));
-    const Index i = given.as<std::int32_t>()[r];
+    const Index i = call.input("indices").as<std::int32_t>()[r];
     const Index from = at == rows.end() ? -1 : at->second;
     if (i < 0) {
       marked.insert(from);
@@ -187,10 +198,41 @@ void add_measured_indices(const Call& call, const Output& o, List& list) {
     add("indices=marker", "-1 is taken for " + which + " of x rather than none",
         [row](Index i) { return i < 0 ? row : i; });
   }
-  if (const auto function = function_of(std::move(pairs))) {
+  if (const auto function = function_of(std::move(pairs), x.extent(0))) {
     add("indices=function", "index i is taken for " + function->words,
         [of = function->of](Index i) { return i < 0 ? i : of(i); });
   }
+}
+
+/// Numbers that experts were given here.
+void add_functions_of_experts(const Call& call, const Output& o, List& list) {
+  const Tensor& experts = call.input("experts");
+  const ElementReader read(o.expected->dtype());
+  Pairs pairs;
+  for (Index i = 0; i < experts.elements(); ++i) {
+    const Index e = experts.as<std::int32_t>()[i];
+    if (e >= 0) pairs.emplace_back(e, static_cast<Index>(read(o.actual_bits(i)).value));
+  }
+  const auto function = function_of(std::move(pairs), call.set.integer("experts", 1));
+  if (!function) return;
+  add_rewritten(
+      list, "local=function", "expert i is given the number " + function->words,
+      [of = function->of](const Call& c, NamedTensors& out) {
+        Tensor& local = out.at("local");
+        for (Index i = 0; i < local.elements(); ++i) {
+          const Index e = c.input("experts").as<std::int32_t>()[i];
+          if (e >= 0) local.as<std::int32_t>()[i] = static_cast<std::int32_t>(of(e));
+        }
+        return true;
+      },
+      Stage::rule);
+}
+
+}  // namespace
+
+void add_measured_indices(const Call& call, const Output& o, List& list) {
+  if (call.op == "permute" && o.columns > 0) add_functions_of_rows(call, o, list);
+  if (call.op == "map_experts" && o.name == "local") add_functions_of_experts(call, o, list);
 }
 
 Claims recover_integers(Output& output) {

@@ -221,14 +221,18 @@ void add_measured_scales(const Call& call, const Output& output, std::vector<Hyp
     const Index first = seen.at(line, 0);
     if (first < 0) continue;
     if (first == seen.at(line, line.blocks() - 1)) {
+      const std::size_t before = list.size();
       add_line_sources(seen, list);
+      if (list.size() == before) add_row_sources(seen, output, list);
       continue;
     }
     // One factor of lines or of the whole is a matter of scales only if it is that of other scales:
     // recover_factors() has words for the rest.
     const Spread spread = spread_of(seen);
     if (spread == Spread::nowhere) continue;
+    const std::size_t before = list.size();
     add_scale_sources(seen, list);
+    if (list.size() == before) add_row_sources(seen, output, list);
     add_block_map(seen, list);
     if (spread == Spread::along_k) add_other_scales(seen, list);
   }

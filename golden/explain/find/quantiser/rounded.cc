@@ -97,10 +97,13 @@ Claims recover_encoded(const Call& call, Output& codes) {
     return claim({{Rounding::zero, grid.top()}, {Rounding::away, grid.top()}}, "codes.random",
                  "codes are" + std::string(kAtRandom), kLeastRandom);
   }
+  // What is too large is a parameter, if nothing else is another.
+  const bool nonfinite = call.set.text("overflow", "saturate") == "nonfinite";
   CodeRule asked{Rounding::even, grid.top()};
-  if (call.set.text("overflow", "saturate") == "nonfinite") asked.lost = rule->lost;
-  const std::string words = rule->words(grid, asked);
-  return words.empty() ? Claims{} : claim({*rule}, "codes.rule", words, 2);
+  asked.lost = rule->lost;
+  if (rule->words(grid, asked).empty()) return {};
+  if (!nonfinite) asked.lost = 0;
+  return claim({*rule}, "codes.rule", rule->words(grid, asked), 2);
 }
 
 Claims recover_random(Backend& backend, const Call& call, Output& o) {
