@@ -195,6 +195,7 @@ constexpr Finder kFinders[] = {
     {"biases", Turn::measured, nullptr, measured<add_measured_biases>},
     {"slots", Turn::measured, nullptr, measured<add_measured_slots>},
     {"slot_rows", Turn::measured, nullptr, measured<add_measured_slot_rows>},
+    {"lost_experts", Turn::measured, nullptr, measured<add_lost_experts>},
 
     {"known", Turn::listed, nullptr,
      [](const Case& c, List& list) {

@@ -288,6 +288,39 @@ void add_limits(const Call& call, List& list) {
   }
 }
 
+constexpr Row<float> kMainGrads[] = {
+    {"left_out", "the product is not added to main_grad: it takes its place", 0.0f},
+    {"twice", "main_grad is added twice", 2.0f},
+    {"subtracted", "main_grad is subtracted rather than added", -1.0f},
+};
+
+/// Slots of an expert beyond another number of them, or the first ones in place of the last.
+void add_capacities(const Call& call, List& list) {
+  const Index capacity = call.set.integer("capacity", 1);
+  add_altered(
+      list, "capacity=left_out", "the capacity of experts is left out",
+      [](Call& c) {
+        c.set = without(c.set, "capacity");
+        return true;
+      },
+      Stage::rule);
+  for (const Index other : {capacity - 1, capacity + 1})
+    add_number(call, list, "capacity", static_cast<double>(other), "an expert takes {} slots");
+  add_run(list, "drop=first", "the first slots of an expert are dropped rather than the last",
+          [](Backend& backend, const Call& given) {
+            Call turned = given;
+            const auto turn = [](const Tensor& t) {
+              return with_rows(t, [](Index r, Index rows) { return rows - 1 - r; });
+            };
+            for (const char* name : {"experts", "weights"}) {
+              if (given.has(name)) turned.replace(name, turn(given.input(name)));
+            }
+            NamedTensors out = run_call(backend, turned);
+            out.at("local") = turn(out.at("local"));
+            return out;
+          });
+}
+
 }  // namespace
 
 void add_rule_hypotheses(const Call& call, List& list) {
@@ -321,15 +354,19 @@ void add_setting_hypotheses(const Call& call, List& list) {
 }
 
 void add_left_out_hypotheses(const Call& call, List& list) {
-  if (call.has("main_grad")) {
+  for (const auto& [id, phrase, by, stage] : kMainGrads) {
+    if (!call.has("main_grad")) break;
     add_altered(
-        list, "main_grad=left_out", "the product is not added to main_grad: it takes its place",
-        [](Call& c) {
-          c.replace("main_grad", Tensor(Dtype::f32, c.input("main_grad").shape()));
+        list, std::string("main_grad=") + id, phrase,
+        [by = by](Call& c) {
+          const Tensor& given = c.input("main_grad");
+          c.replace("main_grad",
+                    with_values(given, [&](Index i) { return by * given.as<float>()[i]; }));
           return true;
         },
         Stage::rule);
   }
+  if (call.op == "map_experts" && call.set.has("capacity")) add_capacities(call, list);
   if ((call.op == "route" || call.op == "moe_layer") && call.set.has("scale")) {
     const double scale = call.set.real("scale", 1.0);
     add_number(call, list, "scale", 1.0, "the factor of the weights is left out", "left_out");

@@ -15,6 +15,7 @@ constexpr Index kLeastMore = 3;     ///< counts that are more than is expected
 constexpr Index kLeastNumbers = 4;  ///< of a list that is added up
 constexpr Index kLeastAlike = 8;    ///< that differ by one number
 constexpr std::size_t kLeastValues = 3;
+constexpr Index kMostNumber = 1 << 17;  ///< that a function is tried with
 
 struct Integers {
   explicit Integers(const Output& o) {
@@ -100,7 +101,7 @@ std::optional<FoundFunction> function_of(Pairs pairs, Index count) {
   }
   if (differing < kLeastAlike || values.size() < kLeastValues) return std::nullopt;
   for (const NumberFunction& row : kFunctions) {
-    for (Index n = row.least; n <= (row.wraps ? count - 1 : 2 * most); ++n) {
+    for (Index n = row.least; n <= std::min(row.wraps ? count - 1 : 2 * most, kMostNumber); ++n) {
       const auto of = [of = row.of, n, count = row.wraps ? count : Index{0}](Index i) {
         return count > 0 ? of(i, n) % count : of(i, n);
       };

@@ -124,7 +124,7 @@ Claims recover_unwritten(Output& output) {
     elements.erase(std::unique(elements.begin(), elements.end()), elements.end());
     // Among many scattered ones a few are neighbours by chance; many scales are the same.
     if (elements.size() * 2 < everywhere[fill] || elements.size() < kLeastElements) continue;
-    if (!is_plain(fill) && output.name.ends_with("scales")) continue;
+    if (!is_plain(fill) && size_of(dtype) == 1 && output.name.ends_with("scales")) continue;
     // What came for one value that is expected was computed so.
     const auto is_filled = [&all = elements](Index i) {
       return std::binary_search(all.begin(), all.end(), i);
