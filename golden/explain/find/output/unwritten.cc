@@ -92,7 +92,8 @@ Claims recover_unwritten(Output& output) {
   const ElementReader read(dtype);
   const auto fill_of = [&](Index i) {
     const std::uint64_t bits = output.actual_bits(i);
-    return read(bits).nan ? kAnyNan : bits;
+    const Element e = read(bits);
+    return e.nan ? kAnyNan : e.value == 0.0 ? 0 : bits;  // zeros of either sign
   };
   Runs found;
   const Index least = std::min<Index>(size_of(dtype) == 1 ? 16 : 8, output.columns);

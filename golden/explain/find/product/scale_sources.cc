@@ -322,8 +322,11 @@ void add_row_sources(const Observation& few, const Output& output, std::vector<H
     return;
   const auto moved = [](const auto& line) { return line.first != line.second; };
   const std::map<Index, Index> told = other_lines(few, given, width);
+  std::set<Index> distances;
+  for (const auto& [line, source] : told) distances.insert(source - line);
   if (told.size() * 10 < few.lines.size() * 8 ||
-      std::count_if(told.begin(), told.end(), moved) * 2 < std::ssize(told))
+      std::count_if(told.begin(), told.end(), moved) * 2 < std::ssize(told) ||
+      distances.size() * 2 < told.size())
     return;
   Observation all{p, few.side, measure(p, output, few.side, lines)};
   std::erase_if(all.lines, [](const Effective& e) { return !e.fits(); });
