@@ -8,7 +8,8 @@ namespace {
 
 // ---- Products.
 
-const ProductSize kSize{{40, 90, 128}, 128, 96, 512};
+constexpr Index kRows = 200;
+const ProductSize kSize{{40, 90, kRows}, kRows, 96, 512};
 
 Call blockwise(Backend& b) {
   Call call = blockwise_product(b, 3, kSize);
@@ -24,10 +25,10 @@ Edit in_steps(bool next) {
   return [next](const Call& call, NamedTensors& out) {
     out = run(call, [next](Call& c) {
       const Tensor given = c.input("x.scales");
-      Tensor scales(Dtype::f32, {128, 8});
+      Tensor scales(Dtype::f32, {kRows, 8});
       for (Index i = 0; i < scales.elements(); ++i) {
         const Index at = i / 8 * 4 + (next ? i % 8 : std::min<Index>(i % 8, 3));
-        scales.as<float>()[i] = given.as<float>()[std::min<Index>(at, 511)];
+        scales.as<float>()[i] = given.as<float>()[std::min<Index>(at, kRows * 4 - 1)];
       }
       c.replace("x.scales", std::move(scales));
       c.set.set("block_x", "1x64");
@@ -43,7 +44,7 @@ Edit scales_of_rows(Index (*from)(Index)) {
       const Tensor given = c.input("x.scales");
       Tensor scales = given;
       const std::size_t row = row_bytes(given);
-      for (Index r = 0; r < 128; ++r)
+      for (Index r = 0; r < kRows; ++r)
         std::memcpy(scales.data() + static_cast<std::size_t>(r) * row,
                     given.data() + static_cast<std::size_t>(from(r)) * row, row);
       c.replace("x.scales", std::move(scales));
@@ -51,7 +52,7 @@ Edit scales_of_rows(Index (*from)(Index)) {
   };
 }
 
-Index shuffled(Index r) { return (r * r * 7 + r * 13 + 5) % 128; }
+Index shuffled(Index r) { return (r * r * 7 + r * 13 + 5) % kRows; }
 
 Call plain(Backend&) { return bf16_product(1, kSize); }
 

@@ -99,7 +99,7 @@ Call layer(Backend&) {
                   {"w2", random_bf16({8, 64, 64}, 7)},
                   {"shared.w1", random_bf16({64, 64}, 8)},
                   {"shared.w2", random_bf16({64, 32}, 9)}},
-                 {{"top_k", "2"}, {"pipeline", "bf16"}});
+                 {{"top_k", "2"}, {"pipeline", "bf16"}, {"score", "sigmoid"}});
   call.world = &ranks();
   return call;
 }

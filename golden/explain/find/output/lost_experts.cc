@@ -1,4 +1,5 @@
 // Experts of a layer whose slots are missing, found by the tokens that chose them.
+#include <map>
 #include <set>
 
 #include "golden/explain/alter/alterations.h"
@@ -10,33 +11,42 @@ namespace {
 
 constexpr std::size_t kLeastTokens = 3;
 
-/// The experts that every token chose where a rank's output fails, and none where it does not;
-/// empty if these are not all tokens that fail.
+/// The experts of which most tokens fail, if every token that fails chose one of them; a token
+/// that weighs its expert little may be as it should.
 std::set<Index> experts_of_failing(Backend& backend, const Call& call,
                                    const std::vector<Output>& outputs) {
   Call stages = call;
   stages.set.set("keep_stages", "true");
   const NamedTensors kept = run_call(backend, stages);
+  struct Tokens {
+    Index all = 0;
+    Index failing = 0;
+  };
+  std::map<Index, Tokens> of_experts;
   std::vector<std::set<Index>> failing;
-  std::set<Index> right;
-  std::set<Index> wrong;
   for (const Output& o : outputs) {
     const auto chosen = kept.find(rank_of(o.name) + "experts");
     if (!o.name.ends_with(".y") || chosen == kept.end()) return {};
     const Index slots = chosen->second.extent(1);
     for (Index r = 0; r < o.compared_rows; ++r) {
       const auto* e = chosen->second.as<std::int32_t>() + r * slots;
-      const std::set<Index> experts(e, e + slots);
       const bool fails = o.differs_in(r * o.columns, o.columns);
-      (fails ? wrong : right).insert(experts.begin(), experts.end());
-      if (fails) failing.push_back(experts);
+      if (fails) failing.emplace_back(e, e + slots);
+      for (Index s = 0; s < slots; ++s) {
+        ++of_experts[e[s]].all;
+        of_experts[e[s]].failing += fails;
+      }
     }
   }
-  for (const Index e : right) wrong.erase(e);
+  std::set<Index> lost;
+  for (const auto& [e, tokens] : of_experts) {
+    if (tokens.failing * 4 >= tokens.all * 3) lost.insert(e);
+  }
   const bool all = std::all_of(failing.begin(), failing.end(), [&](const auto& experts) {
-    return std::any_of(experts.begin(), experts.end(), [&](Index e) { return wrong.contains(e); });
+    return std::any_of(experts.begin(), experts.end(), [&](Index e) { return lost.contains(e); });
   });
-  return all && failing.size() >= kLeastTokens && !right.empty() ? wrong : std::set<Index>{};
+  const bool some = failing.size() >= kLeastTokens && lost.size() < of_experts.size();
+  return all && some ? lost : std::set<Index>{};
 }
 
 }  // namespace

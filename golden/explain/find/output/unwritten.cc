@@ -93,7 +93,9 @@ Claims recover_unwritten(Output& output) {
   const auto fill_of = [&](Index i) {
     const std::uint64_t bits = output.actual_bits(i);
     const Element e = read(bits);
-    return e.nan ? kAnyNan : e.value == 0.0 ? 0 : bits;  // zeros of either sign
+    // Zeros of either sign; codes of eight bits are zero by their scale, too.
+    const bool zero = e.value == 0.0 && is_wide_float(dtype);
+    return e.nan ? kAnyNan : zero ? 0 : bits;
   };
   Runs found;
   const Index least = std::min<Index>(size_of(dtype) == 1 ? 16 : 8, output.columns);
