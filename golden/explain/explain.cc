@@ -288,7 +288,12 @@ Explanation explain(Backend& backend, const Call& call, const NamedTensors& expe
   note(scales_seen(call, shown.outputs));
   note(magnitudes_seen(call, shown.outputs));
   note(shown.pattern);
-  if (e.verdict == ExplainVerdict::unknown && shown.nearest.gain_db >= kNearDb) {
+  // Integers are not near one another.
+  const bool floats = std::any_of(shown.outputs.begin(), shown.outputs.end(), [](const Output& o) {
+    const Dtype type = o.expected->dtype();
+    return o.left > 0 && type != Dtype::i32 && type != Dtype::i64;
+  });
+  if (e.verdict == ExplainVerdict::unknown && floats && shown.nearest.gain_db >= kNearDb) {
     // Where no number is farther, what differs is the sign of a zero, or no number.
     const bool numbers = shown.nearest.gain_db >= kSameDb;
     note((numbers ? "the same numbers"

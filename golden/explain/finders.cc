@@ -97,6 +97,20 @@ Claims copied(const Case& c) {
   return claims;
 }
 
+Claims encoded(const Case& c) {
+  Claims claims;
+  for (Output& o : c.outputs)
+    append(claims, named_by(c.outputs, [&] { return recover_encoded(c.call, o); }));
+  return claims;
+}
+
+Claims at_random(const Case& c) {
+  Claims claims;
+  for (Output& o : c.outputs)
+    append(claims, named_by(c.outputs, [&] { return recover_random(c.backend, c.call, o); }));
+  return claims;
+}
+
 Claims scales_exchanged(const Case& c) {
   Claims claims;
   for (Output& o : c.outputs) {
@@ -170,15 +184,18 @@ constexpr Finder kFinders[] = {
     {"added", Turn::seen, each<recover_added>},
     {"scales_exchanged", Turn::seen, scales_exchanged},
     {"quantiser", Turn::seen, whole<recover_quantiser>},
+    {"encoded", Turn::seen, encoded},
     {"one_factor", Turn::seen, one_factor},
 
     {"bytes_as_nan", Turn::measured, nullptr, measured<add_bytes_as_nan>},
+    {"indices", Turn::measured, nullptr, measured<add_measured_indices>},
     {"rows", Turn::measured, nullptr, measured<add_measured_rows>},
     {"scales", Turn::measured, nullptr, measured<add_measured_scales>},
     {"blocks", Turn::measured, nullptr, measured<add_measured_blocks>},
     {"biases", Turn::measured, nullptr, measured<add_measured_biases>},
     {"slots", Turn::measured, nullptr, measured<add_measured_slots>},
     {"slot_rows", Turn::measured, nullptr, measured<add_measured_slot_rows>},
+    {"lost_experts", Turn::measured, nullptr, measured<add_lost_experts>},
 
     {"known", Turn::listed, nullptr,
      [](const Case& c, List& list) {
@@ -198,6 +215,8 @@ constexpr Finder kFinders[] = {
     {"tiles", Turn::order, each<recover_tiles>},
     {"exchanged", Turn::order, each<recover_exchanged>},
 
+    {"at_random", Turn::look, at_random},
+    {"one_number", Turn::look, each<recover_one_number>},
     {"integers", Turn::look, each<recover_integers>},
     {"factors", Turn::look, looks<recover_factors>},
     {"mapped", Turn::look, looks<recover_mapped>, nullptr, true},

@@ -70,6 +70,7 @@ void add_partial_hypotheses(const Call& call, std::vector<Hypothesis>& list);
 void add_block_hypotheses(const Call& call, std::vector<Hypothesis>& list);
 void add_scale_order_hypotheses(const Call& call, std::vector<Hypothesis>& list);
 void add_route_hypotheses(const Call& call, std::vector<Hypothesis>& list);
+void add_router_operands(const Call& call, std::vector<Hypothesis>& list);
 void add_activation_hypotheses(const Call& call, std::vector<Hypothesis>& list);
 void add_limit_hypotheses(const Call& call, std::vector<Hypothesis>& list);
 void add_rank_hypotheses(const Call& call, std::vector<Hypothesis>& list);
@@ -82,6 +83,7 @@ void add_unscaled_hypotheses(const Call& call, std::vector<Hypothesis>& list);
 void add_bias_hypotheses(const Call& call, std::vector<Hypothesis>& list);
 void add_double_rounding(const Call& call, std::vector<Hypothesis>& list);
 void add_index_hypotheses(const Call& call, std::vector<Hypothesis>& list);
+void add_padding_hypotheses(const Call& call, std::vector<Hypothesis>& list);
 void add_layer_operands(const Call& call, std::vector<Hypothesis>& list);
 void add_padded_columns(const Call& call, std::vector<Hypothesis>& list);
 void add_approximate_hypotheses(const Call& call, std::vector<Hypothesis>& list);
@@ -97,6 +99,8 @@ void add_shape_hypotheses(const Call& call, std::vector<Hypothesis>& list);
 void add_stale_stages(const Call& call, std::vector<Hypothesis>& list);
 /// Rows of x that a column sum came short of, measured.
 void add_missing_rows(const Call& call, const Output& o, std::vector<Hypothesis>& list);
+/// Indices of rows that were read as a function of themselves, measured.
+void add_measured_indices(const Call& call, const Output& o, std::vector<Hypothesis>& list);
 /// Ends of groups that lie where rows beside them begin to differ.
 void add_measured_ends(const Call& call, const Output& o, std::vector<Hypothesis>& list);
 /// Groups that take the bias of another group's expert, measured.

@@ -339,10 +339,26 @@ void add_moved_rows(const Call& call, List& list) {
   moved("weights=other_row", "rows take the router weight of the row after", "probs", 1);
 }
 
+/// y rounded before it is weighed, and once more after that.
+NamedTensors weigh_rounded(Backend& backend, const Call& call) {
+  Call plain = call;
+  plain.inputs.erase("probs");
+  NamedTensors out = run_call(backend, plain);
+  Tensor& y = out.at("y");
+  const Index columns = std::max<Index>(1, y.shape().back());
+  y = with_values(
+      y, [&](Index i) { return wide_value(y, i) * wide_value(call.input("probs"), i / columns); });
+  return out;
+}
+
 }  // namespace
 
 void add_activation_hypotheses(const Call& call, List& list) {
   add_moved_rows(call, list);
+  if (call.op == "swiglu" && call.has("probs")) {
+    add_run(list, "weights=of_rounded",
+            "the result is rounded before it is multiplied with the router weight", weigh_rounded);
+  }
   if (call.op == "swiglu_backward" && call.has("x") && call.has("dy")) add_gradients(list);
   if (is_plain(call)) add_gates(call, list);
   add_alpha(call, list);

@@ -125,6 +125,7 @@ std::vector<Hypothesis> hypotheses_about(const Call& call) {
   add_code_hypotheses(call, list);
   add_addressing_hypotheses(call, list);
   add_route_hypotheses(call, list);
+  add_router_operands(call, list);
   add_activation_hypotheses(call, list);
   add_limit_hypotheses(call, list);
   add_rank_hypotheses(call, list);
@@ -140,6 +141,7 @@ std::vector<Hypothesis> hypotheses_about(const Call& call) {
   add_left_out_hypotheses(call, list);
   add_elementwise_hypotheses(call, list);
   add_index_hypotheses(call, list);
+  add_padding_hypotheses(call, list);
   add_layer_operands(call, list);
   add_padded_columns(call, list);
   add_double_rounding(call, list);

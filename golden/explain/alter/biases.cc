@@ -1,8 +1,9 @@
-// Biases, and weights of experts, that are left out, used another number of times, or another's.
+// Biases that are left out, used another number of times, another's, or added at another place.
 #include <cmath>
 #include <limits>
 
 #include "golden/explain/alter/alterations.h"
+#include "golden/explain/steps/steps.h"
 #include "golden/judge/group_rows.h"
 
 namespace mxo {
@@ -92,35 +93,45 @@ NamedTensors add_before_rounding(Backend& backend, const Call& call, bool by_row
   return out;
 }
 
+/// y of a layer with one scale a row on each side, whose bias joined the sum of codes: it is
+/// multiplied by the scales, too, or by those of x.
+NamedTensors add_before_scales(Backend& backend, const Call& call, bool of_both) {
+  Call plain = call;
+  plain.inputs.erase("bias");
+  plain.inputs.erase("dy");
+  plain.set.set("out", "f32");
+  plain.set.set("only", "y");
+  NamedTensors out = run_call(backend, plain);
+  const Tensor& sums = out.at("y");
+  const LinearRecipe& recipe = linear_recipe_named(call.set.text("recipe", kLinearRecipes[0].name));
+  const auto scales_of = [&](const char* name, LinearSide side) {
+    Call quantize = cast_call(recipe, side, false);
+    quantize.replace("x", call.input(name));
+    return std::move(run_call(backend, quantize).at("scales"));
+  };
+  const Tensor x = scales_of("x", LinearSide::tokens);
+  const Tensor w = scales_of("w", LinearSide::weight);
+  const Index columns = sums.extent(1);
+  if (x.dtype() != Dtype::f32 || x.elements() != sums.extent(0) || w.dtype() != Dtype::f32 ||
+      w.elements() != call.input("w").extent(0) * columns)
+    return {};
+  const Bias bias{call.input("bias")};
+  Tensor y(Dtype::bf16, sums.shape());
+  each_element(call, sums, [&](Index i, Index e) {
+    const float scale =
+        x.as<float>()[i / columns] * (of_both ? w.as<float>()[e * columns + i % columns] : 1.0f);
+    store_wide(y, i, sums.as<float>()[i] + bias.at(e, i % columns) * scale);
+  });
+  out.insert_or_assign("y", std::move(y));
+  return out;
+}
+
 bool add_by_row(const Call& call, NamedTensors& out) {
   const auto sum = out.find("out");
   if (sum == out.end() || call.input("y").rank() != 2 || call.input("bias").rank() != 1)
     return false;
   sum->second = biased(call, call.input("y"), std::move(sum->second), true);
   return true;
-}
-
-/// Operands of a layer whose experts take those of others.
-void add_experts(const Call& call, List& list) {
-  const Index ranks = std::count_if(call.inputs.begin(), call.inputs.end(), [](const auto& entry) {
-    return entry.first.starts_with("rank") && entry.first.ends_with(".x");
-  });
-  for (const std::string name : {"w1", "w2", "w1.bias", "w2.bias"}) {
-    if (!call.has(name) || call.input(name).rank() < 2 || call.input(name).extent(0) < 2) continue;
-    const auto taken = [&](const char* id, const std::string& whose, auto source) {
-      add_altered(list, name + "=" + id, "experts take " + name + " of " + whose,
-                  [name, source](Call& c) {
-                    c.replace(name, with_rows(c.input(name), source));
-                    return true;
-                  });
-    };
-    taken("other_expert", "the expert before", [](Index e, Index n) { return (e + n - 1) % n; });
-    taken("other_expert", "the expert after", [](Index e, Index n) { return (e + 1) % n; });
-    taken("expert_0", "expert 0", [](Index, Index) { return Index{0}; });
-    if (ranks < 2) continue;
-    taken("local", "the first rank: numbers of experts are those of their rank",
-          [ranks](Index e, Index n) { return e % std::max<Index>(1, n / ranks); });
-  }
 }
 
 constexpr std::size_t kTold = 4;  ///< groups that are told one by one
@@ -160,82 +171,7 @@ Index source_of(const Tensor& bias, Index g, const std::vector<double>& off) {
   return best;
 }
 
-struct LeftOut {
-  const char* operand;
-  const char* phrase;
-  const char* with = nullptr;  ///< what goes with it
-};
-
-constexpr LeftOut kLeftOut[] = {
-    {"w1.bias", "w1.bias is left out"},
-    {"w2.bias", "w2.bias is left out"},
-    {"router.bias", "router.bias is left out"},
-    {"logits.bias", "logits.bias is left out"},
-    {"shared.w1", "the shared expert is left out", "shared.w2"},
-};
-
-/// Numbers by which an operand may be multiplied, all powers of two: what it adds is so, too.
-constexpr double kTimes[] = {2.0, 4.0, 8.0, 0.5, 0.25};
-
-void add_times(const Call& call, const std::string& operand, const std::string& phrase,
-               List& list) {
-  if (!call.has(operand)) return;
-  for (const double by : kTimes) {
-    const std::string number =
-        by < 1.0 ? "1/" + std::to_string(std::lround(1.0 / by)) : std::to_string(std::lround(by));
-    add_altered(list, operand + "=times", phrase + number, [operand, by](Call& c) {
-      c.replace(operand, with_values(c.input(operand), [&](Index i) {
-                  return static_cast<float>(by) * wide_value(c.input(operand), i);
-                }));
-      return true;
-    });
-  }
-}
-
-/// The elements of an operand that `holds` are zero.
-template <typename Holds>
-void add_zeros(List& list, const std::string& operand, const std::string& id,
-               const std::string& phrase, const Holds& holds) {
-  add_altered(list, operand + "=" + id, phrase, [operand, holds](Call& c) {
-    c.replace(operand, with_values(c.input(operand), [&](Index i) {
-                return holds(i) ? 0.0f : wide_value(c.input(operand), i);
-              }));
-    return true;
-  });
-}
-
-/// What a rank, its experts, or a part of the shared expert adds to a sum.
-void add_missing_parts(const Call& call, List& list) {
-  const std::string_view shared = "shared.w2";
-  if (call.has(shared)) {
-    const Index hidden = call.input(shared).shape().back();
-    for (const bool second : {true, false}) {
-      add_zeros(list, std::string(shared), "half",
-                filled("the shared expert lacks the {} half of its hidden columns, {} to {}",
-                       second ? "second" : "first", second ? hidden / 2 : 0,
-                       second ? hidden - 1 : hidden / 2 - 1),
-                [=](Index i) { return (i % hidden >= hidden / 2) == second; });
-    }
-  }
-  Index ranks = 0;
-  while (call.has(filled("rank{}.dy", ranks))) ++ranks;
-  if (ranks < 2) return;
-  const Tensor& w2 = call.input("w2");
-  for (Index p = 0; p < ranks; ++p) {
-    add_zeros(list, filled("rank{}.dy", p), "left_out",
-              filled("the share of the tokens of rank{} is missing in the sum over ranks", p),
-              [](Index) { return true; });
-    add_zeros(list, "w2", "of_rank",
-              filled("the share of slots of the experts of rank{} is missing", p),
-              [n = w2.elements() / ranks, p](Index i) { return i / n == p; });
-  }
-}
-
 }  // namespace
-
-void add_elementwise_hypotheses(const Call& call, List& list) {
-  if (call.op == "moe_layer") add_experts(call, list);
-}
 
 void add_bias_hypotheses(const Call& call, List& list) {
   if (!call.has("bias") || (call.op != "grouped_linear" && call.op != "add_bias")) return;
@@ -260,6 +196,13 @@ void add_bias_hypotheses(const Call& call, List& list) {
   }
   if (call.op != "grouped_linear" || call.set.text("out", "bf16") != "bf16" || call.has("dy"))
     return;
+  for (const bool of_both : {true, false}) {
+    if (!call.has("x")) break;
+    add_run(list, "bias=before_scales",
+            of_both ? "the bias is added to the sum of codes, and multiplied by the scales with it"
+                    : "the bias is added before the scales of x, and multiplied by them",
+            [of_both](Backend& b, const Call& c) { return add_before_scales(b, c, of_both); });
+  }
   for (const bool by_row : {false, true}) {
     add_run(
         list, by_row ? "bias=by_row" : "bias=before_rounding",
@@ -318,22 +261,6 @@ void add_measured_biases(const Call& call, const Output& o, List& list) {
         return true;
       },
       Stage::rule);
-}
-
-void add_layer_operands(const Call& call, List& list) {
-  if (call.op != "moe_layer") return;
-  for (const LeftOut& row : kLeftOut) {
-    if (!call.has(row.operand)) continue;
-    add_altered(list, std::string(row.operand) + "=left_out", row.phrase, [&row](Call& c) {
-      c.inputs.erase(row.operand);
-      if (row.with != nullptr) c.inputs.erase(row.with);
-      return true;
-    });
-  }
-  add_missing_parts(call, list);
-  add_times(call, "w1.bias", "w1.bias is multiplied by ", list);
-  add_times(call, "w2.bias", "w2.bias is multiplied by ", list);
-  add_times(call, "shared.w2", "the shared expert is multiplied by ", list);
 }
 
 }  // namespace mxo

@@ -49,6 +49,16 @@ void add_weights(const Call& call, List& list) {
     if (is_weights(name)) names.push_back(name);
   }
   if (names.empty()) return;
+  add_altered(list, "weights=mean", "slots are averaged: router weights are 1 over their number",
+              [names](Call& c) {
+                for (const std::string& name : names) {
+                  const Tensor& given = c.input(name);
+                  if (given.rank() != 2 || given.dtype() != Dtype::f32) return false;
+                  const auto slots = static_cast<float>(given.extent(1));
+                  c.replace(name, with_values(given, [slots](Index) { return 1.0f / slots; }));
+                }
+                return true;
+              });
   for (const auto& row : kWeighed) {
     add_altered(list, row.name, row.phrase, [names, to = row.of](Call& c) {
       bool any = false;

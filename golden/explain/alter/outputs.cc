@@ -34,6 +34,14 @@ constexpr Narrowing kByF16{"f16", "results are rounded to f16 before they are ro
 constexpr Narrowing kOfSums[] = {
     {"truncated", "the output is truncated to bf16 rather than rounded",
      [](float v) { return BF16{static_cast<std::uint16_t>(bit_cast<std::uint32_t>(v) >> 16)}; }},
+    {"ties_away", "the output is rounded to bf16 with ties away from zero rather than to even",
+     [](float v) {
+       return BF16{static_cast<std::uint16_t>((bit_cast<std::uint32_t>(v) + 0x8000) >> 16)};
+     }},
+    {"away", "the output is rounded to bf16 away from zero rather than to nearest",
+     [](float v) {
+       return BF16{static_cast<std::uint16_t>((bit_cast<std::uint32_t>(v) + 0xFFFF) >> 16)};
+     }},
     {"twice", "the sum is rounded to f32 before it is rounded to bf16",
      [](float v) { return encode<kBF16>(v); }},
     {"f16", "the sum is rounded to f16 before it is rounded to bf16", kByF16.to},
@@ -84,30 +92,6 @@ bool keep_exponents(const Call& call, NamedTensors& out) {
   return true;
 }
 
-/// Rows between groups that hold the rows of x that follow, instead of zeros.
-bool leave_padding(const Call& call, NamedTensors& out) {
-  if (call.op != "pad_groups") return false;
-  const Tensor& x = call.input("x");
-  const Tensor& ends = call.input("group_ends");
-  Tensor& y = out.find("y")->second;
-  const auto* starts = out.find("padded_starts")->second.as<std::int32_t>();
-  const auto* padded = out.find("padded_ends")->second.as<std::int32_t>();
-  if (x.extent(0) == 0) return false;
-  const std::size_t row = x.bytes() / static_cast<std::size_t>(x.extent(0));
-  Index begin = 0;
-  for (Index g = 0; g < ends.elements(); ++g) {
-    const Index end = ends.as<std::int32_t>()[g];
-    const Index rows = std::min<Index>(padded[g] - starts[g], x.extent(0) - begin) - (end - begin);
-    if (rows > 0) {
-      std::memcpy(y.data() + static_cast<std::size_t>(starts[g] + end - begin) * row,
-                  x.data() + static_cast<std::size_t>(end) * row,
-                  static_cast<std::size_t>(rows) * row);
-    }
-    begin = end;
-  }
-  return true;
-}
-
 /// Scales below which the reciprocal is infinite where codes are made, so that blocks saturate.
 constexpr Row<double> kInfinite[] = {
     {"codes=reciprocal_infinite",
@@ -142,7 +126,6 @@ constexpr Row<bool (*)(const Call&, NamedTensors&)> kRewritten[] = {
     {"silu=bf16", "silu is rounded to bf16 before it is multiplied", round_silu},
     {"value.power_of_2", "every value is multiplied by 2^-1", halve},
     {"codes=not_moved", "codes are transposed, and their exponents are not moved", keep_exponents},
-    {"padding=stale", "padding rows hold the rows that follow instead of zeros", leave_padding},
 };
 
 /// An exact sum, which is no f32 on the way, by f16.
@@ -217,11 +200,12 @@ void add_double_rounding(const Call& call, List& list) {
     return;
   }
   if (call.op == "grouped_linear" || call.op.starts_with("quantize")) return;
-  if (parameter_of(call, "out") != nullptr && call.set.text("out", "bf16") == "bf16") {
-    add_narrowed(list, "out", "f32", kByF16);
-  } else if (parameter_of(call, "rounding") != nullptr && call.set.text("rounding", "") == "bf16") {
-    add_narrowed(list, "rounding", "none", kByF16);
-  }
+  const bool out = parameter_of(call, "out") != nullptr && call.set.text("out", "bf16") == "bf16";
+  const bool rounding =
+      parameter_of(call, "rounding") != nullptr && call.set.text("rounding", "") == "bf16";
+  if (!out && !rounding) return;
+  for (const Narrowing& how : {kByF16, kOfSums[0], kOfSums[1], kOfSums[2]})
+    add_narrowed(list, out ? "out" : "rounding", out ? "f32" : "none", how);
 }
 
 void add_approximate_hypotheses(const Call& call, List& list) {

@@ -190,7 +190,9 @@ void add_next_ranks(const Call& call, List& list) {
 
 /// Every rank is given what is expected at the next one.
 bool give_next(const Call& call, NamedTensors& out) {
-  const std::vector<std::string> names = names_ending(out, call.op == "combine" ? ".out" : ".dx");
+  const std::vector<std::string> names = names_ending(out, call.op == "combine"     ? ".out"
+                                                           : call.op == "moe_layer" ? ".y"
+                                                                                    : ".dx");
   for (std::size_t i = 0; i + 1 < names.size(); ++i) {
     Tensor& own = out.at(names[i]);
     Tensor& next = out.at(names[i + 1]);
@@ -311,8 +313,9 @@ void add_rank_row_hypotheses(const Call& call, List& list) {
       }
     }
   }
-  if (call.op != "combine" && call.op != "dispatch_backward") return;
-  add_next_ranks(call, list);
+  const bool returns = call.op == "combine" || call.op == "dispatch_backward";
+  if (returns) add_next_ranks(call, list);
+  if (!returns && call.op != "moe_layer") return;
   add_rewritten(list, "out=ranks", "every rank is given what is expected at the next", give_next,
                 Stage::input);
 }

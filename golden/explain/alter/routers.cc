@@ -1,6 +1,6 @@
 // Routers that score, choose or weigh in another way, from the scores of the operator itself.
 #include <cmath>
-#include <cstring>
+#include <cstdlib>
 #include <limits>
 #include <numeric>
 #include <set>
@@ -15,22 +15,25 @@ namespace {
 struct Router {
   bool bias_in_weights = false;
   bool ties_to_higher = false;
-  bool by_index = false;       ///< slots in the order of experts
-  bool sum_first = false;      ///< weights are added up before that
-  bool sum_of_groups = false;  ///< a group scores the sum of all its choices
-  bool strided = false;        ///< expert e is one of group e modulo groups
-  bool next = false;           ///< the last slot takes the choice after its own
-  bool bf16_scores = false;    ///< before they choose and weigh
-  bool bf16_choices = false;   ///< scores, bias and their sum, before they choose
-  bool least = false;          ///< the experts that score least are chosen
-  bool less_bias = false;      ///< weights are choices less the bias, in f32
-  bool least_minus_1 = false;  ///< a search for the best that begins at -1 finds expert 0
-  bool ties_once = false;      ///< the two best of a group are two values
-  bool reciprocal = false;     ///< weights are multiplied by 1 / sum, rounded
-  bool bare_sum = false;       ///< nothing is added to the sum of weights
-  Index skipped = 0;           ///< best experts that are passed over
-  Index never = -1;            ///< an expert that is not looked at
-  Index more_in_sum = 0;       ///< choices past the last that are summed, too
+  bool by_index = false;        ///< slots in the order of experts
+  bool sum_first = false;       ///< weights are added up before that
+  bool sum_of_groups = false;   ///< a group scores the sum of all its choices
+  bool strided = false;         ///< expert e is one of group e modulo groups
+  bool next = false;            ///< the last slot takes the choice after its own
+  bool bf16_scores = false;     ///< before they choose and weigh
+  bool bf16_choices = false;    ///< scores, bias and their sum, before they choose
+  bool least = false;           ///< the experts that score least are chosen
+  bool less_bias = false;       ///< weights are choices less the bias, in f32
+  bool least_minus_1 = false;   ///< a search for the best that begins at -1 finds expert 0
+  bool ties_once = false;       ///< the two best of a group are two values
+  bool reciprocal = false;      ///< weights are multiplied by 1 / sum, rounded
+  bool biased_sum = false;      ///< weights are divided by the sum of choices
+  bool plain_groups = false;    ///< groups score without the bias
+  float added = 1e-20f;         ///< to the sum of weights
+  Index skipped = 0;            ///< best experts that are passed over
+  Index never = -1;             ///< an expert that is not looked at
+  Index more_in_sum = 0;        ///< choices past the last that are summed, too
+  const char* again = nullptr;  ///< scores are the logits of this score
 };
 
 bool weighs_chosen_logits(const Call& call) {
@@ -85,6 +88,13 @@ class OtherRouter {
         groups_(call.set.integer("groups", 1)),
         limited_(call.set.integer("limited_groups", groups_)),
         scores_(scores_of(backend, call, experts_)) {
+    if (rule.again != nullptr) {
+      Call twice = call;
+      twice.set.set("score", rule.again);
+      twice.replace("logits", with_values(Tensor(Dtype::f32, call.input("logits").shape()),
+                                          [&](Index i) { return scores_.data()[i]; }));
+      scores_ = scores_of(backend, twice, experts_);
+    }
     if (!rule.bf16_scores) return;
     for (float& v : scores_) v = decode(encode<kBF16>(v));
   }
@@ -139,9 +149,9 @@ class OtherRouter {
 
   /// The experts of a token, best first; none where there are too few.  Choices of groups that
   /// are left out become 0 where the call says so.
-  std::vector<Index> experts_of(float* choice) const {
+  std::vector<Index> experts_of(const float* scores, float* choice) const {
     const bool others_are_zero = call_.set.text("other_groups", "excluded") == "zero";
-    const std::set<Index> chosen = chosen_groups(choice);
+    const std::set<Index> chosen = chosen_groups(rule_.plain_groups ? scores : choice);
     std::vector<Index> order;
     for (Index e = 0; e < experts_; ++e) {
       const bool stays = chosen.contains(group_of(e));
@@ -174,7 +184,9 @@ class OtherRouter {
     }
     std::vector<Slot> slots;
     float top = -std::numeric_limits<float>::infinity();
-    for (const Index e : experts_of(choice.data())) {
+    float biased = 0.0f;
+    for (const Index e : experts_of(scores, choice.data())) {
+      biased += choice.data()[e];
       slots.push_back({e, rule_.bias_in_weights ? choice.data()[e] : scores[e]});
       if (rule_.less_bias)
         slots.back().weight = choice.data()[e] - call_.input("bias").as<float>()[e];
@@ -193,7 +205,7 @@ class OtherRouter {
     const auto factor = static_cast<float>(call_.set.real("scale", 1.0));
     const bool divides = softmax || call_.set.flag("normalize", true);
     for (Slot& s : slots) {
-      const float by = softmax || rule_.bare_sum ? sum : sum + 1e-20f;
+      const float by = softmax ? sum : (rule_.biased_sum ? biased : sum) + rule_.added;
       if (divides && rule_.reciprocal) {
         s.weight *= 1.0f / by;
       } else if (divides) {
@@ -237,22 +249,14 @@ void add_groups(const Call& call, Index groups, List& list) {
             filled("experts are chosen from {} groups rather than {}", other, limited),
             "groups=another_limit");
   }
+  if (call.has("bias")) {
+    add_router(list, "groups=unbiased", "groups of experts are chosen without the bias",
+               {.plain_groups = true});
+  }
   add_router(list, "groups=strided",
              "expert e is taken for one of group e modulo " + std::to_string(groups),
              {.strided = true});
 }
-
-constexpr Row<float (*)(const float* bias, Index e, Index experts)> kBiases[] = {
-    {"bias=left_out", "the bias is left out", [](const float*, Index, Index) { return 0.0f; }},
-    {"bias=negative", "the bias is subtracted rather than added",
-     [](const float* b, Index e, Index) { return -b[e]; }},
-    {"bias=twice", "the bias is added twice",
-     [](const float* b, Index e, Index) { return 2.0f * b[e]; }},
-    {"bias=other_expert", "experts take the bias of the expert before",
-     [](const float* b, Index e, Index n) { return b[(e + n - 1) % n]; }},
-    {"bias=other_expert", "experts take the bias of the expert after",
-     [](const float* b, Index e, Index n) { return b[(e + 1) % n]; }},
-};
 
 struct OtherRule {
   const char* name;
@@ -291,7 +295,13 @@ constexpr OtherRule kRules[] = {
      {.reciprocal = true}},
     {"normalize=bare_sum",
      "1e-20 is not added to the sum of the weights, and 0 / 0 is NaN",
-     {.bare_sum = true}},
+     {.added = 0.0f}},
+    {"normalize=biased_sum",
+     "weights are divided by the sum of the choices, bias and all",
+     {.biased_sum = true},
+     true},
+    {"score=softmax_again", "softmax is taken once more, of the scores", {.again = "softmax"}},
+    {"score=sigmoid_again", "sigma is taken once more, of the scores", {.again = "sigmoid"}},
     {"ties=higher", "ties go to the higher expert", {.ties_to_higher = true}},
     {"top_k=least", "the experts that score least are chosen", {.least = true}},
     {"bias=recovered",
@@ -299,51 +309,6 @@ constexpr OtherRule kRules[] = {
      {.less_bias = true},
      true},
 };
-
-/// Slots whose weights stand in the reverse order.
-bool reverse_weights(const Call&, NamedTensors& out) {
-  Tensor& weights = out.at("weights");
-  const Index k = weights.extent(1);
-  float* at = weights.as<float>();
-  for (Index i = 0; i < weights.elements(); i += k) std::reverse(at + i, at + i + k);
-  return k > 1;
-}
-
-bool weigh_by_logits(const Call& call, NamedTensors& out) {
-  Tensor& weights = out.at("weights");
-  const Tensor& logits = call.input("logits");
-  for (Index i = 0; i < weights.elements(); ++i) {
-    const Index token = i / weights.extent(1);
-    weights.as<float>()[i] =
-        wide_value(logits, token * logits.extent(1) + out.at("experts").as<std::int32_t>()[i]);
-  }
-  return true;
-}
-
-bool count_twice(const Call&, NamedTensors& out) {
-  Tensor& counts = out.at("tokens_per_expert");
-  for (Index e = 0; e < counts.elements(); ++e) counts.as<std::int32_t>()[e] *= 2;
-  return true;
-}
-
-constexpr Row<bool (*)(const Call&, NamedTensors&)> kRewritten[] = {
-    {"weights=reversed", "weights stand in the reverse order of slots", reverse_weights},
-    {"weights=logits", "weights are the logits themselves", weigh_by_logits},
-    {"counts=twice", "tokens are counted twice", count_twice},
-};
-
-constexpr Row<float> kTemperatures[] = {{"logits=halved", "logits are halved", 0.5f},
-                                        {"logits=doubled", "logits are doubled", 2.0f},
-                                        {"logits=negative", "logits have the other sign", -1.0f}};
-
-/// The bytes of logits as f32; beyond the end of them zeros.
-bool read_as_f32(Call& call) {
-  const Tensor& given = call.input("logits");
-  Tensor seen(Dtype::f32, given.shape());
-  std::memcpy(seen.data(), given.data(), given.bytes());
-  call.replace("logits", std::move(seen));
-  return true;
-}
 
 }  // namespace
 
@@ -357,38 +322,6 @@ void add_route_hypotheses(const Call& call, List& list) {
     add_router(list, "top_k=never", "expert " + std::to_string(e) + " is never chosen",
                {.never = e});
   }
-  for (const auto& row : kBiases) {
-    if (!call.has("bias")) break;
-    add_altered(
-        list, row.name, row.phrase,
-        [of = row.of](Call& c) {
-          const Tensor& given = c.input("bias");
-          const Index n = given.elements();
-          c.replace("bias",
-                    with_values(given, [&](Index e) { return of(given.as<float>(), e, n); }));
-          return n > 1;
-        },
-        Stage::rule);
-  }
-  for (const auto& row : kTemperatures) {
-    add_altered(list, row.name, row.phrase, [by = row.of](Call& c) {
-      const Tensor& given = c.input("logits");
-      c.replace("logits", with_values(given, [&](Index i) { return by * wide_value(given, i); }));
-      return true;
-    });
-  }
-  if (call.has("bias")) {
-    add_altered(list, "bias=in_logits", "the bias is added to the logits rather than to the scores",
-                [experts](Call& c) {
-                  const Tensor& given = c.input("logits");
-                  const Tensor& bias = c.input("bias");
-                  c.replace("logits", with_values(given, [&](Index i) {
-                              return wide_value(given, i) + wide_value(bias, i % experts);
-                            }));
-                  c.inputs.erase("bias");
-                  return true;
-                });
-  }
   const Index k = call.set.integer("top_k", 1);
   add_router(list, "top_k=next",
              "the last slot takes choice " + std::to_string(k + 1) + " rather than choice " +
@@ -397,12 +330,10 @@ void add_route_hypotheses(const Call& call, List& list) {
   for (const OtherRule& row : kRules) {
     if (!row.of_bias || call.has("bias")) add_router(list, row.name, row.phrase, row.rule);
   }
-  for (const auto& row : kRewritten) {
-    add_rewritten(list, row.name, row.phrase, row.of, Stage::rule);
-  }
-  if (call.input("logits").dtype() == Dtype::bf16) {
-    add_altered(list, "logits=as_f32",
-                "the bytes of bf16 logits are read as f32, two logits as one", read_as_f32);
+  for (const char* added : {"1e-12", "1e-9", "1e-8", "1e-6", "1e-5", "1e-4", "1e-3"}) {
+    add_router(list, "normalize=added",
+               filled("{} is added to the sum of the weights rather than 1e-20", added),
+               {.added = std::strtof(added, nullptr)});
   }
 }
 

@@ -97,46 +97,6 @@ bool scatter(const Call& call, NamedTensors& out) {
   return move_rows(call.input("x"), rows, source);
 }
 
-/// -1 taken for the first row of x, or for the last.
-bool read_marker(const Call& call, NamedTensors& out, bool last) {
-  std::vector<Index> indices = indices_of(call);
-  const Index row = last ? call.input("x").extent(0) - 1 : 0;
-  std::replace_if(
-      indices.begin(), indices.end(), [](Index i) { return i < 0; }, row);
-  return move_rows(call.input("x"), out.at("y"), indices);
-}
-
-/// An expert without tokens has a tile of padding where it has none, or none where it has one.
-bool pad_empty_experts(const Call& call, NamedTensors& out) {
-  const Index experts = call.set.integer("experts", 1);
-  const Index ranks = call.set.integer("ranks", 1);
-  const auto alignment = static_cast<std::int32_t>(call.set.integer("alignment", 32));
-  const auto* counts = call.input("tokens_per_expert").as<std::int32_t>();
-  std::vector<std::int32_t> first{0};  // row of each expert of each rank
-  for (Index i = 0; i < ranks * experts; ++i) first.push_back(first.back() + counts[i]);
-  Tensor& indices = out.at("indices");
-  auto* at = indices.as<std::int32_t>();
-  auto* sizes = out.at("sizes").as<std::int32_t>();
-  std::fill_n(at, indices.elements(), -1);
-  std::int32_t begin = 0;
-  bool any = false;
-  for (Index e = 0; e < experts; ++e) {
-    Index n = begin;
-    for (Index r = 0; r < ranks; ++r) {
-      const Index i = r * experts + e;
-      for (std::int32_t row = 0; row < counts[i]; ++row, ++n) {
-        if (n < indices.elements()) at[n] = first[static_cast<std::size_t>(i)] + row;
-      }
-    }
-    const bool empty = n == begin;
-    if (empty) sizes[e] = sizes[e] == 0 ? alignment : 0;
-    any = any || empty;
-    begin += sizes[e];
-    out.at("ends").as<std::int32_t>()[e] = begin;
-  }
-  return any;
-}
-
 bool point_padding_to_0(const Call& call, NamedTensors& out) {
   const auto all = static_cast<std::int32_t>(call.input("experts").elements());
   Tensor& ids = out.at("sorted_token_ids");
@@ -144,17 +104,19 @@ bool point_padding_to_0(const Call& call, NamedTensors& out) {
   return true;
 }
 
-/// Scales of groups in the tiles of one matrix; the rest is zeros.
-NamedTensors swizzled_as_one(Backend& backend, const Call& call) {
-  NamedTensors out = run_call(backend, call);
-  Call one = call;
-  one.inputs.erase("group_ends");
-  one.set.set("layout", "blocked");
-  const Tensor tiles = std::move(run_call(backend, one).begin()->second);
-  Tensor& all = out.begin()->second;
-  std::fill_n(all.data(), all.bytes(), std::byte{0});
-  std::copy_n(tiles.data(), std::min(tiles.bytes(), all.bytes()), all.data());
-  return out;
+/// Slots of each expert in the reverse order, padding where it is.
+bool turn_slots(const Call& call, NamedTensors& out) {
+  const auto all = static_cast<std::int32_t>(call.input("experts").elements());
+  auto* ids = out.at("sorted_token_ids").as<std::int32_t>();
+  const Tensor& ends = out.at("group_ends");
+  Index begin = 0;
+  for (Index e = 0; e < ends.elements(); ++e) {
+    const Index end = ends.as<std::int32_t>()[e];
+    const auto padded = [all](std::int32_t id) { return id >= all; };
+    std::reverse(ids + begin, std::find_if(ids + begin, ids + end, padded));
+    begin = end;
+  }
+  return true;
 }
 
 struct MovedRows {
@@ -170,20 +132,15 @@ constexpr MovedRows kMovedRows[] = {
     {"unpermute", "indices=inverse",
      "rows are gathered by the indices rather than scattered: the order is taken for its inverse",
      gather},
-    {"permute", "indices=marker", "-1 is taken for the last row of x rather than none",
-     [](const Call& c, NamedTensors& out) { return read_marker(c, out, true); }},
-    {"permute", "indices=marker", "-1 is taken for the first row of x rather than none",
-     [](const Call& c, NamedTensors& out) { return read_marker(c, out, false); }},
     {"unpad_groups", "starts=unpadded",
      "groups are read from starts without padding: each row of x is the same row of y",
      [](const Call& c, NamedTensors& out) {
        return move_rows(c.input("y"), out.at("x"), range_of(out.at("x").extent(0)));
      }},
-    {"permute_indices", "sizes=empty_experts",
-     "experts without tokens have a tile of padding where none is expected, or none where one is",
-     pad_empty_experts},
     {"moe_align_block_size", "sorted_token_ids=padding_0",
      "slots of padding point to slot 0 rather than beyond all", point_padding_to_0},
+    {"moe_align_block_size", "sorted_token_ids=descending",
+     "slots of an expert stand from the last to the first", turn_slots},
 };
 
 }  // namespace
@@ -194,11 +151,6 @@ bool only_moves(const Call& call) {
 }
 
 void add_index_hypotheses(const Call& call, List& list) {
-  if (call.op == "swizzle_scales" && call.has("group_ends")) {
-    add_run(list, "group_ends=ignored",
-            "all groups are swizzled as one matrix: none begins with a tile of its own",
-            swizzled_as_one);
-  }
   if (call.op == "map_experts" && !call.set.has("capacity")) add_maps(call, list);
   for (const MovedRows& row : kMovedRows) {
     if (call.op == row.op) add_rewritten(list, row.name, row.phrase, row.rewrite, Stage::rule);

@@ -27,8 +27,8 @@ constexpr Setting kOthers[] = {{"layout", "the layout is "},
                                {"overflow"},
                                {"rounding"},
                                {"underflow"},
-                               {"score"},
                                {"normalize"},
+                               {"score"},
                                {"other_groups"}};
 /// Tried later.  Another arithmetic is that of every element, or of none.
 constexpr Setting kOfLayers[] = {{"group_score"},
@@ -209,6 +209,40 @@ void add_number(const Call& call, List& list, const std::string& key, double val
   add_set(list, key, text, filled(phrase, text, text, text), key + "=" + id);
 }
 
+/// What a gate has beside silu, and its value in GPT-OSS.
+constexpr std::pair<const char*, const char*> kGate[] = {
+    {"alpha", "1.702"}, {"limit", "7"}, {"up_offset", "1"}};
+
+/// Gates of which no number is passed on, or where none is asked those of GPT-OSS; with halves as
+/// they are, or another order of them.
+void add_gate_forms(const Call& call, List& list) {
+  std::string given;
+  Index keys = 0;
+  for (const auto& [key, value] : kGate) {
+    if (!call.set.has(key)) continue;
+    given += (keys++ == 0 ? "" : " and ") + std::string(key);
+  }
+  const std::string own(call.set.text("halves", "gate_first"));
+  for (const std::string halves : {"gate_first", "interleaved", "up_first"}) {
+    const Index departs = halves == own ? 0 : 1;
+    if ((keys > 0 && keys + departs < 3) || own == "gate_only") continue;
+    add_altered(
+        list, keys > 0 ? "gate=plain" : "gate=gpt_oss",
+        (keys > 0 ? given + " are left out"
+                  : "the gate is that of GPT-OSS, alpha 1.702, limit 7 and up_offset 1") +
+            (departs > 0 ? ", and halves is " + halves + " rather than " + own : std::string()),
+        [halves, plain = keys > 0](Call& c) {
+          for (const auto& [key, value] : kGate) {
+            c.set = without(c.set, key);
+            if (!plain) c.set.set(key, value);
+          }
+          c.set.set("halves", halves);
+          return true;
+        },
+        Stage::rule);
+  }
+}
+
 /// Which elements of x [R, 2F] a limit holds.
 enum class Held : std::uint8_t { gate, up, top, both };
 
@@ -254,6 +288,39 @@ void add_limits(const Call& call, List& list) {
   }
 }
 
+constexpr Row<float> kMainGrads[] = {
+    {"left_out", "the product is not added to main_grad: it takes its place", 0.0f},
+    {"twice", "main_grad is added twice", 2.0f},
+    {"subtracted", "main_grad is subtracted rather than added", -1.0f},
+};
+
+/// Slots of an expert beyond another number of them, or the first ones in place of the last.
+void add_capacities(const Call& call, List& list) {
+  const Index capacity = call.set.integer("capacity", 1);
+  add_altered(
+      list, "capacity=left_out", "the capacity of experts is left out",
+      [](Call& c) {
+        c.set = without(c.set, "capacity");
+        return true;
+      },
+      Stage::rule);
+  for (const Index other : {capacity - 1, capacity + 1})
+    add_number(call, list, "capacity", static_cast<double>(other), "an expert takes {} slots");
+  add_run(list, "drop=first", "the first slots of an expert are dropped rather than the last",
+          [](Backend& backend, const Call& given) {
+            Call turned = given;
+            const auto turn = [](const Tensor& t) {
+              return with_rows(t, [](Index r, Index rows) { return rows - 1 - r; });
+            };
+            for (const char* name : {"experts", "weights"}) {
+              if (given.has(name)) turned.replace(name, turn(given.input(name)));
+            }
+            NamedTensors out = run_call(backend, turned);
+            out.at("local") = turn(out.at("local"));
+            return out;
+          });
+}
+
 }  // namespace
 
 void add_rule_hypotheses(const Call& call, List& list) {
@@ -287,15 +354,19 @@ void add_setting_hypotheses(const Call& call, List& list) {
 }
 
 void add_left_out_hypotheses(const Call& call, List& list) {
-  if (call.has("main_grad")) {
+  for (const auto& [id, phrase, by, stage] : kMainGrads) {
+    if (!call.has("main_grad")) break;
     add_altered(
-        list, "main_grad=left_out", "the product is not added to main_grad: it takes its place",
-        [](Call& c) {
-          c.replace("main_grad", Tensor(Dtype::f32, c.input("main_grad").shape()));
+        list, std::string("main_grad=") + id, phrase,
+        [by = by](Call& c) {
+          const Tensor& given = c.input("main_grad");
+          c.replace("main_grad",
+                    with_values(given, [&](Index i) { return by * given.as<float>()[i]; }));
           return true;
         },
         Stage::rule);
   }
+  if (call.op == "map_experts" && call.set.has("capacity")) add_capacities(call, list);
   if ((call.op == "route" || call.op == "moe_layer") && call.set.has("scale")) {
     const double scale = call.set.real("scale", 1.0);
     add_number(call, list, "scale", 1.0, "the factor of the weights is left out", "left_out");
@@ -303,6 +374,13 @@ void add_left_out_hypotheses(const Call& call, List& list) {
                "twice");
   }
   if (!call.op.starts_with("swiglu") && call.op != "moe_layer") return;
+  const Index k = call.set.integer("top_k", 1);
+  for (const Index other : {k - 1, k + 1}) {
+    if (call.op != "moe_layer" || other < 1) continue;
+    add_set(list, "top_k", std::to_string(other),
+            filled("every token takes {} experts rather than {}", other, k));
+  }
+  add_gate_forms(call, list);
   add_limits(call, list);
   for (const double limit : {5.0, 6.0, 7.0, 8.0, 10.0}) {
     add_number(call, list, "limit", limit,

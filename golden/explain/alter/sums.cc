@@ -226,21 +226,32 @@ void add_unscaled_blocks(const Product& p, Index block, List& list) {
   }
 }
 
-/// Scales of one side or both that are taken for the integers that their bytes are.
-void add_bytes_as_numbers(const Product& p, Index block, List& list) {
-  const auto number = [](bool byte, float scale) {
-    return static_cast<double>(byte ? static_cast<float>(std::ilogb(scale) + 127) : scale);
-  };
-  for (const auto& [of_a, of_b] : {std::pair{true, false}, {false, true}, {true, true}}) {
-    if ((of_a && !is_of_bytes(p.a)) || (of_b && !is_of_bytes(p.b))) continue;
-    add_summed(
-        list, "scales=bytes_as_numbers",
-        filled("scale bytes of {} are taken as the numbers 0 to 255 rather than as exponents",
-               of_a && of_b ? "both sides" : (of_a ? p.a : p.b).name),
-        Stage::input,
-        {block, [=, of_a = of_a, of_b = of_b](double sum, const Part& part) {
-           return sum + part.codes * number(of_a, part.scale_a) * number(of_b, part.scale_b);
-         }});
+/// What a scale byte may be taken for in place of an exponent.
+constexpr Row<double (*)(std::uint8_t byte)> kOtherBytes[] = {
+    {"scales=bytes_as_numbers", "the numbers 0 to 255",
+     [](std::uint8_t byte) { return static_cast<double>(byte); }},
+    {"scales=bytes_as_signed", "the numbers -128 to 127",
+     [](std::uint8_t byte) { return static_cast<double>(static_cast<std::int8_t>(byte)); }},
+    {"scales=bytes_as_e4m3", "codes of e4m3",
+     [](std::uint8_t byte) { return static_cast<double>(decode(E4M3{byte})); }},
+};
+
+/// Scale bytes of one side or both that are taken for something else.
+void add_other_bytes(const Product& p, Index block, List& list) {
+  for (const auto& row : kOtherBytes) {
+    const auto number = [of = row.of](bool is_byte, float scale) {
+      return is_byte ? of(static_cast<std::uint8_t>(std::ilogb(scale) + 127)) : double{scale};
+    };
+    for (const auto& [of_a, of_b] : {std::pair{true, false}, {false, true}, {true, true}}) {
+      if ((of_a && !is_of_bytes(p.a)) || (of_b && !is_of_bytes(p.b))) continue;
+      add_summed(list, row.name,
+                 filled("scale bytes of {} are taken as {} rather than as exponents",
+                        of_a && of_b ? "both sides" : (of_a ? p.a : p.b).name, row.phrase),
+                 Stage::input, {block, [=, of_a = of_a, of_b = of_b](double sum, const Part& part) {
+                                  return sum + part.codes * number(of_a, part.scale_a) *
+                                                   number(of_b, part.scale_b);
+                                }});
+    }
   }
 }
 
@@ -336,7 +347,7 @@ void add_unscaled_hypotheses(const Call& call, List& list) {
   add_normal_formula(*p, true, list);
   add_normal_formula(*p, false, list);
   add_unscaled_blocks(*p, depth_of_scales(*p), list);
-  add_bytes_as_numbers(*p, depth_of_scales(*p), list);
+  add_other_bytes(*p, depth_of_scales(*p), list);
 }
 
 }  // namespace mxo

@@ -15,6 +15,7 @@ constexpr double kNear = 3.0;         ///< dB nearer that make a hypothesis part
 constexpr std::size_t kBases = 4;     ///< of pairs
 constexpr std::size_t kLookedAt = 6;  ///< candidates that are run on a wider window
 constexpr int kMostAlike = 3;         ///< further causes that share a sentence
+constexpr Index kLeastNews = 4;       ///< elements that one of a pair leaves to the other
 constexpr Index kLeastSampled = 8;    ///< elements that a cause of some lines gives
 
 bool better(const Candidate& a, const Candidate& b) {
@@ -42,11 +43,12 @@ bool is_another_cause(const Hypothesis& h, const Hypothesis& first) {
   return first.stage == Stage::input && h.local && first.local && h.subject != first.subject;
 }
 
-/// Both of a pair have to matter: neither gives as much alone, where the pair was run.
+/// Both of a pair have to matter: neither gives as much alone, where the pair was run, nor all but
+/// an element or two, which any other would do that alters these.
 bool both_matter(AlteredCallRunner& runner, const Candidate& pair) {
   return std::all_of(pair.hypotheses.begin(), pair.hypotheses.end(), [&](const Hypothesis* h) {
     const auto alone = runner.run({h});
-    return !alone || alone->fixed < pair.trial.fixed;
+    return !alone || (alone->fixed < pair.trial.fixed && alone->broken >= kLeastNews);
   });
 }
 

@@ -49,6 +49,8 @@ std::string zeros(const std::string& place) {
 
 TEST(OutputUnwritten, FillsAreNamedByTheirBits) {
   const std::string nan = "nan: row 2 of y holds NaN: never written, or computed so";
+  const std::string no_sign =
+      "zero: row 2 of y holds zeros: never written, cleared, or computed so";
   const std::string infinite = ": overflow, a division by zero, or the fill of the buffer";
   const std::string largest = ": the largest number, saturated, or the fill of the buffer";
   const std::string other = ": the fill of the buffer, never written, or one value for all of them";
@@ -66,7 +68,7 @@ TEST(OutputUnwritten, FillsAreNamedByTheirBits) {
                                          {Dtype::bf16, 0x7F7F, "largest", largest},
                                          {Dtype::e4m3, 0x7E, "largest", largest},
                                          {Dtype::e4m3, 0x7D, "fill", other},
-                                         {Dtype::bf16, 0x8000, "fill", other},
+                                         {Dtype::bf16, 0x8000, "never_written." + no_sign, ""},
                                          {Dtype::i64, 0xFEDCBA9876543210u, "fill", other}}) {
     char bits[32];
     std::snprintf(bits, sizeof bits, "0x%0*llX", static_cast<int>(2 * size_of(row.dtype)),

@@ -197,7 +197,8 @@ const PlantedFault kFaults[] = {
          }
        });
      }},
-    {"tiles of scales are written column by column", "order.axes", "[2, 2, 512] with its axes",
+    {"tiles of scales are written column by column", "layout=tiles_down",
+     "tiles lie column by column rather than row by row",
      [](Backend& b) {
        return swizzled(b, [](Index i) { return i / 512 % 2 * 1024 + i / 1024 * 512 + i % 512; });
      }},

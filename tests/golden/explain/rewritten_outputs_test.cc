@@ -69,7 +69,8 @@ TEST(RewrittenOutputs, OfPaddingHoldTheRowsThatFollow) {
     NamedTensors out = one("y", floats({8, 2}, {1, 2, 0, 0, 0, 0, 0, 0, 3, 4, 5, 6, 7, 8, 0, 0}));
     out.emplace("padded_starts", ends_at({0, 2, 4}));
     out.emplace("padded_ends", ends_at({2, 4, 8}));
-    const auto got = outputs_of(given).rewritten("padding=stale", std::move(out));
+    const CausesListed causes{given, add_padding_hypotheses};
+    const auto got = causes.rewritten("padding=stale", std::move(out));
     return got ? values_of(got->at("y")) : Values{};
   };
   EXPECT_EQ(of(call), (Values{1, 2, 3, 4, 3, 4, 5, 6, 3, 4, 5, 6, 7, 8, 0, 0}))

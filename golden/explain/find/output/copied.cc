@@ -1,5 +1,6 @@
 // Outputs that are an operand as it was given, and rows that all hold one row.
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <map>
 #include <set>
@@ -15,7 +16,40 @@ constexpr Index kLeastElements = 16;  ///< that differ
 constexpr std::size_t kLeastRows = 4;
 constexpr double kLeastBits = 2.0 * kCertain;  ///< of one row
 
+/// What one number may be of the one that is expected.
+struct SeenNumber {
+  const char* words;
+  float (*of)(float expected);
+};
+constexpr SeenNumber kSeen[] = {
+    {"infinity", [](float) { return HUGE_VALF; }},
+    {"1 over what is expected", [](float v) { return 1.0f / v; }},
+    {"the power of two at or below what is expected",
+     [](float v) { return std::ldexp(1.0f, std::ilogb(v)); }},
+    {"the power of two above what is expected",
+     [](float v) { return std::ldexp(1.0f, std::ilogb(v) + 1); }},
+    {"the square of what is expected", [](float v) { return v * v; }},
+    {"half of what is expected", [](float v) { return 0.5f * v; }},
+    {"twice what is expected", [](float v) { return 2.0f * v; }},
+    {"what is expected with the other sign", [](float v) { return -v; }},
+    {"1: as it was set up, or never written", [](float) { return 1.0f; }},
+    {"0: as it was set up, or never written", [](float) { return 0.0f; }},
+};
+
 }  // namespace
+
+Claims recover_one_number(Output& output) {
+  if (output.expected->elements() != 1 || output.left != 1 ||
+      output.expected->dtype() != Dtype::f32 || !std::isfinite(*output.expected->as<float>()) ||
+      *output.expected->as<float>() == 0.0f)
+    return {};
+  for (const SeenNumber& row : kSeen) {
+    if (row.of(*output.expected->as<float>()) != *output.actual->as<float>()) continue;
+    return claim_all(output, {"number.seen", FindingKind::symptom},
+                     "all of " + output.name + " is " + row.words);
+  }
+  return {};
+}
 
 Claims recover_copied(const Call& call, Output& output) {
   const bool number = output.expected->elements() == 1 && is_wide_float(output.expected->dtype());

@@ -1,6 +1,9 @@
-// Integers that are those expected in another sense: running totals, sizes, numbers counted on.
+// Integers that are those expected in another sense: running totals, sizes, numbers counted on, and
+// functions of a number: of integers that are expected, and of indices that were followed.
+#include <map>
 #include <set>
 
+#include "golden/explain/alter/alterations.h"
 #include "golden/explain/find/finding.h"
 #include "golden/explain/find/output/claims.h"
 #include "golden/explain/find/output/recover.h"
@@ -8,9 +11,11 @@
 namespace mxo {
 namespace {
 
+constexpr Index kLeastMore = 3;     ///< counts that are more than is expected
 constexpr Index kLeastNumbers = 4;  ///< of a list that is added up
 constexpr Index kLeastAlike = 8;    ///< that differ by one number
 constexpr std::size_t kLeastValues = 3;
+constexpr Index kMostNumber = 1 << 17;  ///< that a function is tried with
 
 struct Integers {
   explicit Integers(const Output& o) {
@@ -51,13 +56,191 @@ bool holds(const Integers& numbers, const Total& row) {
   return true;
 }
 
+// ---- Functions of a number.
+
+using Pairs = std::vector<std::pair<Index, Index>>;  ///< a number, and what it was taken for
+
+/// By a number n; what wraps comes round at the count of all.
+struct NumberFunction {
+  const char* words;
+  Index (*of)(Index i, Index n);
+  Index least;
+  bool wraps = false;
+};
+constexpr NumberFunction kFunctions[] = {
+    {"i - {}", [](Index i, Index n) { return i - n; }, 1},
+    {"i + {}", [](Index i, Index n) { return i + n; }, 1},
+    {"{} - i", [](Index i, Index n) { return n - i; }, 1},
+    {"i / {}", [](Index i, Index n) { return i / n; }, 2},
+    {"i modulo {}", [](Index i, Index n) { return i % n; }, 2},
+    {"{} i", [](Index i, Index n) { return n * i; }, 2},
+    {"i xor {}", [](Index i, Index n) { return i ^ n; }, 1},
+    {"i, but at most {}", [](Index i, Index n) { return std::min(i, n); }, 0},
+    {"i + {}", [](Index i, Index n) { return i + n; }, 1, true},
+    {"{} i", [](Index i, Index n) { return n * i; }, 2, true},
+};
+
+struct FoundFunction {
+  std::string words;
+  std::function<Index(Index)> of;
+};
+
+/// The function that gives every pair, of which enough are not the number itself; of `count`
+/// numbers.
+std::optional<FoundFunction> function_of(Pairs pairs, Index count) {
+  std::stable_partition(pairs.begin(), pairs.end(),
+                        [](const auto& p) { return p.first != p.second; });
+  std::set<Index> values;
+  Index differing = 0;
+  Index most = 0;
+  for (const auto& [number, taken] : pairs) {
+    most = std::max({most, number, taken});
+    if (number == taken) continue;
+    ++differing;
+    values.insert(number);
+  }
+  if (differing < kLeastAlike || values.size() < kLeastValues) return std::nullopt;
+  for (const NumberFunction& row : kFunctions) {
+    for (Index n = row.least; n <= std::min(row.wraps ? count - 1 : 2 * most, kMostNumber); ++n) {
+      const auto of = [of = row.of, n, count = row.wraps ? count : Index{0}](Index i) {
+        return count > 0 ? of(i, n) % count : of(i, n);
+      };
+      if (!std::all_of(pairs.begin(), pairs.end(),
+                       [&](const auto& p) { return of(p.first) == p.second; }))
+        continue;
+      return FoundFunction{
+          filled(row.words, n) + (row.wraps ? " modulo " + std::to_string(count) : std::string()),
+          of};
+    }
+  }
+  return std::nullopt;
+}
+
+/// Markers below zero stay; so does one beyond all numbers.
+Claims claim_function(Output& output, const Integers& numbers) {
+  const Index end = *std::ranges::max_element(numbers.expected);
+  Pairs pairs;
+  for (std::size_t i = 0; i < numbers.expected.size(); ++i) {
+    const std::pair p{numbers.expected[i], numbers.actual[i]};
+    const bool marks = p.first < 0 || p.first == end;
+    if (marks && p.first == p.second) continue;
+    if (p.first < 0) return {};
+    pairs.push_back(p);
+  }
+  const auto function = function_of(std::move(pairs), end + 1);
+  if (!function) return {};
+  return claim_all(output, {"integers.function", FindingKind::symptom},
+                   output.name + ": where i is expected, " + function->words + " came");
+}
+
+/// What was counted, where none of several numbers is less than is expected.
+Claims claim_more(Output& output, const Integers& numbers) {
+  if (output.name.find("tokens_per_expert") == std::string::npos || output.left < kLeastMore)
+    return {};
+  Index least = 0;
+  Index most = 0;
+  Index all = 0;
+  for (std::size_t i = 0; i < numbers.expected.size(); ++i) {
+    const Index more = numbers.actual[i] - numbers.expected[i];
+    if (more < 0) return {};
+    if (more == 0) continue;
+    least = least == 0 ? more : std::min(least, more);
+    most = std::max(most, more);
+    all += more;
+  }
+  return claim_place(output, {"integers.more", FindingKind::symptom}, [&](const Place& place) {
+    return place.words + ": " + std::to_string(least) +
+           (most > least ? " to " + std::to_string(most) : "") + " more than is expected, " +
+           std::to_string(all) + " in all: counted again, or counters that were not cleared";
+  });
+}
+
 }  // namespace
+
+namespace {
+
+/// Rows of x that came, found by what they hold: of each index, and of -1.
+void add_functions_of_rows(const Call& call, const Output& o, List& list) {
+  const Tensor& x = call.input("x");
+  std::map<std::string_view, Index> rows;  // of x; -1: two that are alike
+  for (Index r = 0; r < x.extent(0); ++r) {
+    const auto [at, first] = rows.emplace(bytes_of(x, r * o.columns, o.columns), r);
+    if (!first) at->second = -1;
+  }
+  Pairs pairs;
+  std::set<Index> marked;  // rows that -1 was taken for
+  for (Index r = 0; r < o.compared_rows; ++r) {
+    const auto at = rows.find(bytes_of(*o.actual, r * o.columns, o.columns));
+    const Index i = call.input("indices").as<std::int32_t>()[r];
+    const Index from = at == rows.end() ? -1 : at->second;
+    if (i < 0) {
+      marked.insert(from);
+    } else if (from >= 0) {
+      pairs.emplace_back(i, from);
+    }
+  }
+  const auto add = [&](const char* id, std::string phrase, std::function<Index(Index)> of) {
+    add_altered(list, id, std::move(phrase), [of, n = x.extent(0)](Call& c) {
+      Tensor t = c.input("indices");
+      for (Index i = 0; i < t.elements(); ++i) {
+        std::int32_t& at = t.as<std::int32_t>()[i];
+        const Index to = of(at);
+        at = static_cast<std::int32_t>(to >= 0 && to < n ? to : -1);
+      }
+      c.replace("indices", std::move(t));
+      return true;
+    });
+  };
+  if (marked.size() == 1 && *marked.begin() >= 0) {
+    const Index row = *marked.begin();
+    const std::string which = row == 0                 ? "the first row"
+                              : row + 1 == x.extent(0) ? "the last row"
+                                                       : "row " + std::to_string(row);
+    add("indices=marker", "-1 is taken for " + which + " of x rather than none",
+        [row](Index i) { return i < 0 ? row : i; });
+  }
+  if (const auto function = function_of(std::move(pairs), x.extent(0))) {
+    add("indices=function", "index i is taken for " + function->words,
+        [of = function->of](Index i) { return i < 0 ? i : of(i); });
+  }
+}
+
+/// Numbers that experts were given here.
+void add_functions_of_experts(const Call& call, const Output& o, List& list) {
+  const Tensor& experts = call.input("experts");
+  const ElementReader read(o.expected->dtype());
+  Pairs pairs;
+  for (Index i = 0; i < experts.elements(); ++i) {
+    const Index e = experts.as<std::int32_t>()[i];
+    if (e >= 0) pairs.emplace_back(e, static_cast<Index>(read(o.actual_bits(i)).value));
+  }
+  const auto function = function_of(std::move(pairs), call.set.integer("experts", 1));
+  if (!function) return;
+  add_rewritten(
+      list, "local=function", "expert i is given the number " + function->words,
+      [of = function->of](const Call& c, NamedTensors& out) {
+        Tensor& local = out.at("local");
+        for (Index i = 0; i < local.elements(); ++i) {
+          const Index e = c.input("experts").as<std::int32_t>()[i];
+          if (e >= 0) local.as<std::int32_t>()[i] = static_cast<std::int32_t>(of(e));
+        }
+        return true;
+      },
+      Stage::rule);
+}
+
+}  // namespace
+
+void add_measured_indices(const Call& call, const Output& o, List& list) {
+  if (call.op == "permute" && o.columns > 0) add_functions_of_rows(call, o, list);
+  if (call.op == "map_experts" && o.name == "local") add_functions_of_experts(call, o, list);
+}
 
 Claims recover_integers(Output& output) {
   const Dtype type = output.expected->dtype();
-  if (!is_unexplained(output, kLeastNumbers) || (type != Dtype::i32 && type != Dtype::i64))
-    return {};
+  if (!is_unexplained(output, kLeastMore) || (type != Dtype::i32 && type != Dtype::i64)) return {};
   const Integers numbers(output);
+  if (output.left < kLeastNumbers) return claim_more(output, numbers);
   for (const Total& row : kTotals) {
     if (output.rows == 1 && holds(numbers, row))
       return claim_all(output, {row.id, FindingKind::symptom}, output.name + " holds " + row.words);
@@ -74,8 +257,10 @@ Claims recover_integers(Output& output) {
     if (values.empty()) by = more;
     const bool same = more == by;
     if (!same &&
-        (numbers.expected[i] < 0 || numbers.actual[i] < 0 || modulo(more - by, count) != 0))
-      return {};
+        (numbers.expected[i] < 0 || numbers.actual[i] < 0 || modulo(more - by, count) != 0)) {
+      Claims function = claim_function(output, numbers);
+      return function.empty() ? claim_more(output, numbers) : function;
+    }
     if (!same && std::abs(more) < std::abs(by)) by = more;
     wraps = wraps || !same;
     values.insert(numbers.expected[i]);

@@ -19,6 +19,8 @@ std::vector<Claim> recover_moved_runs(Output& output);
 std::vector<Claim> recover_padding(const Call& call, Output& output, const NamedTensors& expected);
 /// An output that is an operand as it was given.
 std::vector<Claim> recover_copied(const Call& call, Output& output);
+/// One number that is all of an output, as it is seen beside the one that is expected.
+std::vector<Claim> recover_one_number(Output& output);
 /// Rows that all hold one and the same row.
 std::vector<Claim> recover_one_row(Output& output);
 /// Rows to which another row was added: accumulators that were not cleared.

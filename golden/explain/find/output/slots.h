@@ -44,4 +44,8 @@ void add_measured_slots(Backend& backend, const Call& call, const std::vector<Ou
 void add_measured_slot_rows(Backend& backend, const Call& call, const std::vector<Output>& outputs,
                             std::vector<Hypothesis>& list);
 
+/// Experts of a layer whose slots are missing: every token that fails chose one, and no other did.
+void add_lost_experts(Backend& backend, const Call& call, const std::vector<Output>& outputs,
+                      std::vector<Hypothesis>& list);
+
 }  // namespace mxo

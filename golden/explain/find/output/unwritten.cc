@@ -92,7 +92,10 @@ Claims recover_unwritten(Output& output) {
   const ElementReader read(dtype);
   const auto fill_of = [&](Index i) {
     const std::uint64_t bits = output.actual_bits(i);
-    return read(bits).nan ? kAnyNan : bits;
+    const Element e = read(bits);
+    // Zeros of either sign; codes of eight bits are zero by their scale, too.
+    const bool zero = e.value == 0.0 && is_wide_float(dtype);
+    return e.nan ? kAnyNan : zero ? 0 : bits;
   };
   Runs found;
   const Index least = std::min<Index>(size_of(dtype) == 1 ? 16 : 8, output.columns);
@@ -124,7 +127,7 @@ Claims recover_unwritten(Output& output) {
     elements.erase(std::unique(elements.begin(), elements.end()), elements.end());
     // Among many scattered ones a few are neighbours by chance; many scales are the same.
     if (elements.size() * 2 < everywhere[fill] || elements.size() < kLeastElements) continue;
-    if (!is_plain(fill) && output.name.ends_with("scales")) continue;
+    if (!is_plain(fill) && size_of(dtype) == 1 && output.name.ends_with("scales")) continue;
     // What came for one value that is expected was computed so.
     const auto is_filled = [&all = elements](Index i) {
       return std::binary_search(all.begin(), all.end(), i);
@@ -133,7 +136,7 @@ Claims recover_unwritten(Output& output) {
     const Fill said = described(dtype, fill);
     append(claims,
            claim_where(
-               output, {said.id, FindingKind::symptom, is_plain(fill)}, is_filled,
+               output, {said.id, FindingKind::symptom, true}, is_filled,
                [&, fill = fill](const Place& place) {
                  // Of a place that holds other values, too, elements are counted.
                  const bool all = std::all_of(place.rows.begin(), place.rows.end(), [&](Index r) {

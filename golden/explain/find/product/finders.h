@@ -39,6 +39,8 @@ void add_block_map(const Observation& seen, std::vector<Hypothesis>& list);
 /// Which of the given scales each line took, blocks and lines at one stride: those of another row,
 /// block, expert, axis or stride.
 void add_scale_sources(const Observation& seen, std::vector<Hypothesis>& list);
+/// Rows that took the scales of other rows in no order, each measured.
+void add_row_sources(const Observation& few, const Output& output, std::vector<Hypothesis>& list);
 /// The lines whose scales were taken, where one scale covers the whole depth of a line.
 void add_line_sources(const Observation& seen, std::vector<Hypothesis>& list);
 

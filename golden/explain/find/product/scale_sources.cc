@@ -127,6 +127,12 @@ std::string words_of(const Affine& map, const Strides& own, const ProductSide& f
   });
 }
 
+std::vector<double> values_of(const Tensor& scales) {
+  std::vector<double> values;
+  for (Index i = 0; i < scales.elements(); ++i) values.push_back(scale_value(scales, i));
+  return values;
+}
+
 /// A line that was measured: where its own scales begin, and where those that it took may.
 struct Line {
   Index own;
@@ -227,6 +233,10 @@ struct ScaleMap {
   }
 };
 
+constexpr Index kMostLines = 4096;
+constexpr double kMostWork = 2e9;  ///< of measuring them
+constexpr std::size_t kTold = 3;   ///< lines that are told one by one
+
 /// What a whole line was multiplied by, as a multiple of what it should have been, and how far that
 /// may be off.
 std::pair<double, double> ratio_of(const Effective& e) {
@@ -240,13 +250,33 @@ std::pair<double, double> ratio_of(const Effective& e) {
   return {sum / weights, 1.0 / std::sqrt(weights)};
 }
 
+/// The line whose scales each line took: of several blocks where it is one and only one, of one
+/// scale a line the nearest; of those that were measured.
+std::map<Index, Index> other_lines(const Observation& seen, const std::vector<double>& given,
+                                   Index width) {
+  std::map<Index, Index> sources;
+  for (const Line& line : lines_at(seen, 1, given)) {
+    if (line.offsets.size() == 1 && line.offsets.front() % width == 0)
+      sources[line.own / width] = line.offsets.front() / width;
+  }
+  for (const Effective& e : seen.lines) {
+    if (width > 1) break;
+    const auto [ratio, off] = ratio_of(e);
+    const double measured = nth(given, seen.at(e, 0)) * ratio;
+    const auto away = [measured](double a) { return std::abs(a - measured); };
+    const auto nearest = std::ranges::min_element(given, {}, away);
+    if (away(*nearest) <= std::abs(measured) * (5.0 * off / std::abs(ratio) + 2e-5))
+      sources[seen.at(e, 0)] = nearest - given.begin();
+  }
+  return sources;
+}
+
 }  // namespace
 
 void add_scale_sources(const Observation& seen, std::vector<Hypothesis>& list) {
   const Tensor& tensor = *seen.factor().scales;
   const Product& p = seen.product;
-  std::vector<double> given;
-  for (Index i = 0; i < tensor.elements(); ++i) given.push_back(scale_value(tensor, i));
+  const std::vector<double> given = values_of(tensor);
   const Index columns = tensor.extent(tensor.rank() - 1);
   const Index rows = tensor.extent(tensor.rank() - 2);
   const bool experts = !p.wgrad && tensor.rank() == 3;
@@ -276,6 +306,47 @@ void add_scale_sources(const Observation& seen, std::vector<Hypothesis>& list) {
     }
     return;
   }
+}
+
+void add_row_sources(const Observation& few, const Output& output, std::vector<Hypothesis>& list) {
+  const Product& p = few.product;
+  const std::vector<double> given = values_of(*few.factor().scales);
+  const Index width = few.factor().scales->shape().back();
+  const auto blocks = static_cast<double>(few.lines.front().blocks());
+  const Index lines = few.side == Side::a ? p.a_lines : p.groups() * p.n;
+  const double terms = few.side == Side::a ? static_cast<double>(p.n) : 256.0;
+  const bool bytes = size_of(few.factor().scales->dtype()) == 1;
+  if (p.wgrad || lines > kMostLines || (bytes && width == 1) ||
+      lines * width != static_cast<Index>(given.size()) ||
+      static_cast<double>(lines) * blocks * blocks * terms > kMostWork)
+    return;
+  const auto moved = [](const auto& line) { return line.first != line.second; };
+  const std::map<Index, Index> told = other_lines(few, given, width);
+  std::set<Index> distances;
+  for (const auto& [line, source] : told) distances.insert(source - line);
+  if (told.size() * 10 < few.lines.size() * 8 ||
+      std::count_if(told.begin(), told.end(), moved) * 2 < std::ssize(told) ||
+      distances.size() * 2 < told.size())
+    return;
+  Observation all{p, few.side, measure(p, output, few.side, lines)};
+  std::erase_if(all.lines, [](const Effective& e) { return !e.fits(); });
+  std::map<Index, Index> sources = other_lines(all, given, width);
+  std::erase_if(sources, std::not_fn(moved));
+  std::string words;
+  std::size_t n = 0;
+  for (const auto& [line, source] : sources) {
+    if (n++ < kTold) list_words(words, filled("{} that of {}", line, source));
+  }
+  if (n > kTold) words += filled(" and {} more", n - kTold);
+  propose(
+      few.factor(),
+      side_words(few.factor()) + " are those of other rows, in no order that was found: row " +
+          words,
+      [sources, width](Index i) {
+        const auto at = sources.find(i / width);
+        return at == sources.end() ? i : at->second * width + i % width;
+      },
+      list);
 }
 
 void add_line_sources(const Observation& seen, std::vector<Hypothesis>& list) {

@@ -1,6 +1,5 @@
 // Roundings, clamps and flushes against pairs.
 
-#include <array>
 #include <limits>
 
 #include "golden/explain/find/finding.h"
@@ -152,33 +151,31 @@ std::optional<CodeRule> fit(const Grid& g, const std::vector<CodePair>& pairs) {
   return std::nullopt;
 }
 
+void AtRandom::add(double share, bool away) {
+  Bin& bin = bins_.at(static_cast<std::size_t>(share * static_cast<double>(bins_.size())));
+  ++bin.n;
+  bin.away += away ? 1.0 : 0.0;
+  bin.expected += share;
+  bin.variance += share * (1.0 - share);
+}
+
+bool AtRandom::told() const {
+  return std::all_of(bins_.begin(), bins_.end(), [](const Bin& b) {
+    return b.n >= 16 && std::abs(b.away - b.expected) <= 4.5 * std::sqrt(b.variance) + 1.0;
+  });
+}
+
 bool rounds_at_random(const Grid& grid, const std::vector<CodePair>& pairs) {
-  constexpr int kBins = 8;
-  struct Bin {
-    double n = 0;
-    double up = 0;
-    double expected_output = 0;
-    double variance = 0;
-  };
-  std::array<Bin, kBins> bins{};
+  AtRandom random;
   for (const CodePair& p : pairs) {
     const double m = std::abs(p.v);
     const std::size_t low = grid.round(m, Rounding::zero);
-    if (low == grid.top() || grid.value(low) == m) {
-      if (p.code != low) return false;
-      continue;
-    }
-    if (p.code != low && p.code != low + 1) return false;
-    const double share = (m - grid.value(low)) / (grid.value(low + 1) - grid.value(low));
-    Bin& bin = bins[static_cast<std::size_t>(share * kBins)];
-    ++bin.n;
-    bin.up += p.code == low ? 0.0 : 1.0;
-    bin.expected_output += share;
-    bin.variance += share * (1.0 - share);
+    const bool exact = low == grid.top() || grid.value(low) == m;
+    if (p.code != low && (exact || p.code != low + 1)) return false;
+    if (exact) continue;
+    random.add((m - grid.value(low)) / (grid.value(low + 1) - grid.value(low)), p.code != low);
   }
-  return std::all_of(bins.begin(), bins.end(), [](const Bin& b) {
-    return b.n >= 16 && std::abs(b.up - b.expected_output) <= 4.5 * std::sqrt(b.variance) + 1.0;
-  });
+  return random.told();
 }
 
 }  // namespace mxo

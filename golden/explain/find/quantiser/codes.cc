@@ -107,6 +107,10 @@ std::vector<ValueCast> casts_of(const QuantiserCall& q) {
     list.push_back({made + other.words, [scale, of = other.of](Index s) { return of(scale(s)); },
                     divided_in_f64});
   }
+  const auto quotient = [&q, max = static_cast<float>(largest(q.format))](Index s) {
+    return static_cast<double>(q.amax_of(s) / max);
+  };
+  list.push_back({made + "x / fl(amax / max), before the scale was rounded", quotient, divided});
   for (const Multiplier& m : kMultipliers) {
     const auto factor = [&q, of = m.of, max = static_cast<float>(largest(q.format))](Index s) {
       return of(q.amax_of(s), max);
@@ -295,10 +299,7 @@ std::optional<Claim> claim_codes(Output& codes, const QuantiserCall& q) {
     std::optional<CodeRule> rule = fit(grid, pairs);
     if (!rule && cast.words.empty() && rounds_at_random(grid, pairs_of(q, cast, spread(codes)))) {
       const auto either = by({{Rounding::zero, grid.top()}, {Rounding::away, grid.top()}});
-      if (auto found = claim(either, "codes.random",
-                             "codes are rounded at random (stochastic rounding): each to one of "
-                             "the two neighbours of its value, the nearer as often as it is nearer",
-                             64))
+      if (auto found = claim(either, "codes.random", "codes are" + std::string(kAtRandom), 64))
         return found;
     }
     if (!rule) continue;

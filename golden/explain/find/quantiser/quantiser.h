@@ -26,6 +26,13 @@ std::string scales_seen(const Call& call, const std::vector<Output>& outputs);
 /// magnitude.
 std::string magnitudes_seen(const Call& call, const std::vector<Output>& outputs);
 
+// Of values without scales.
+
+/// How codes of `encode` were rounded.
+std::vector<Claim> recover_encoded(const Call& call, Output& codes);
+/// Numbers that are bf16 by stochastic rounding.
+std::vector<Claim> recover_random(Backend& backend, const Call& call, Output& output);
+
 // Of an operator that reads codes and scales.
 
 /// Codes or scale bytes of a dequantised tensor that are read as another number, each the same

@@ -1,6 +1,7 @@
 // A call of a quantiser: its blocks, and what the rule that it asks for makes of them.
 #pragma once
 
+#include <array>
 #include <cmath>
 #include <functional>
 #include <optional>
@@ -156,6 +157,26 @@ struct CodePair {
 
 /// The rule that gives every pair.
 std::optional<CodeRule> fit(const Grid& grid, const std::vector<CodePair>& pairs);
+/// How often values went to the neighbour above, by how near that is.
+class AtRandom {
+ public:
+  /// A value that lies `share` of the way to the neighbour farther from zero.
+  void add(double share, bool away);
+  /// Whether each neighbour was taken as often as the distances say.
+  bool told() const;
+
+ private:
+  struct Bin {
+    double n = 0;
+    double away = 0;
+    double expected = 0;
+    double variance = 0;
+  };
+  std::array<Bin, 8> bins_{};
+};
+inline constexpr const char* kAtRandom =
+    " rounded at random (stochastic rounding): each to one of the two neighbours of its value, the "
+    "nearer as often as it is nearer";
 /// Whether codes go to either neighbour as often as their distances say.
 bool rounds_at_random(const Grid& grid, const std::vector<CodePair>& pairs);
 

@@ -1,0 +1,157 @@
+// Operands of a layer that are left out, used another number of times, in another order, or those
+// of another expert or rank.
+#include <cmath>
+
+#include "golden/explain/alter/alterations.h"
+
+namespace mxo {
+namespace {
+
+/// Operands of a layer whose experts take those of others.
+void add_experts(const Call& call, List& list) {
+  const Index ranks = std::count_if(call.inputs.begin(), call.inputs.end(), [](const auto& entry) {
+    return entry.first.starts_with("rank") && entry.first.ends_with(".x");
+  });
+  using Names = std::vector<std::string>;
+  for (const Names& names : {Names{"w1"},
+                             {"w2"},
+                             {"w1.bias"},
+                             {"w2.bias"},
+                             {"router"},
+                             {"w1", "w2", "w1.bias", "w2.bias"}}) {
+    Names given = names;
+    std::erase_if(given, [&](const std::string& name) {
+      return !call.has(name) || call.input(name).rank() < 2 || call.input(name).extent(0) < 2;
+    });
+    const bool all = names.size() > 1;
+    if (given.empty() || (all && given.size() < 2)) continue;
+    const auto taken = [&](const char* id, const std::string& whose, auto source) {
+      add_altered(list, (all ? "weights" : names.front()) + "=" + id,
+                  "experts take " + (all ? "all weights" : names.front()) + " of " + whose,
+                  [given, source](Call& c) {
+                    for (const std::string& name : given)
+                      c.replace(name, with_rows(c.input(name), source));
+                    return true;
+                  });
+    };
+    taken("other_expert", "the expert before", [](Index e, Index n) { return (e + n - 1) % n; });
+    taken("other_expert", "the expert after", [](Index e, Index n) { return (e + 1) % n; });
+    taken("expert_0", "expert 0", [](Index, Index) { return Index{0}; });
+    taken("reversed", "experts in the reverse order", [](Index e, Index n) { return n - 1 - e; });
+    if (ranks < 2) continue;
+    taken("local", "the first rank: numbers of experts are those of their rank",
+          [ranks](Index e, Index n) { return e % std::max<Index>(1, n / ranks); });
+  }
+}
+
+/// Weights of a layer that lie in another order than is asked.
+void add_orders_of_weights(const Call& call, List& list) {
+  for (const std::string name : {"router", "w1", "w2", "shared.w1", "shared.w2"}) {
+    if (call.has(name))
+      add_read(list, name + "=transposed", name + " is read transposed", {read_transposed(name)});
+  }
+  if (!call.has("shared.w1")) return;
+  const Index half = call.input("shared.w1").extent(0) / 2;
+  add_read(list, "shared.w1=halves", "gate and up of the shared expert are exchanged",
+           {read_lines("shared.w1", -2, [half](Index i) { return (i + half) % (2 * half); })});
+  add_read(list, "shared.w1=interleaved", "gate and up of the shared expert are read interleaved",
+           {read_lines("shared.w1", -2,
+                       [half](Index i) { return i < half ? 2 * i : 2 * (i - half) + 1; })});
+}
+
+struct LeftOut {
+  const char* operand;
+  const char* phrase;
+  const char* with = nullptr;  ///< what goes with it
+};
+
+constexpr LeftOut kLeftOut[] = {
+    {"w1.bias", "w1.bias is left out"},
+    {"w2.bias", "w2.bias is left out"},
+    {"router.bias", "router.bias is left out"},
+    {"logits.bias", "logits.bias is left out"},
+    {"shared.w1", "the shared expert is left out", "shared.w2"},
+};
+
+/// Numbers by which an operand may be multiplied, all powers of two: what it adds is so, too.
+constexpr double kTimes[] = {2.0, 4.0, 8.0, 0.5, 0.25};
+
+void add_times(const Call& call, const std::string& operand, const std::string& phrase,
+               List& list) {
+  if (!call.has(operand)) return;
+  for (const double by : kTimes) {
+    const std::string number =
+        by < 1.0 ? "1/" + std::to_string(std::lround(1.0 / by)) : std::to_string(std::lround(by));
+    add_altered(list, operand + "=times", phrase + number, [operand, by](Call& c) {
+      c.replace(operand, with_values(c.input(operand), [&](Index i) {
+                  return static_cast<float>(by) * wide_value(c.input(operand), i);
+                }));
+      return true;
+    });
+  }
+}
+
+/// The elements of an operand that `holds` are zero.
+template <typename Holds>
+void add_zeros(List& list, const std::string& operand, const std::string& id,
+               const std::string& phrase, const Holds& holds) {
+  add_altered(list, operand + "=" + id, phrase, [operand, holds](Call& c) {
+    c.replace(operand, with_values(c.input(operand), [&](Index i) {
+                return holds(i) ? 0.0f : wide_value(c.input(operand), i);
+              }));
+    return true;
+  });
+}
+
+/// What a rank, its experts, or a part of the shared expert adds to a sum.
+void add_missing_parts(const Call& call, List& list) {
+  const std::string_view shared = "shared.w2";
+  if (call.has(shared)) {
+    const Index hidden = call.input(shared).shape().back();
+    for (const bool second : {true, false}) {
+      add_zeros(list, std::string(shared), "half",
+                filled("the shared expert lacks the {} half of its hidden columns, {} to {}",
+                       second ? "second" : "first", second ? hidden / 2 : 0,
+                       second ? hidden - 1 : hidden / 2 - 1),
+                [=](Index i) { return (i % hidden >= hidden / 2) == second; });
+    }
+  }
+  Index ranks = 0;
+  while (call.has(filled("rank{}.dy", ranks))) ++ranks;
+  if (ranks < 2) return;
+  const Tensor& w2 = call.input("w2");
+  for (Index p = 0; p < ranks; ++p) {
+    add_zeros(list, filled("rank{}.dy", p), "left_out",
+              filled("the share of the tokens of rank{} is missing in the sum over ranks", p),
+              [](Index) { return true; });
+    add_zeros(list, "w2", "of_rank",
+              filled("the share of slots of the experts of rank{} is missing", p),
+              [n = w2.elements() / ranks, p](Index i) { return i / n == p; });
+  }
+}
+
+}  // namespace
+
+void add_elementwise_hypotheses(const Call& call, List& list) {
+  if (call.op == "moe_layer") add_experts(call, list);
+}
+
+void add_layer_operands(const Call& call, List& list) {
+  if (call.op != "moe_layer") return;
+  for (const LeftOut& row : kLeftOut) {
+    if (!call.has(row.operand)) continue;
+    add_altered(list, std::string(row.operand) + "=left_out", row.phrase, [&row](Call& c) {
+      c.inputs.erase(row.operand);
+      if (row.with != nullptr) c.inputs.erase(row.with);
+      return true;
+    });
+  }
+  add_missing_parts(call, list);
+  add_orders_of_weights(call, list);
+  add_times(call, "router", "logits are multiplied by ", list);
+  add_times(call, "w1.bias", "w1.bias is multiplied by ", list);
+  add_times(call, "w2.bias", "w2.bias is multiplied by ", list);
+  add_times(call, "shared.w2", "the shared expert is multiplied by ", list);
+}
+
+}  // namespace mxo

@@ -1,0 +1,270 @@
+// Faults of values by their meaning: scales that move at another pace, roundings, gates without
+// their numbers, routers that score twice; and near misses.
+#include "golden/explain/case/wide_values.h"
+#include "tests/golden/kinds.h"
+
+namespace mxo {
+namespace {
+
+// ---- Products.
+
+constexpr Index kRows = 200;
+const ProductSize kSize{{40, 90, kRows}, kRows, 96, 512};
+
+Call blockwise(Backend& b) {
+  Call call = blockwise_product(b, 3, kSize);
+  Tensor scales = call.input("x.scales");
+  for (Index i = 0; i < scales.elements(); ++i)
+    scales.as<float>()[i] *= static_cast<float>(1.0 + uniform(i));
+  call.replace("x.scales", std::move(scales));
+  return call;
+}
+
+/// x whose scales move on every 64 of K; past a line they are those of `next` or the last.
+Edit in_steps(bool next) {
+  return [next](const Call& call, NamedTensors& out) {
+    out = run(call, [next](Call& c) {
+      const Tensor given = c.input("x.scales");
+      Tensor scales(Dtype::f32, {kRows, 8});
+      for (Index i = 0; i < scales.elements(); ++i) {
+        const Index at = i / 8 * 4 + (next ? i % 8 : std::min<Index>(i % 8, 3));
+        scales.as<float>()[i] = given.as<float>()[std::min<Index>(at, kRows * 4 - 1)];
+      }
+      c.replace("x.scales", std::move(scales));
+      c.set.set("block_x", "1x64");
+      c.set.set("block_w", "128x128");
+    });
+  };
+}
+
+/// Rows of x that take the scales of row from(row).
+Edit scales_of_rows(Index (*from)(Index)) {
+  return [from](const Call& call, NamedTensors& out) {
+    out = run(call, [from](Call& c) {
+      const Tensor given = c.input("x.scales");
+      Tensor scales = given;
+      const std::size_t row = row_bytes(given);
+      for (Index r = 0; r < kRows; ++r)
+        std::memcpy(scales.data() + static_cast<std::size_t>(r) * row,
+                    given.data() + static_cast<std::size_t>(from(r)) * row, row);
+      c.replace("x.scales", std::move(scales));
+    });
+  };
+}
+
+Index shuffled(Index r) { return (r * r * 7 + r * 13 + 5) % kRows; }
+
+Call plain(Backend&) { return bf16_product(1, kSize); }
+
+/// y of the f32 sums, each bf16 of to(bits of it, element).
+Edit rounded(std::uint32_t (*to)(std::uint32_t bits, Index i)) {
+  return [to](const Call& call, NamedTensors& out) {
+    const NamedTensors wide = run(call, [](Call& c) { c.set.set("out", "f32"); });
+    auto& y = out.begin()->second;
+    for (Index i = 0; i < y.elements(); ++i) {
+      const auto bits = bit_cast<std::uint32_t>(wide.begin()->second.as<float>()[i]);
+      y.as<std::uint16_t>()[i] = static_cast<std::uint16_t>(to(bits, i) >> 16);
+    }
+  };
+}
+
+std::uint32_t at_random(std::uint32_t bits, Index i) {
+  return bits + static_cast<std::uint32_t>(uniform(i) * 65536.0);
+}
+
+Call cast(Backend&) {
+  Tensor x = random_floats({64, 256}, 9);
+  for (Index i = 0; i < x.elements(); ++i)  // every second one a tie
+    if (i % 2 == 0) x.as<std::uint32_t>()[i] = (x.as<std::uint32_t>()[i] & 0xFFFF0000) | 0x8000;
+  return of("cast", {{"x", std::move(x)}}, {});
+}
+
+// ---- Codes.
+
+/// Halves of steps among subnormal codes of e4m3, and normal ones.
+Call small(Backend&) {
+  Tensor x = random_floats({64, 256}, 5);
+  for (Index i = 0; i < x.elements(); ++i) {
+    if (i % 2 == 0) x.as<float>()[i] = std::ldexp(static_cast<float>(i * 37 % 63 - 31), -11);
+    if (i % 4 == 1) x.as<float>()[i] = std::ldexp(1.0625f, static_cast<int>(i % 3));  // ties
+  }
+  return of("encode", {{"x", std::move(x)}}, {});
+}
+
+/// Subnormal codes of e4m3 by of(|x| in their steps).
+Edit subnormals(double (*of)(double steps, Index i)) {
+  return [of](const Call& call, NamedTensors& out) {
+    for (Index i = 0; i < 64 * 256; ++i) {
+      const float x = call.input("x").as<float>()[i];
+      if (std::fabs(x) >= 0x1p-6f) continue;
+      out.at("codes").as<std::uint8_t>()[i] = static_cast<std::uint8_t>(
+          of(std::fabs(static_cast<double>(x)) * 512.0, i) + (std::signbit(x) ? 128.0 : 0.0));
+    }
+  };
+}
+
+void unrounded(const Call& call, NamedTensors& out) {
+  for (Index i = 0; i < 96 * 512; ++i) {
+    const float* block = call.input("x").as<float>() + i / 32 * 32;
+    float amax = 0.0f;
+    for (Index j = 0; j < 32; ++j) amax = std::max(amax, std::fabs(block[j]));
+    out.at("codes").as<std::uint8_t>()[i] =
+        encode<kE4M3>(block[i % 32] / (amax / 448.0f), Overflow::saturate).bits;
+  }
+}
+
+Call delayed(Backend&) {
+  Tensor scale(Dtype::f32, {1});
+  scale.as<float>()[0] = 3.7f;
+  return of("delayed_scale", {{"history", random_floats({16}, 3)}, {"scale", std::move(scale)}},
+            {});
+}
+
+// ---- Gates.
+
+Call gate(Settings set) {
+  Tensor x = random_bf16({64, 256}, 5);
+  for (Index i = 0; i < x.elements(); ++i) store_wide(x, i, 8.0f * wide_value(x, i));
+  Call call = of("swiglu", {{"x", std::move(x)}}, set);
+  call.set.set("rounding", "bf16");
+  return call;
+}
+
+Call gpt_oss(Backend&) {
+  return gate({{"alpha", "1.702"}, {"limit", "7"}, {"up_offset", "1"}, {"halves", "interleaved"}});
+}
+
+void no_numbers(Call& c) { c.set = with({{"rounding", "bf16"}}); }
+void no_numbers_interleaved(Call& c) {
+  c.set = with({{"rounding", "bf16"}, {"halves", "interleaved"}});
+}
+
+Call weighed(Backend&) {
+  Call call = gate({});
+  call.replace("probs", random_floats({64}, 6));
+  return call;
+}
+
+void weigh_rounded(const Call& call, NamedTensors& out) {
+  const NamedTensors y = run(call, [](Call& c) { c.inputs.erase("probs"); });
+  for (Index i = 0; i < 64 * 128; ++i)
+    store_wide(out.at("y"), i, wide_value(y.at("y"), i) * call.input("probs").as<float>()[i / 128]);
+}
+
+// ---- Routers.
+
+Call router(Settings set) {
+  Call call = of("route", {{"logits", random_floats({96, 16}, 7)}}, {{"top_k", "4"}});
+  for (const auto& [key, value] : set) call.set.set(key, value);
+  return call;
+}
+
+/// Scores, which are all weights, go through softmax again.
+void score_twice(const Call& call, NamedTensors& out) {
+  const NamedTensors all = run(call, [](Call& c) { c.set.set("top_k", "16"); });
+  for (Index t = 0; t < 96; ++t) {
+    double sum = 0.0;
+    for (Index s = 0; s < 16; ++s)
+      sum += std::exp(static_cast<double>(all.at("weights").as<float>()[t * 16 + s]));
+    for (Index s = 0; s < 4; ++s) {
+      float& w = out.at("weights").as<float>()[t * 4 + s];
+      w = static_cast<float>(std::exp(static_cast<double>(w)) / sum);
+    }
+  }
+}
+
+std::int32_t* counts(NamedTensors& out) { return out.at("tokens_per_expert").as<std::int32_t>(); }
+
+Edit counted(std::int32_t (*of)(std::int32_t n, Index e)) {
+  return [of](const Call&, NamedTensors& out) {
+    for (Index e = 0; e < 16; ++e) counts(out)[e] = of(counts(out)[e], e);
+  };
+}
+
+const Kind kKinds[] = {
+    {"explained: the scales of x move on every 64 of K rather than every 128", blockwise,
+     in_steps(true)},
+    {"explained: the scales of x move on every 64 of K rather than every 128, and stay at the last",
+     blockwise, in_steps(false)},
+    {"explained: the scales of x are those of other rows, in no order that was found: row 0 that "
+     "of 5, 1 that of 25",
+     blockwise, scales_of_rows(shuffled)},
+    {"explained: the output is rounded to bf16 with ties away", cast,
+     rounded([](std::uint32_t bits, Index) { return bits + 0x8000; })},
+    {"explained: y: values are rounded at random (stochastic rounding)", plain, rounded(at_random)},
+    {"explained: codes: what is below the normal codes is rounded to nearest, ties away", small,
+     subnormals([](double s, Index) { return std::floor(s + 0.5); })},
+    {"explained: codes: what is below the normal codes is rounded toward zero", small,
+     subnormals([](double s, Index) { return std::floor(s); })},
+    {"explained: codes: codes are made with x / fl(amax / max), before the scale was rounded",
+     [](Backend&) { return quantize_call("1x32"); }, unrounded},
+    {"explained: all of next_scale is the power of two at or below what is expected", delayed,
+     [](const Call&, NamedTensors& out) {
+       float& s = *out.at("next_scale").as<float>();
+       s = std::exp2(std::floor(std::log2(s)));
+     }},
+    {"explained: alpha and limit and up_offset are left out",
+     [](Backend& b) {
+       Call call = gpt_oss(b);
+       call.set.set("halves", "gate_first");
+       return call;
+     },
+     altered(no_numbers)},
+    {"explained: alpha and limit and up_offset are left out, and halves is gate_first rather than "
+     "interleaved",
+     gpt_oss, altered(no_numbers)},
+    {"explained: alpha and limit and up_offset are left out", gpt_oss,
+     altered(no_numbers_interleaved)},
+    {"explained: the gate is that of GPT-OSS, alpha 1.702, limit 7 and up_offset 1, and halves is "
+     "interleaved rather than gate_first",
+     [](Backend&) { return gate({}); },
+     [](const Call& call, NamedTensors& out) {
+       out = run(call, [](Call& c) { c.set = gpt_oss(*make_cpu_backend()).set; });
+     }},
+    {"explained: the result is rounded before it is multiplied with the router weight", weighed,
+     weigh_rounded},
+    {"explained: softmax is taken once more, of the scores",
+     [](Backend&) {
+       return router({{"normalize", "false"}});
+     },
+     score_twice},
+    {"explained: normalize is true rather than false",
+     [](Backend&) {
+       return router({{"top_k", "1"}, {"normalize", "false"}});
+     },
+     altered([](Call& c) { c.set.set("normalize", "true"); })},
+    {"explained: tokens_per_expert is rounded up to multiples of 16",
+     [](Backend&) { return router({}); },
+     counted([](std::int32_t n, Index) { return (n + 15) / 16 * 16; })},
+    {"explained: elements 2, 7 and 12 of tokens_per_expert: 3 to 11 more than is expected, "
+     "21 "
+     "in all",
+     [](Backend&) { return router({}); }, counted([](std::int32_t n, Index e) {
+       return n + (e == 2 ? 3 : e == 7 ? 7 : e == 12 ? 11 : 0);
+     })},
+};
+TEST(PlantedMeanings, AreNamed) { expect_said(kKinds); }
+
+const Kind kNearMisses[] = {
+    {"at random", plain,
+     rounded([](std::uint32_t bits, Index i) { return uniform(i) < 0.5 ? bits : bits + 0xFFFF; })},
+    {"below the normal", small,
+     subnormals([](double s, Index i) { return i % 3 == 0 ? std::ceil(s) : std::floor(s); })},
+    {"other rows", blockwise,
+     [](const Call& call, NamedTensors& out) {
+       out = run(call, [](Call& c) {
+         Tensor scales = c.input("x.scales");
+         for (Index i = 0; i < scales.elements(); ++i)
+           scales.as<float>()[i] *= static_cast<float>(0.5 + uniform(i * 31 + 7));
+         c.replace("x.scales", std::move(scales));
+       });
+     }},
+    {"more than is expected", [](Backend&) { return router({}); },
+     counted([](std::int32_t n, Index e) { return e == 3       ? n - 1
+                                                  : e % 5 == 0 ? n + 4
+                                                               : n; })},
+};
+TEST(PlantedMeanings, NearMissesAreNot) { expect_not_said(kNearMisses); }
+
+}  // namespace
+}  // namespace mxo

@@ -1,0 +1,207 @@
+// Faults of rows, indices, padding and layers by their meaning; and near misses.
+#include <cstring>
+
+#include "golden/explain/case/wide_values.h"
+#include "tests/golden/kinds.h"
+#include "tests/golden/ranks.h"
+
+namespace mxo {
+namespace {
+
+Call router(Backend&) {
+  return of("route", {{"logits", random_floats({96, 16}, 7)}}, {{"top_k", "4"}});
+}
+
+// ---- Rows, and numbers of experts.
+
+Call permute(Backend&) {
+  return of("permute",
+            {{"x", random_bf16({64, 32}, 4)},
+             {"indices", ints({64}, [](Index i) { return i % 9 == 4 ? Index{-1} : i * 37 % 64; })}},
+            {});
+}
+
+Edit indexed(Index (*of)(Index i)) {
+  return [of](const Call& call, NamedTensors& out) {
+    out = run(call, [of](Call& c) {
+      Tensor t = c.input("indices");
+      for (Index i = 0; i < 64; ++i)
+        t.as<std::int32_t>()[i] = static_cast<std::int32_t>(of(t.as<std::int32_t>()[i]));
+      c.replace("indices", std::move(t));
+    });
+  };
+}
+
+Call pad(Backend&) {
+  return of("pad_groups",
+            {{"x", random_bf16({96, 32}, 4)},
+             {"group_ends", ints({4}, [](Index g) { return Index{"\x14\x14\x3D\x5A"[g]}; })}},
+            {{"alignment", "32"}});
+}
+
+/// The second group, which has no rows, takes a tile.
+void pad_empty(const Call& call, NamedTensors& out) {
+  out = run(call, [](Call& c) {
+    c.replace("group_ends", ints({4}, [](Index g) { return Index{"\x14\x15\x3E\x5B"[g]}; }));
+  });
+  const auto* x = call.input("x").as<std::uint16_t>();
+  auto* y = out.at("y").as<std::uint16_t>();
+  std::fill_n(y, out.at("y").elements(), std::uint16_t{0});
+  for (const auto& [to, from, n] : {std::array{0, 0, 20}, {64, 20, 41}, {128, 61, 29}})
+    std::copy_n(x + from * 32, n * 32, y + to * 32);
+}
+
+Call indices(Backend&) {
+  return of("permute_indices",
+            {{"tokens_per_expert", ints({8}, [](Index i) { return i * 7 % 9 + 1; })}},
+            {{"experts", "4"}, {"ranks", "2"}, {"alignment", "8"}, {"max_len", "96"}});
+}
+
+void as_they_came(const Call&, NamedTensors& out) {
+  std::int32_t next = 0;
+  for (Index i = 0; i < 96; ++i) {
+    std::int32_t& at = out.at("indices").as<std::int32_t>()[i];
+    if (at >= 0) at = next++;
+  }
+}
+
+Call local(Backend&) {
+  return of("map_experts",
+            {{"experts", ints({48, 2}, [](Index i) { return i * 5 % 8; })},
+             {"expert_map", ints({8}, [](Index e) { return e < 4 ? Index{-1} : e - 4; })}},
+            {{"experts", "4"}});
+}
+
+Call swizzle(Backend&) {
+  Tensor scales(Dtype::e8m0, {160, 12});
+  for (Index i = 0; i < scales.elements(); ++i)
+    scales.as<std::uint8_t>()[i] = static_cast<std::uint8_t>(100.0 + 40.0 * uniform(i));
+  return of("swizzle_scales", {{"scales", std::move(scales)}}, {});
+}
+
+void not_swizzled(const Call& call, NamedTensors& out) {
+  Tensor& to = out.at("blocked");
+  std::fill_n(to.data(), to.bytes(), std::byte{0});
+  std::copy_n(call.input("scales").data(), 160 * 12, to.data());
+}
+
+// ---- Layers.
+
+Call layer(Backend&) {
+  Tensor router = random_bf16({8, 64}, 5);
+  for (Index i = 0; i < router.elements(); ++i)
+    store_wide(router, i, 0.03125f * wide_value(router, i));
+  Call call = of("moe_layer",
+                 {{"rank0.x", random_bf16({48, 64}, 3)},
+                  {"rank1.x", random_bf16({48, 64}, 4)},
+                  {"router", std::move(router)},
+                  {"w1", random_bf16({8, 128, 64}, 6)},
+                  {"w2", random_bf16({8, 64, 64}, 7)},
+                  {"shared.w1", random_bf16({64, 64}, 8)},
+                  {"shared.w2", random_bf16({64, 32}, 9)}},
+                 {{"top_k", "2"}, {"pipeline", "bf16"}, {"score", "sigmoid"}});
+  call.world = &ranks();
+  return call;
+}
+
+void of_first_rank(Call& c) {
+  for (const char* name : {"w1", "w2"}) {
+    Tensor w = c.input(name);
+    std::copy_n(w.data(), w.bytes() / 2, w.data() + w.bytes() / 2);
+    c.replace(name, std::move(w));
+  }
+}
+
+void turn_shared(Call& c) {
+  Tensor w = c.input("shared.w1");
+  std::rotate(w.as<std::uint16_t>(), w.as<std::uint16_t>() + 32 * 64,
+              w.as<std::uint16_t>() + 64 * 64);
+  c.replace("shared.w1", std::move(w));
+}
+
+/// A layer with one scale a row, whose bias is large.
+Call linear(Backend&) {
+  Call call = bf16_product(1, {{40, 90, 128}, 128, 96, 256});
+  call.op = "grouped_linear";
+  call.set.set("recipe", "fp8_rowwise");
+  Tensor bias = random_bf16({3, 96}, 8);
+  for (Index i = 0; i < bias.elements(); ++i) store_wide(bias, i, 4096.0f * wide_value(bias, i));
+  call.replace("bias", std::move(bias));
+  return call;
+}
+
+void bias_before_scales(const Call& call, NamedTensors& out) {
+  const auto b = make_cpu_backend();
+  const NamedTensors y = run(call, [](Call& c) {
+    c.inputs.erase("bias");
+    c.set.set("out", "f32");
+  });
+  const auto scales = [&](const char* name) {
+    return run_call(*b,
+                    of("quantize", {{"x", call.input(name)}}, {{"block", "1xK"}, {"scale", "f32"}}))
+        .at("scales");
+  };
+  const Tensor x = scales("x");
+  const Tensor w = scales("w");
+  for (Index i = 0; i < 128 * 96; ++i) {
+    const Index e = i / 96 < 40 ? 0 : i / 96 < 90 ? 1 : 2;
+    const Index n = e * 96 + i % 96;
+    store_wide(out.at("y"), i,
+               y.at("y").as<float>()[i] +
+                   wide_value(call.input("bias"), n) * (x.as<float>()[i / 96] * w.as<float>()[n]));
+  }
+}
+
+void lose_experts(Call& c) {
+  Tensor w = c.input("w2");
+  for (const Index e : {3, 5}) std::memset(w.data() + e * 64 * 64 * 2, 0, 64 * 64 * 2);
+  c.replace("w2", std::move(w));
+}
+
+const Kind kKinds[] = {
+    {"explained: -1 is taken for row 1 of x rather than none", permute,
+     indexed([](Index i) { return std::abs(i); })},
+    {"explained: index i is taken for i / 2", permute,
+     indexed([](Index i) { return i < 0 ? i : i / 2; })},
+    {"explained: index i is taken for i + 3 modulo 64", permute,
+     indexed([](Index i) { return i < 0 ? i : (i + 3) % 64; })},
+    {"explained: groups without rows are given 32 rows, too", pad, pad_empty},
+    {"explained: rows stay in the order in which they came, rank by rank", indices, as_they_came},
+    {"explained: expert i is given the number i modulo 4", local,
+     [](const Call& call, NamedTensors& out) {
+       for (Index i = 0; i < 96; ++i)
+         out.at("local").as<std::int32_t>()[i] = call.input("experts").as<std::int32_t>()[i] % 4;
+     }},
+    {"explained: experts: where i is expected, i / 2 came", router,
+     [](const Call&, NamedTensors& out) {
+       for (Index i = 0; i < 96 * 4; ++i) out.at("experts").as<std::int32_t>()[i] /= 2;
+     }},
+    {"explained: scales lie row by row, padded to whole tiles and not swizzled", swizzle,
+     not_swizzled},
+    {"explained: experts take all weights of the first rank", layer, altered(of_first_rank)},
+    {"explained: gate and up of the shared expert are exchanged", layer, altered(turn_shared)},
+    {"explained: every token takes 3 experts rather than 2", layer,
+     altered([](Call& c) { c.set.set("top_k", "3"); })},
+    {"explained: the bias is added to the sum of codes, and multiplied by the scales with it",
+     linear, bias_before_scales},
+    {"explained: slots of experts 3 and 5 are left out", layer, altered(lose_experts)},
+    {"explained: the capacity of experts is left out",
+     [](Backend&) {
+       return of("map_experts", {{"experts", ints({48, 2}, [](Index i) { return i * i % 8; })}},
+                 {{"experts", "8"}, {"capacity", "9"}});
+     },
+     altered([](Call& c) {
+       c.set = with({{"experts", "8"}});
+     })},
+};
+TEST(PlantedMoves, AreNamed) { expect_said(kKinds); }
+
+const Kind kNearMisses[] = {
+    {"index i is taken", permute, indexed([](Index i) {
+       return i < 0 ? i : i % 7 == 3 ? (i * 11 + 5) % 64 : i / 2;
+     })},
+};
+TEST(PlantedMoves, NearMissesAreNot) { expect_not_said(kNearMisses); }
+
+}  // namespace
+}  // namespace mxo
