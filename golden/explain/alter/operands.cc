@@ -364,7 +364,8 @@ void add_input_hypotheses(const Call& call, List& list) {
   if (halves == "gate_first" || halves == "up_first") {
     if (call.op.starts_with("swiglu") && call.has("x") && call.input("x").rank() > 0)
       add_halves_of_ranks("x", -1, call.input("x").shape().back() / 2, list);
-    if (call.op == "moe_layer") add_halves_of_ranks("w1", -2, call.input("w1").extent(1) / 2, list);
+    if (call.op == "moe_layer" && call.has("w1"))
+      add_halves_of_ranks("w1", -2, call.input("w1").extent(1) / 2, list);
   }
   add_ends(call, product, list);
   add_weights(call, list);

@@ -113,7 +113,8 @@ class Settling {
         runner_.windowed() ? place_of_marked(output, marks) : whole_place(output, marks);
     if (runner_.windowed()) {
       all = all && place.elements == output.differing && !output.live.is_part() &&
-            static_cast<Index>(place.rows.size()) == output.compared_rows;
+            static_cast<Index>(place.rows.size()) == output.compared_rows &&
+            static_cast<Index>(place.columns.size()) == output.columns;
     }
     say(place, !all);
     for (std::size_t i = 0; i < marks.size(); ++i) {
