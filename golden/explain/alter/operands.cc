@@ -8,6 +8,7 @@
 #include "formats/scale_layout.h"
 #include "golden/explain/alter/alterations.h"
 #include "golden/explain/find/product/finders.h"
+#include "golden/judge/group_rows.h"
 
 namespace mxo {
 namespace {
@@ -41,14 +42,12 @@ void add_halves_of_ranks(const std::string& name, int axis, Index half, List& li
   for (const Index ranks : {2, 4, 8}) {
     const Index run = half / ranks;
     if (run == 0 || half % ranks != 0) continue;
-    add_read_locally(
-        list, name + "=of_ranks",
-        filled("gate and up are halves of runs of {}, as {} ranks have them that cut [gate, up] "
-               "as one",
-               2 * run, ranks),
-        read_lines(name, axis, [=](Index c) {
-          return c % half / run * 2 * run + (c < half ? 0 : run) + c % half % run;
-        }));
+    add_read_locally(list, name + "=of_ranks",
+                     filled("gate and up are halves of runs of {}: {} ranks cut [gate, up] as one",
+                            2 * run, ranks),
+                     read_lines(name, axis, [=](Index c) {
+                       return c % half / run * 2 * run + (c < half ? 0 : run) + c % half % run;
+                     }));
   }
 }
 
@@ -107,9 +106,23 @@ bool move_ends(Ends ends, Index by) {
   return true;
 }
 
+/// Whether a group has other rows, and some: a gradient of none is zero, which is seen as it is.
+bool gives_other_rows(const std::vector<Index>& before, Ends after) {
+  for (std::size_t g = 0; g < after.size(); ++g) {
+    const Index begin = g == 0 ? 0 : after[g - 1];
+    if (after[g] > begin && (after[g] != before[g] || (g > 0 && begin != before[g - 1])))
+      return true;
+  }
+  return false;
+}
+
 void add_ends(const Call& call, const std::optional<Product>& product, List& list) {
   if (!call.has("group_ends") || call.input("group_ends").elements() == 0) return;
   const auto groups = static_cast<std::size_t>(call.input("group_ends").elements());
+  const auto tells = [before = group_ends_of(call.input("group_ends")),
+                      all = !product || !product->wgrad](Ends ends) {
+    return all || gives_other_rows(before, ends);
+  };
   if (call.op.starts_with("quantize") && groups > 1) {
     add_edited_ends(list, "group_ends=ignored", "blocks do not restart at each group",
                     [](Ends ends) {
@@ -121,10 +134,10 @@ void add_ends(const Call& call, const std::optional<Product>& product, List& lis
     const std::string words =
         filled(" {} row{} {}", std::abs(by), by * by == 1 ? "" : "s", by < 0 ? "early" : "late");
     add_edited_ends(list, filled("group_ends{}{}", by < 0 ? "" : "+", by), "groups end" + words,
-                    [by](Ends ends) { return move_ends(ends, by); });
+                    [by, tells](Ends ends) { return move_ends(ends, by) && tells(ends); });
     for (std::size_t g = 0; g < std::min<std::size_t>(groups, 64); ++g) {
       add_edited_ends(list, "group_ends=moved", filled("group {} ends{}", g, words),
-                      [g, by](Ends ends) { return move_end(ends, g, by); });
+                      [=](Ends ends) { return move_end(ends, g, by) && tells(ends); });
     }
   }
   if (product && product->wgrad && product->ends.back() < product->k) {
@@ -183,7 +196,7 @@ bool take_tiles(Call& call, const Tiled& tiled, Index tile) {
   Index g = 0;
   for (const auto& [begin, end] : spans(p, tiled, tile)) {
     for (Index r = begin; r < end; ++r) rows.push_back(r);
-    any = any || (p.depth(g) > 0 && (begin != p.begin(g) || end != p.end(g)));
+    any = any || (begin < end && (begin != p.begin(g) || end != p.end(g)));
     ends.as<std::int32_t>()[g++] = static_cast<std::int32_t>(rows.size());
   }
   for (const std::string& name : {p.a.codes_name, p.b.codes_name})

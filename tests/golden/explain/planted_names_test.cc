@@ -387,8 +387,7 @@ TEST(PlantedNames, OperandsOfLayers) {
   EXPECT_EQ(said_with(layer, without({"w2.bias"})), "explained: w2.bias is left out");
   EXPECT_EQ(said_with(layer, times("w2.bias", 2.0f)), "explained: w2.bias is multiplied by 2");
   EXPECT_EQ(said_with(layer, gate_and_up_by_2_ranks),
-            "explained: gate and up are halves of runs of 64, as 2 ranks have them that cut "
-            "[gate, up] as one");
+            "explained: gate and up are halves of runs of 64: 2 ranks cut [gate, up] as one");
 }
 
 }  // namespace
