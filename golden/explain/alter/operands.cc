@@ -121,7 +121,7 @@ void add_ends(const Call& call, const std::optional<Product>& product, List& lis
   const auto groups = static_cast<std::size_t>(call.input("group_ends").elements());
   const auto tells = [before = group_ends_of(call.input("group_ends")),
                       all = !product || !product->wgrad](Ends ends) {
-    return all || gives_other_rows(before, ends);
+    return all ? ends.back() >= before.back() : gives_other_rows(before, ends);
   };
   if (call.op.starts_with("quantize") && groups > 1) {
     add_edited_ends(list, "group_ends=ignored", "blocks do not restart at each group",
