@@ -68,7 +68,7 @@ void add_chunks(const Product& p, List& list) {
   const Index lines = p.a_lines;
   if (p.a.scales->extent(0) != lines) return;
   for (const auto& [rows, chunk] : kChunks) {
-    if (rows >= lines) continue;
+    if (rows >= lines || chunk >= lines) continue;  // else all further blocks were zeros
     const auto from = [rows = rows, chunk = chunk](Index r) { return r / rows * chunk + r % rows; };
     add_read(
         list, p.a.scales_name + "=chunks",

@@ -3,10 +3,12 @@
 #include <cmath>
 #include <cstring>
 #include <span>
+#include <utility>
 
 #include "formats/scale_layout.h"
 #include "golden/explain/alter/alterations.h"
 #include "golden/explain/find/product/finders.h"
+#include "golden/judge/group_rows.h"
 
 namespace mxo {
 namespace {
@@ -30,6 +32,20 @@ void add_halves(Index columns, bool interleaved, List& list) {
                      run == 1 ? "gate and up are read interleaved"
                               : filled("gate and up are read interleaved in runs of {}", run),
                      read_lines("x", -1, [=](Index c) {
+                       return c % half / run * 2 * run + (c < half ? 0 : run) + c % half % run;
+                     }));
+  }
+}
+
+/// Gate and up, one after the other along `axis`, are cut among so many ranks as if they were one.
+void add_halves_of_ranks(const std::string& name, int axis, Index half, List& list) {
+  for (const Index ranks : {2, 4, 8}) {
+    const Index run = half / ranks;
+    if (run == 0 || half % ranks != 0) continue;
+    add_read_locally(list, name + "=of_ranks",
+                     filled("gate and up are halves of runs of {}: {} ranks cut [gate, up] as one",
+                            2 * run, ranks),
+                     read_lines(name, axis, [=](Index c) {
                        return c % half / run * 2 * run + (c < half ? 0 : run) + c % half % run;
                      }));
   }
@@ -100,9 +116,23 @@ bool move_ends(Ends ends, Index by) {
   return true;
 }
 
+/// Whether a group has other rows, and some: a gradient of none is zero, which is seen as it is.
+bool gives_other_rows(const std::vector<Index>& before, Ends after) {
+  for (std::size_t g = 0; g < after.size(); ++g) {
+    const Index begin = g == 0 ? 0 : after[g - 1];
+    if (after[g] > begin && (after[g] != before[g] || (g > 0 && begin != before[g - 1])))
+      return true;
+  }
+  return false;
+}
+
 void add_ends(const Call& call, const std::optional<Product>& product, List& list) {
   if (!call.has("group_ends") || call.input("group_ends").elements() == 0) return;
   const auto groups = static_cast<std::size_t>(call.input("group_ends").elements());
+  const auto tells = [before = group_ends_of(call.input("group_ends")),
+                      all = !product || !product->wgrad](Ends ends) {
+    return all ? ends.back() >= before.back() : gives_other_rows(before, ends);
+  };
   if (call.op.starts_with("quantize") && groups > 1) {
     add_edited_ends(list, "group_ends=ignored", "blocks do not restart at each group",
                     [](Ends ends) {
@@ -114,10 +144,10 @@ void add_ends(const Call& call, const std::optional<Product>& product, List& lis
     const std::string words =
         filled(" {} row{} {}", std::abs(by), by * by == 1 ? "" : "s", by < 0 ? "early" : "late");
     add_edited_ends(list, filled("group_ends{}{}", by < 0 ? "" : "+", by), "groups end" + words,
-                    [by](Ends ends) { return move_ends(ends, by); });
+                    [by, tells](Ends ends) { return move_ends(ends, by) && tells(ends); });
     for (std::size_t g = 0; g < std::min<std::size_t>(groups, 64); ++g) {
       add_edited_ends(list, "group_ends=moved", filled("group {} ends{}", g, words),
-                      [g, by](Ends ends) { return move_end(ends, g, by); });
+                      [=](Ends ends) { return move_end(ends, g, by) && tells(ends); });
     }
   }
   if (product && product->wgrad && product->ends.back() < product->k) {
@@ -134,34 +164,50 @@ void add_ends(const Call& call, const std::optional<Product>& product, List& lis
 struct Tiled {
   const char* name;
   const char* phrase;
-  Index (*begin)(Index row, Index tile);
-  Index (*end)(Index row, Index tile);
+  Index (*begin)(Index begin, Index tile);
+  Index (*end)(Index begin, Index end, Index tile);
 };
-constexpr auto kAsItIs = [](Index row, Index) { return row; };
-constexpr auto kDown = [](Index row, Index tile) { return row / tile * tile; };
-constexpr auto kUp = [](Index row, Index tile) { return ceil_div(row, tile) * tile; };
+constexpr auto kWhereItBegins = [](Index begin, Index) { return begin; };
+constexpr auto kBeginsBefore = [](Index begin, Index tile) { return begin / tile * tile; };
+constexpr auto kWhereItEnds = [](Index, Index end, Index) { return end; };
+constexpr auto kEndsAfter = [](Index, Index end, Index tile) { return ceil_div(end, tile) * tile; };
 constexpr Tiled kTiled[] = {
-    {"begin_before", "groups begin at the multiple of {} rows before, and end where they do", kDown,
-     kAsItIs},
-    {"begin_after", "groups begin at the multiple of {} rows after", kUp, kAsItIs},
-    {"end_before", "groups end at the multiple of {} rows before", kAsItIs, kDown},
+    {"begin_before", "groups begin at the multiple of {} rows before, and end where they do",
+     kBeginsBefore, kWhereItEnds},
+    {"begin_after", "groups begin at the multiple of {} rows after",
+     [](Index begin, Index tile) { return ceil_div(begin, tile) * tile; }, kWhereItEnds},
+    {"end_before", "groups end at the multiple of {} rows before", kWhereItBegins,
+     [](Index, Index end, Index tile) { return end / tile * tile; }},
     {"end_after", "groups run on to the multiple of {} rows after, and begin where they do",
-     kAsItIs, kUp},
-    {"tiles", "groups begin at the multiple of {} rows before and run on to the one after", kDown,
-     kUp},
+     kWhereItBegins, kEndsAfter},
+    {"tiles", "groups begin at the multiple of {} rows before and run on to the one after",
+     kBeginsBefore, kEndsAfter},
+    {"whole_tiles", "groups are read in tiles of {} rows from where they begin, the last one whole",
+     kWhereItBegins,
+     [](Index begin, Index end, Index tile) { return begin + ceil_div(end - begin, tile) * tile; }},
 };
+
+/// The rows that each group has then.
+std::vector<std::pair<Index, Index>> spans(const Product& p, const Tiled& tiled, Index tile) {
+  std::vector<std::pair<Index, Index>> list;
+  for (Index g = 0; g < p.groups(); ++g) {
+    const Index begin = tiled.begin(p.begin(g), tile);
+    const Index end = std::min(tiled.end(p.begin(g), p.end(g), tile), p.k);
+    list.emplace_back(begin, p.depth(g) > 0 ? std::max(begin, end) : begin);
+  }
+  return list;
+}
 
 bool take_tiles(Call& call, const Tiled& tiled, Index tile) {
   const Product p = *product_of(call);
   Tensor ends = call.input("group_ends");
   std::vector<Index> rows;
   bool any = false;
-  for (Index g = 0; g < p.groups(); ++g) {
-    const Index begin = tiled.begin(p.begin(g), tile);
-    const Index end = std::min(tiled.end(p.end(g), tile), p.k);
-    for (Index r = begin; r < end && p.depth(g) > 0; ++r) rows.push_back(r);
-    any = any || (p.depth(g) > 0 && (begin != p.begin(g) || end != p.end(g)));
-    ends.as<std::int32_t>()[g] = static_cast<std::int32_t>(rows.size());
+  Index g = 0;
+  for (const auto& [begin, end] : spans(p, tiled, tile)) {
+    for (Index r = begin; r < end; ++r) rows.push_back(r);
+    any = any || (begin < end && (begin != p.begin(g) || end != p.end(g)));
+    ends.as<std::int32_t>()[g++] = static_cast<std::int32_t>(rows.size());
   }
   for (const std::string& name : {p.a.codes_name, p.b.codes_name})
     call.replace(name, gathered(call.input(name), 0, rows));
@@ -169,11 +215,18 @@ bool take_tiles(Call& call, const Tiled& tiled, Index tile) {
   return any;
 }
 
+/// Tiles that come to the same rows share a phrase: none of them is the one.
 void add_tiles_of_groups(const Product& p, List& list) {
   if (!p.wgrad || p.a.scales != nullptr || p.b.scales != nullptr) return;
+  constexpr Index kTiles[] = {8, 16, 32, 64, 128};
   for (const Tiled& tiled : kTiled) {
-    for (const Index tile : {8, 16, 32, 64, 128}) {
-      add_altered(list, filled("group_ends={}", tiled.name), filled(tiled.phrase, tile),
+    std::string alike;
+    for (const Index& tile : kTiles) {
+      alike += (alike.empty() ? "" : " or ") + std::to_string(tile);
+      if (&tile + 1 != std::end(kTiles) && spans(p, tiled, tile) == spans(p, tiled, *(&tile + 1)))
+        continue;
+      add_altered(list, filled("group_ends={}", tiled.name),
+                  filled(tiled.phrase, std::exchange(alike, {})),
                   [&tiled, tile](Call& c) { return take_tiles(c, tiled, tile); });
     }
   }
@@ -330,6 +383,13 @@ void add_input_hypotheses(const Call& call, List& list) {
   if (call.op.starts_with("swiglu") && call.has("x") && call.input("x").rank() > 0)
     add_halves(call.input("x").shape().back(),
                call.set.text("halves", "gate_first") == "interleaved", list);
+  const std::string_view halves = call.set.text("halves", "gate_first");
+  if (halves == "gate_first" || halves == "up_first") {
+    if (call.op.starts_with("swiglu") && call.has("x") && call.input("x").rank() > 0)
+      add_halves_of_ranks("x", -1, call.input("x").shape().back() / 2, list);
+    if (call.op == "moe_layer" && call.has("w1"))
+      add_halves_of_ranks("w1", -2, call.input("w1").extent(1) / 2, list);
+  }
   add_ends(call, product, list);
   add_weights(call, list);
   if (call.op == "dequantize") {

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstring>
 #include <iterator>
+#include <limits>
 #include <set>
 
 #include "formats/error.h"
@@ -296,6 +297,7 @@ std::optional<RunResult> AlteredCallRunner::run(const std::vector<const Hypothes
   std::optional<NamedTensors> out = outputs_under(backend_, altered, hypotheses);
   if (!out) return std::nullopt;
   RunResult trial;
+  double least_gain_db = std::numeric_limits<double>::infinity();
   const Unit least = least_unit(hypotheses, call_);
   for (const Output& output : outputs_) {
     const auto at = out->find(output.name);
@@ -321,6 +323,7 @@ std::optional<RunResult> AlteredCallRunner::run(const std::vector<const Hypothes
     trial.fixed += c.fixed;
     trial.broken += c.broken;
     trial.gain_db = std::max(trial.gain_db, c.gain_db);
+    if (c.seen > 0 || c.broken > 0) least_gain_db = std::min(least_gain_db, c.gain_db);
     if (!product_ && output.differing > 0) hold_last_bits(output, patch, trial.last_bits);
     // Asked where a part is given only.
     trial.idle.push_back(c.fixed > 0 && c.broken > 0 ? idle_lines(output, patch, c.by_columns)
@@ -329,6 +332,7 @@ std::optional<RunResult> AlteredCallRunner::run(const std::vector<const Hypothes
     trial.patches.push_back(std::move(patch));
     trial.credits.push_back(std::move(c));
   }
+  if (trial.seen > 0) trial.least_gain_db = least_gain_db;
   return trial;
 }
 

@@ -29,7 +29,8 @@ struct RunResult {
   Index seen = 0;
   Index fixed = 0;
   Index broken = 0;
-  double gain_db = 0;
+  double gain_db = 0;        ///< of the output that comes nearest
+  double least_gain_db = 0;  ///< of the one that comes least near, of those that differ or would
   LastBits last_bits;
   std::vector<Variant> patches;       ///< one for each output, as run
   std::vector<VariantMatch> credits;  ///< of the patches

@@ -193,8 +193,8 @@ class Search {
         if (!trial) continue;
         near_.emplace_back(trial->gain_db, &h);
         // What gives every bit of a window is no nearer: it is named, or it fails elsewhere.
-        if (claims_.empty() && !trial->all() && trial->gain_db > nearest_.gain_db)
-          nearest_ = {h.phrase, trial->gain_db};
+        if (claims_.empty() && !trial->all() && trial->least_gain_db > nearest_.gain_db)
+          nearest_ = {h.phrase, trial->least_gain_db};
         if (round_ == 0 && trial->last_bits.all() && trial->last_bits.units > 0)
           (trial->last_bits.differing > 0 ? near_of_16_bits_ : near_of_f32).push_back(&h);
         if (worth_running(*trial) && !contradicts(h, *trial, outputs()))

@@ -33,6 +33,20 @@ void mark_given(const Output& output, const RunResult& run, std::vector<std::uin
   }
 }
 
+/// Whether what is marked came as zeros alone, or as NaN alone.  That is one witness.
+bool is_fill(const Output& output, const std::vector<std::uint8_t>& marks) {
+  const ElementReader read(output.expected->dtype());
+  bool zero = std::find(marks.begin(), marks.end(), 1) != marks.end();
+  bool nan = zero;
+  for (std::size_t i = 0; i < marks.size() && (zero || nan); ++i) {
+    if (!marks[i]) continue;
+    const Element own = read(output.actual_bits(static_cast<Index>(i)));
+    zero = zero && !own.nan && own.value == 0.0;
+    nan = nan && own.nan;
+  }
+  return zero || nan;
+}
+
 Place place_of_marked(const Output& output, const std::vector<std::uint8_t>& marks) {
   return place_of(output, [&](Index i) { return marks[static_cast<std::size_t>(i)] != 0; });
 }
@@ -113,7 +127,8 @@ class Settling {
         runner_.windowed() ? place_of_marked(output, marks) : whole_place(output, marks);
     if (runner_.windowed()) {
       all = all && place.elements == output.differing && !output.live.is_part() &&
-            static_cast<Index>(place.rows.size()) == output.compared_rows;
+            static_cast<Index>(place.rows.size()) == output.compared_rows &&
+            static_cast<Index>(place.columns.size()) == output.columns;
     }
     say(place, !all);
     for (std::size_t i = 0; i < marks.size(); ++i) {
@@ -186,6 +201,7 @@ class Settling {
         [](const Hypothesis* h) { return h->stage == Stage::sum || h->stage == Stage::output; });
     if (of_all && !all) return true;
     if (of_all && output.left < kSparse && !holds_elsewhere(*altered)) return true;
+    if (is_fill(output, fixed) && !holds_elsewhere(*altered)) return true;
     settle_marked(output, fixed, all);
     return true;
   }

@@ -44,6 +44,26 @@ std::string name_of(const Permutation& p) {
   return {};
 }
 
+std::string span(Index first, Index last) {
+  return std::to_string(first) + (last > first ? " to " + std::to_string(last) : "");
+}
+
+/// Which places take others, where these are one run or two: "64 to 127 are 0 to 63".
+std::string moved(const Permutation& p) {
+  std::string text;
+  int runs = 0;
+  for (Index i = 0; i < p.period();) {
+    const Index first = i++;
+    const Index from = p.from(first);
+    while (i < p.period() && p.from(i) - i == from - first) ++i;
+    if (from == first) continue;
+    if (++runs > 2) return {};
+    text += (text.empty() ? "" : ", ") + span(first, i - 1) + " are " +
+            span(from, from + i - 1 - first);
+  }
+  return text;
+}
+
 }  // namespace
 
 bool Permutation::identity() const {
@@ -58,7 +78,8 @@ std::string Permutation::words() const {
     text += (i > 0 ? ", " : "") + std::to_string(source[static_cast<std::size_t>(i)]);
   }
   if (period() > kListed) text += ", ...";
-  const std::string name = name_of(*this);
+  std::string name = name_of(*this);
+  if (name.empty() && period() > kListed) name = moved(*this);
   return name.empty() ? text : text + " (" + name + ")";
 }
 

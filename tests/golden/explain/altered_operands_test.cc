@@ -229,6 +229,9 @@ TEST(AlteredOperands, OfWeightsAndGates) {
        {"x=interleaved", "interleaved in runs of 2", "1 2 5 6 3 4 7 8 9 10 13 14 11 12 15 16"},
        {"x=interleaved", "runs of 4", ""}});
   expect_none(adds, gate({1, 24}), "x=interleaved", "runs of 8");
+  expect_seen(adds, gate({1, 12}),
+              {{"x=of_ranks", "of 6: 2 ranks cut", "1 2 3 7 8 9 4 5 6 10 11 12"}});
+  expect_none(adds, gate({1, 12}), "x=of_ranks", "4 ranks");
   expect_none(adds, gate({1, 7}), "x=halves");
   expect_none(adds, gate({2, 0}), "x=halves");
 }

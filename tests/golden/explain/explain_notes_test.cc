@@ -11,6 +11,7 @@
 
 #include "emu/backends.h"
 #include "golden/explain/case/output.h"
+#include "golden/explain/case/wide_values.h"
 #include "golden/explain/explain.h"
 #include "golden/museum/operands.h"
 
@@ -99,6 +100,25 @@ TEST(ExplainNotes, WhatIsNearIsSaidWhereNothingIsKnown) {
       nearly_exchanged([](Tensor& y) { std::memset(row_of(y, 2), 0xFF, 2 * row_bytes(y)); });
   EXPECT_EQ(some.verdict, ExplainVerdict::partly) << some.sentence();
   EXPECT_EQ(some.pattern.find("nearer"), std::string::npos) << some.pattern;
+}
+
+/// One block's scale is FLOOR's, and so are its codes: another rule has that scale and other codes.
+TEST(ExplainNotes, WhatIsNearInOneOutputAloneIsNot) {
+  const auto backend = make_cpu_backend();
+  NamedTensors in;
+  in.emplace("x", coarse_floats({4, 64}, 3));
+  for (Index b = 0; b < 8; ++b) {
+    for (Index i = 1; i < 32; ++i)
+      store_wide(in.at("x"), 32 * b + i, std::fmod(wide_value(in.at("x"), 32 * b + i), 1.0f));
+    store_wide(in.at("x"), 32 * b, b == 5 ? 1.9f : 1.5f);
+  }
+  const Call call = make_call("quantize", in, {});
+  Call floor = call;
+  floor.set.set("scale_mode", "floor");
+  const Planted p = planted(*backend, call, floor);
+  const Explanation e = explain(*backend, p.call, p.expected, p.actual);
+  EXPECT_EQ(e.verdict, ExplainVerdict::unknown) << e.sentence();
+  EXPECT_EQ(e.pattern.find("not these bits"), std::string::npos) << e.pattern;
 }
 
 /// A product of 24 rows, of which `rows` came with other scales of x.

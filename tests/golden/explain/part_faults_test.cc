@@ -230,6 +230,19 @@ TEST(PartFaults, OfLanesAreNamed) {
        {call, rounded, ""}});
 }
 
+/// All rows differ in one column: the others are not said to be so.
+TEST(PartFaults, OfOneColumnAreSaidWithIt) {
+  const auto b = make_cpu_backend();
+  Call call = mx_product(*b, 11, {{24}, 24, 32, 128});
+  call.set.set("out", "f32");
+  const Call wrong =
+      with_lines(call, {"w.codes"}, 1, [](Index line) { return line == 5 ? 6 : line; });
+  const Planted p = planted(*b, call, wrong);
+  EXPECT_EQ(explain(*b, p.call, p.expected, p.actual).sentence(),
+            "explained: k = 0-127 of w is read from 1 line after, without its scales, in column 5 "
+            "of y");
+}
+
 /// By explain(), where nothing else is known.
 TEST(PartFaults, OfLanesAreExplained) {
   const auto b = make_cpu_backend();

@@ -48,6 +48,21 @@ std::string of_many(const Change& change) {
   return words(1, expected, got);
 }
 
+/// Ends that came as 8, 12, 32 rather than 8, 16, 32.
+std::string of_ends(const char* name) {
+  Tensor want(Dtype::i32, {3});
+  const std::int32_t ends[] = {8, 16, 32};
+  std::copy(std::begin(ends), std::end(ends), want.as<std::int32_t>());
+  Tensor got = want;
+  got.as<std::int32_t>()[1] = 12;
+  return pattern_of(make_output(Call{"op", {}, {}}, name, want, got));
+}
+
+TEST(Pattern, RowsOfGroupsFollowWhereEndsAreBeginnings) {
+  EXPECT_TRUE(of_ends("group_ends").ends_with("ends at 12 rather than 16: it has 4 rows"));
+  EXPECT_TRUE(of_ends("padded_ends").ends_with("ends at 12 rather than 16"));
+}
+
 TEST(Pattern, CountsElementsAndTheirShareOfThePlace) {
   EXPECT_EQ(of_eight({2.5f}), "1 element differs in element 0 of y; 15.5 dB among them");
   EXPECT_EQ(of_eight({2.5f, 3.25f}),

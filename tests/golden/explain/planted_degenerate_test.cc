@@ -2,6 +2,7 @@
 #include <cmath>
 #include <limits>
 
+#include "golden/explain/case/wide_values.h"
 #include "tests/golden/planted.h"
 
 namespace mxo {
@@ -82,7 +83,31 @@ Planted never_cleared(Backend& b, const Tensor& x, std::vector<std::int32_t> end
   });
 }
 
+/// Rows from `first` on came as one value.
+Planted one_value(Backend& b, const Call& call, const char* name, Index first, float v) {
+  return spoiled(b, call, [&](NamedTensors& out) {
+    Tensor& t = out.at(name);
+    for (Index i = first * t.extent(1); i < t.elements(); ++i) store_wide(t, i, v);
+  });
+}
+
+Call three_groups(Backend& b) { return mx_product(b, 3, {{32, 64, 96}, 96, 64, 128}); }
+
+Call routed() {
+  NamedTensors in;
+  in.emplace("logits", random_floats({24, 16}, 7));
+  return make_call("route", in, with({{"top_k", "2"}}));
+}
+
 const PlantedFault kFaults[] = {
+    {"the last group is zero", "never_written.zero", "all of group 2 of y hold zeros",
+     [](Backend& b) { return one_value(b, three_groups(b), "y", 64, 0.0f); }},
+    {"all but 32 rows are zero", "never_written.zero", "all of groups 1 to 2 of y hold zeros",
+     [](Backend& b) { return one_value(b, three_groups(b), "y", 32, 0.0f); }},
+    {"all is NaN", "never_written.nan", "all of y hold NaN",
+     [](Backend& b) { return one_value(b, three_groups(b), "y", 0, kNan); }},
+    {"all weights are zero", "never_written.zero", "all of weights hold zeros",
+     [](Backend& b) { return one_value(b, routed(), "weights", 0, 0.0f); }},
     {"every scale is 1, which one amax gives, too", "scale.one", "every scale is 1 (byte 127)",
      [](Backend& b) { return one_scale(b, quantised("1x32", 1.0f, 0), 0, true); }},
     {"half of the scales are 1", "scale.one",

@@ -124,22 +124,23 @@ Edit dequantised(Index (*from)(Index row, Index block)) {
 
 constexpr Index kEnds[] = {40, 100, 100, 150, 192};
 
-Call gradient() {
+Call gradient(const std::vector<std::int32_t>& ends = {40, 100, 100, 150, 192}) {
   NamedTensors in;
   in.emplace("dy", random_bf16({192, 48}, 1));
   in.emplace("x", random_bf16({192, 64}, 2));
-  in.emplace("group_ends", ends_of({40, 100, 100, 150, 192}));
+  in.emplace("group_ends", ends_of(ends));
   return of("grouped_matmul_wgrad", std::move(in));
 }
 
-/// dw of groups that have the rows from begin(first row) on up to end(last row).
-Edit rows_of_groups(Index (*begin)(Index), Index (*end)(Index)) {
+/// dw of groups that have the rows from begin(first row) on up to end(first row, last row).
+Edit rows_of_groups(Index (*begin)(Index), Index (*end)(Index, Index)) {
   return [=](const Call& call, NamedTensors& out) {
     for (Index i = 0; i < out.at("dw").elements(); ++i) {
       const Index g = i / (48 * 64);
       const Index from = g == 0 ? 0 : kEnds[g - 1];
       double sum = 0.0;
-      for (Index r = begin(from); r < std::min<Index>(end(kEnds[g]), 192) && from < kEnds[g]; ++r)
+      for (Index r = begin(from); r < std::min<Index>(end(from, kEnds[g]), 192) && from < kEnds[g];
+           ++r)
         sum += static_cast<double>(wide_value(call.input("dy"), r * 48 + i / 64 % 48)) *
                static_cast<double>(wide_value(call.input("x"), r * 64 + i % 64));
       store_wide(out.at("dw"), i, static_cast<float>(sum));
@@ -147,7 +148,14 @@ Edit rows_of_groups(Index (*begin)(Index), Index (*end)(Index)) {
   };
 }
 
-Index as_is(Index row) { return row; }
+Edit cleared(Index expert) {
+  return [=](const Call&, NamedTensors& out) {
+    for (Index i = 0; i < 48 * 64; ++i) store_wide(out.at("dw"), expert * 48 * 64 + i, 0.0f);
+  };
+}
+
+Index where_it_begins(Index begin) { return begin; }
+Index where_it_ends(Index, Index end) { return end; }
 
 /// One scale for every row of x and every row of w.
 Call by_rows() {
@@ -277,10 +285,30 @@ const Kind kKinds[] = {
      })},
     {"explained: all rows take the scales of the first 32", [] { return bytes(); },
      dequantised([](Index row, Index block) { return row % 32 * 8 + block; })},
-    {"explained: groups begin at the multiple of 16 rows before, and end where they do", gradient,
-     rows_of_groups([](Index row) { return row / 16 * 16; }, as_is)},
-    {"explained: groups run on to the multiple of 64 rows after", gradient,
-     rows_of_groups(as_is, [](Index row) { return (row + 63) / 64 * 64; })},
+    {"explained: groups begin at the multiple of 16 rows before, and end where they do",
+     [] { return gradient(); },
+     rows_of_groups([](Index row) { return row / 16 * 16; }, where_it_ends)},
+    {"explained: groups run on to the multiple of 64 rows after", [] { return gradient(); },
+     rows_of_groups(where_it_begins, [](Index, Index end) { return (end + 63) / 64 * 64; })},
+    {"explained: groups are read in tiles of 16 rows from where they begin, the last one whole",
+     [] { return gradient(); },
+     rows_of_groups(where_it_begins,
+                    [](Index begin, Index end) { return begin + (end - begin + 15) / 16 * 16; })},
+    {"explained: groups are read in tiles of 32 or 64 rows from where they begin, the last one "
+     "whole",
+     [] { return gradient(); },
+     rows_of_groups(where_it_begins,
+                    [](Index begin, Index end) { return begin + (end - begin + 63) / 64 * 64; })},
+    {"explained: all of expert 1 of dw hold zeros",
+     [] {
+       return gradient({32, 64, 128, 192, 192});
+     },
+     cleared(1)},  // groups that begin at the multiple of 64 after would give that, too
+    {"explained: all of expert 4 of dw hold zeros",
+     [] {
+       return gradient({40, 100, 100, 160, 192});
+     },
+     cleared(4)},  // and a last group that ends 32 rows early
     {"explained: the scales of x multiply columns rather than rows", by_rows, by_column},
     {"explained: x and w are dequantised to bf16 first", by_rows, by_bf16},
     {"explained: every expert takes the scales of expert 0 (w)", by_rows, of_expert_0},

@@ -338,12 +338,25 @@ TEST(PlantedNames, OperandsOfLayers) {
       for (const char* name : names) c.inputs.erase(name);
     };
   };
+  const auto gate_and_up_by_2_ranks = [](Call& c) {  // w1 is [gate, up] of 64 rows each
+    constexpr Index kSource[] = {0, 2, 1, 3};        // quarters
+    const Tensor& given = c.input("w1");
+    Tensor t = given;
+    const Index quarter = 32 * 64;
+    for (Index i = 0; i < t.elements(); ++i) {
+      const Index q = i / quarter;
+      store_wide(t, i, wide_value(given, (q / 4 * 4 + kSource[q % 4]) * quarter + i % quarter));
+    }
+    c.replace("w1", std::move(t));
+  };
   EXPECT_EQ(said_with(layer, without({"shared.w1", "shared.w2"})),
             "explained: the shared expert is left out");
   EXPECT_EQ(said_with(layer, times("shared.w2", 0.5f)),
             "explained: the shared expert is multiplied by 1/2");
   EXPECT_EQ(said_with(layer, without({"w2.bias"})), "explained: w2.bias is left out");
   EXPECT_EQ(said_with(layer, times("w2.bias", 2.0f)), "explained: w2.bias is multiplied by 2");
+  EXPECT_EQ(said_with(layer, gate_and_up_by_2_ranks),
+            "explained: gate and up are halves of runs of 64: 2 ranks cut [gate, up] as one");
 }
 
 }  // namespace

@@ -121,7 +121,7 @@ const PlantedFault kFaults[] = {
        return twice(b, mx_product(b, 1), [](Index k) { return k >= 40 && k < 48; });
      }},
     {"a split of K is added twice in one tile", "k.twice",
-     "k = 128 to 255 are added twice, in columns 128 to 255 of rows 256 to 383 of group 1",
+     "scaled by twice their scales, in columns 128 to 255 of rows 256 to 383 of group 1",
      [](Backend& b) {
        return in_tile(
            twice(b, mx_product(b, 1, tall()), [](Index k) { return k >= 128 && k < 256; }), 256,

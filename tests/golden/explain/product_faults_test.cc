@@ -154,7 +154,9 @@ TEST(ProductFaults, OfTheDepthAreNamed) {
       add_measured_scales,
       {row(call, blocks({1, 0, 1}), left_out("32 to 63")),
        row(call, blocks({0, 1, 0}), left_out("0 to 31 and 64 to 95")),
-       row(call, blocks({1, 2, 1}), "k.twice: the products of k = 32 to 63 are added twice"),
+       row(call, blocks({1, 2, 1}),
+           "k.twice: the products of k = 32 to 63 are added twice, or scaled by twice their "
+           "scales"),
        row(call, blocks({0, 0, 0}), ""),
        row(call, blocks({2, 2, 2}), ""),
        row(odd, but({0, 3, 4, 5, 39}, 0), left_out("0, 3 to 5 and 39")),

@@ -85,8 +85,10 @@ void add_clamps(const Output& output, const Words& f, std::vector<ValueMap>& lis
   std::uint64_t most = 0;                                              // of what is not explained
   std::map<std::uint64_t, std::uint64_t> ends{{0, 0}, {f.sign(), 0}};  // of all numbers, by sign
   bool keeps_nan = false;
+  bool varied = false;  // one value alone is a fill
   for (Index i = 0; i < output.compared_rows * output.columns; ++i) {
     const std::uint64_t w = output.actual_bits(i);
+    varied = varied || w != output.actual_bits(0);
     const bool explained = nth(output.marks, i) == Mark::explained;
     if (f.is_nan(w)) {
       keeps_nan = keeps_nan || !explained;
@@ -96,6 +98,7 @@ void add_clamps(const Output& output, const Words& f, std::vector<ValueMap>& lis
     std::uint64_t& end = ends.at(w & f.sign());
     end = std::max(end, f.magnitude(w));
   }
+  if (!varied) return;
   const auto add = [&](std::uint64_t end, const std::string& side, const std::string& rest,
                        Index least, const std::function<bool(std::uint64_t)>& is_meant) {
     char text[32];

@@ -105,6 +105,22 @@ bool are_whole_groups(const Product& p, const std::vector<Index>& depths) {
   return whole == static_cast<Index>(depths.size());
 }
 
+/// Whether depths are whole blocks of K with a scale of their own: twice is one byte too high, too.
+bool are_scaled_blocks(const Product& p, const std::vector<Index>& depths) {
+  const auto scaled = [&](const ProductSide& f) {
+    return f.scales != nullptr && f.scales->rank() > 0 && f.scales->shape().back() > 1;
+  };
+  if (!scaled(p.a) && !scaled(p.b)) return false;
+  Index whole = 0;
+  for (Index first = 0; first < p.k; first += p.block) {
+    const Index end = std::min(first + p.block, p.k);
+    const auto from = std::lower_bound(depths.begin(), depths.end(), first);
+    const Index here = std::lower_bound(from, depths.end(), end) - from;
+    whole += here == end - first ? here : 0;
+  }
+  return whole == static_cast<Index>(depths.size());
+}
+
 void propose(const Product& p, const Odd& odd, std::vector<Hypothesis>& list) {
   // Of all terms alike other causes speak: a factor, a sign.
   const Index all = p.wgrad ? p.ends.back() : p.k;
@@ -117,7 +133,11 @@ void propose(const Product& p, const Odd& odd, std::vector<Hypothesis>& list) {
   };
   if (!are_whole_groups(p, odd.missing)) add("k.missing", odd.missing, " are left out", leave_out);
   add("k.negative", odd.negative, " have the other sign", negate);
-  if (!p.wgrad) add("k.twice", odd.twice, " are added twice", append_terms);
+  if (p.wgrad) return;
+  add("k.twice", odd.twice,
+      are_scaled_blocks(p, odd.twice) ? " are added twice, or scaled by twice their scales"
+                                      : " are added twice",
+      append_terms);
 }
 
 /// An element of the output that was sampled; its lines are decoded once.

@@ -99,16 +99,19 @@ std::vector<std::size_t> bytes_of(const Tensor& t, const NanLines& lines) {
   std::array<bool, kBytes> right{};
   std::array<std::set<Index>, kBytes> in;  // lines that are NaN, by byte
   std::set<Index> left;
+  bool some_right = false;  // where all is NaN, no byte shows itself
   for (Index i = 0; i < t.elements(); ++i) {
     const auto line = static_cast<std::size_t>(i / length);
     if (lines.shown[line] == 0) continue;
     if (lines.nan[line] == 0) {
+      some_right = true;
       right[bits_at(t, i)] = true;
     } else {
       in[bits_at(t, i)].insert(i / length);
       left.insert(i / length);
     }
   }
+  if (!some_right) return {};
   for (std::size_t b = 0; b < kBytes; ++b) {
     if (right[b]) in[b].clear();
   }
