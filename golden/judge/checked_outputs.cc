@@ -1,4 +1,4 @@
-// check_call with outputs that nobody reads.
+// check_call, with memory for outputs that takes no room.
 #include "golden/judge/checked_outputs.h"
 
 #include <algorithm>

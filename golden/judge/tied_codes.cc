@@ -30,7 +30,7 @@ TiedCodes::TiedCodes(Dtype format, Dtype elements, bool divides)
     Cell& cell = cells_[code];
     cell = {std::isfinite(value) ? value : kNaN, {}};
     double least = kInfinity;
-    for (const std::size_t side : {0, 1}) {
+    for (const std::size_t side : {std::size_t{0}, std::size_t{1}}) {
       const double other = read((side == 0 ? code - 1 : code + 1) & 0xFF).value;
       const double gap = std::fabs(other - value);
       cell.neighbours[side] = {std::isfinite(gap) ? other : kNaN, (value + other) / 2, gap};

@@ -21,7 +21,7 @@ struct Row {
   Dtype elements;
   std::vector<std::string> set;
 };
-const Row kRows_[] = {
+const Row kCases[] = {
     {Dtype::bf16, {}},
     {Dtype::f32, {}},
     {Dtype::f16, {"format=e5m2"}},
@@ -89,7 +89,7 @@ Tensor near_ties(const Quantised& q, std::mt19937& random) {
 }
 
 TEST(TiedCodes, AreThoseThatTheBoundAdmits) {
-  for (const Row& row : kRows_) {
+  for (const Row& row : kCases) {
     SCOPED_TRACE(::testing::PrintToString(row.set));
     std::mt19937 random(7);
     Tensor normal(row.elements, {kRows, kColumns});

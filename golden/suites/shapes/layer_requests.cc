@@ -98,7 +98,7 @@ constexpr LayerRow kLayer[] = {
      "score=%score pipeline=%pipeline recipe=%recipe"},
 };
 
-/// What operators take where they are told of no format.
+/// What operators take where no format is set.
 constexpr std::string_view kUsualFormat = "e4m3";
 
 /// Extents by the letters of kLayer.
