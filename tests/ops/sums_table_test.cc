@@ -183,7 +183,7 @@ TEST(SumsTable, MachinesTakeKindsByWhereTheirScalesGo) {
   }
 }
 
-TEST(SumsTable, BlocksOfScalesMakeAnotherKind) {
+TEST(SumsTable, KindsAreThoseOfBothOperandsAndTheirBlocks) {
   for (const Dtype a : {Dtype::e4m3, Dtype::e5m2}) {
     for (const Dtype b : {Dtype::e4m3, Dtype::e5m2}) {
       EXPECT_EQ(operand_kind(a, b, true), OperandKind::mx);
@@ -198,8 +198,17 @@ TEST(SumsTable, BlocksOfScalesMakeAnotherKind) {
       EXPECT_EQ(operand_kind(a, b, false), OperandKind::fp8_fnuz);
     }
   }
-  EXPECT_EQ(operand_kind(Dtype::f16, Dtype::bf16, false), OperandKind::other);
-  EXPECT_EQ(operand_kind(Dtype::f16, Dtype::e4m3, false), OperandKind::other);
+  EXPECT_EQ(operand_kind(Dtype::bf16, Dtype::bf16, false), OperandKind::bf16);
+  EXPECT_EQ(operand_kind(Dtype::f16, Dtype::f16, false), OperandKind::f16);
+  for (const auto& [a, b] : {std::pair{Dtype::bf16, Dtype::f16},
+                             {Dtype::bf16, Dtype::e4m3},
+                             {Dtype::f32, Dtype::bf16},
+                             {Dtype::f32, Dtype::f32},
+                             {Dtype::e4m3, Dtype::e4m3fnuz},
+                             {Dtype::f16, Dtype::e4m3}}) {
+    EXPECT_EQ(operand_kind(a, b, false), OperandKind::other) << name_of(a) << " " << name_of(b);
+    EXPECT_EQ(operand_kind(b, a, false), OperandKind::other) << name_of(a) << " " << name_of(b);
+  }
 }
 
 TEST(SumsTable, UnknownKindsAreToldWhatThereIs) {

@@ -2,7 +2,9 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <functional>
 #include <string>
+#include <vector>
 
 #include "tests/golden/shown_scales.h"
 
@@ -27,6 +29,21 @@ TEST(AskedScales, OfRowsThatAreOneFactorEachHaveASource) {
   });
   EXPECT_TRUE(says(call, taken, "x.scales=source"));
   EXPECT_FALSE(says(call, taken, kOther));
+}
+
+TEST(AskedScales, OfColumnsOfSeveralExpertsAreSaidOnce) {
+  Call call = product_call({12, 24}, 10, 4);
+  call.replace("w.scales", filled<std::uint8_t>(Dtype::e8m0, {2, 10, 4}, [](Index i) {
+                 return 120 + i % 4 * 3 + i / 4 % 3;
+               }));
+  const Call taken = shifted(call, "w.scales", [](Index i) {
+    const Index column = i / 4 % 10;
+    return column == 3 || column == 6 ? static_cast<int>(i * 5 % 7) - 9 : 0;
+  });
+  const std::vector<Hypothesis> list = shown(call, got_of(call, taken));
+  const Hypothesis* other = find(list, "w.scales=other");
+  ASSERT_NE(other, nullptr);
+  EXPECT_EQ(other->only.columns, (std::vector<Index>{3, 6}));
 }
 
 /// Codes of x that are those at from(row, k).
