@@ -277,6 +277,9 @@ std::optional<RunResult> AlteredCallRunner::run(const std::vector<const Hypothes
 std::optional<RunResult> AlteredCallRunner::run(const std::vector<const Hypothesis*>& hypotheses,
                                                 Call altered,
                                                 const std::vector<const Reading*>& readings) {
+  // What is altered beside may have left nothing to read.
+  for (const Reading* reading : readings)
+    if (!applies(*reading, altered)) return std::nullopt;
   try {
     if (product_) {
       const std::optional<Product> now = product_of(altered);

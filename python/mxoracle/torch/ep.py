@@ -114,8 +114,8 @@ class _Combine(torch.autograd.Function):
 _traced = torch._dynamo.nonstrict_trace
 
 
-@_traced
 @checked
+@_traced
 def a2a_dispatch_mxfp8_fwd_hp_bwd(
     input: Tensor, output_splits: list[int], input_splits: list[int], group_name: str | None = None,
     scaling_mode: Any = "rceil", block_size: int = 32,
@@ -125,8 +125,8 @@ def a2a_dispatch_mxfp8_fwd_hp_bwd(
     return _Dispatch.apply(input, splits, mode_of("scaling_mode", scaling_mode), block_size)
 
 
-@_traced
 @checked
+@_traced
 def permute_mxfp8_fwd_hp_bwd(
     mx_tensor: Tensor, num_tokens_per_expert: Tensor, ep_degree: int, num_local_experts: int,
     group_size_multiple_of: int = 32, use_mxfp8: bool = True, use_triton_for_bwd: bool = True,
@@ -141,8 +141,8 @@ def permute_mxfp8_fwd_hp_bwd(
     return torch.Size((rows + 1, columns)), _Permute.apply(mx_tensor, indices), indices, sizes, ends
 
 
-@_traced
 @checked
+@_traced
 def unpermute_hp_fwd_mxfp8_bwd(
     input: Tensor, permuted_indices: Tensor, padded_shape: torch.Size
 ) -> Tensor:
@@ -150,8 +150,8 @@ def unpermute_hp_fwd_mxfp8_bwd(
     return _Unpermute.apply(input, permuted_indices, padded_shape[0] - 1)
 
 
-@_traced
 @checked
+@_traced
 def a2a_combine_hp_fwd_mxfp8_bwd(
     input: Tensor, output_splits: list[int], input_splits: list[int], group_name: str | None = None,
     scaling_mode: Any = "rceil", block_size: int = 32, mxfp8_bwd: bool = True,

@@ -33,8 +33,8 @@ def _is_scaled(A: Any) -> bool:
     return True
 
 
-@torch._dynamo.nonstrict_trace  # as torchao's: a compiled graph holds the operators within
 @checked
+@torch._dynamo.nonstrict_trace  # as torchao's: a compiled graph holds the operators within
 def to_mxfp8_then_scaled_grouped_mm(
     A: Tensor,
     B_t: Tensor,

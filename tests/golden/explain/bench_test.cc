@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "formats/error.h"
+#include "golden/museum/operands.h"
 #include "tests/golden/small_bench.h"
 
 namespace mxo {
@@ -68,6 +69,26 @@ TEST(BenchRuns, ModelsAreOfTheTypeOwed) {
   b.runner->take({{1, 2}, {0, 1}});
   made = Tensor(Dtype::bf16, {2, 2});
   EXPECT_FALSE(b.runner->run({&h}));
+}
+
+TEST(BenchRuns, ReadingsOfRowsThatAreGoneAreNoTrial) {
+  Call call{"grouped_matmul_wgrad", {}, with({{"out", "f32"}})};
+  call.replace("dy", steps({2, 3}, 1));
+  call.replace("x", steps({2, 4}, 1));
+  call.replace("group_ends", ends_at({2}));
+  SmallBench b{call, Tensor(Dtype::f32, {1, 3, 4}), steps({1, 3, 4}, 1), "dw"};
+  b.runner->take({range_of(3), range_of(4)});
+  Hypothesis gone = named("gone");
+  gone.alter = [](Call& of) {
+    of.replace("dy", Tensor(Dtype::f32, {0, 3}));
+    of.replace("x", Tensor(Dtype::f32, {0, 4}));
+    of.replace("group_ends", ends_at({0}));
+    return true;
+  };
+  const Hypothesis next =
+      read_elsewhere("x=next", "", {read_lines("x", -1, [](Index i) { return i + 1; })});
+  EXPECT_TRUE(b.runner->run({&next}));
+  EXPECT_FALSE(b.runner->run({&gone, &next}));
 }
 
 TEST(BenchWindows, ColumnsAreThoseThatFailInTheRowsTaken) {
