@@ -330,7 +330,7 @@ void add_route_hypotheses(const Call& call, List& list) {
   for (const OtherRule& row : kRules) {
     if (!row.of_bias || call.has("bias")) add_router(list, row.name, row.phrase, row.rule);
   }
-  for (const char* added : {"1e-12", "1e-9", "1e-8", "1e-6", "1e-5", "1e-4", "1e-3"}) {
+  for (const char* added : {"1e-12", "1e-9", "1e-8", "1e-6", "1e-5", "1e-4", "1e-3", "1e-2"}) {
     add_router(list, "normalize=added",
                filled("{} is added to the sum of the weights rather than 1e-20", added),
                {.added = std::strtof(added, nullptr)});

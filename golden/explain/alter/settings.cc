@@ -1,9 +1,7 @@
 // Other values of the parameters of a call, and limits and gradients that are left out.
 #include <charconv>
 
-#include "formats/mx_block.h"
 #include "golden/explain/alter/alterations.h"
-#include "ops/quantize.h"
 
 namespace mxo {
 namespace {
@@ -166,36 +164,6 @@ void add_values(const Call& call, const std::string& key, std::initializer_list<
   }
 }
 
-/// Codes, and scales of an amax in bf16 or as they are, where blocks of MX lie along rows; values
-/// beyond the largest code saturate or not.
-bool quantise_again(const Call& call, NamedTensors& out, bool amax_in_bf16, Overflow overflow) {
-  const auto codes = out.find("codes");
-  const auto scales = out.find("scales");
-  if (codes == out.end() || scales == out.end()) return false;
-  const BlockExtents extents = scale_choice(call.op, call.set).block;
-  if (extents.rows != 1 || extents.columns == kWhole || scales->second.dtype() != Dtype::e8m0)
-    return false;
-  const Index block = extents.columns;
-  if (scales->second.elements() * block != codes->second.elements()) return false;  // tiles
-  const Tensor& x = call.input("x");
-  const Dtype format = call.set.format("format", "e4m3");
-  for (Index i = 0; i < codes->second.elements(); ++i) {
-    E8M0& scale = scales->second.as<E8M0>()[i / block];
-    if (amax_in_bf16 && i % block == 0) {
-      std::uint32_t amax = 0;
-      for (Index j = i; j < i + block; ++j)
-        amax = join_amax(amax, wide_value(x, j), NanRule::propagate);
-      scale = visit_minifloat8(format, [&](auto tag) {
-        return shared_scale<decltype(tag)::type::spec>(by_bf16(bit_cast<float>(amax)),
-                                                       scale_mode_of(call.set), kTorchao);
-      });
-    }
-    codes->second.as<std::uint8_t>()[i] =
-        code_of(format, mul_rn(wide_value(x, i), reciprocal(scale)), overflow);
-  }
-  return true;
-}
-
 /// A parameter that is a number, at another value.
 void add_number(const Call& call, List& list, const std::string& key, double value,
                 const std::string& phrase, std::string id = {}) {
@@ -338,15 +306,6 @@ void add_rule_hypotheses(const Call& call, List& list) {
                  : "blocks past the last name none, -1, rather than expert 0",
             "unused=other");
   }
-  if (call.op != "quantize") return;
-  add_rewritten(list, "amax=bf16", "amax is rounded to bf16 before the scale is chosen",
-                [](const Call& c, NamedTensors& out) {
-                  return quantise_again(c, out, true, Overflow::saturate);
-                });
-  add_rewritten(list, "no_saturation", "values beyond the largest code do not saturate",
-                [](const Call& c, NamedTensors& out) {
-                  return quantise_again(c, out, false, Overflow::nonfinite);
-                });
 }
 
 void add_setting_hypotheses(const Call& call, List& list) {

@@ -1,6 +1,5 @@
 // Other values of the parameters of a call: in which words, of which calls, and what comes of them.
 #include <algorithm>
-#include <limits>
 #include <map>
 
 #include "formats/scale_rules.h"
@@ -112,64 +111,6 @@ TEST_P(SettingsListed, AreInWordsAndTakeTheirValue) {
   EXPECT_EQ(call.input("x.codes").dtype(), name.starts_with("format") ? Dtype::u8 : Dtype::e4m3);
   for (const char* key : row.keys)
     EXPECT_EQ(call.set.text(key, ""), name.substr(name.find('=') + 1));
-}
-
-/// What a cause makes of x [1, 128] whose blocks of 32 begin with these and hold 1 and zeros.
-struct Quantised {
-  std::vector<int> scales, first, second;
-  Quantised(std::vector<float> begin, Settings set, const char* cause) {
-    Call call{"quantize", {}, Parameters(std::move(set))};
-    Tensor x(Dtype::f32, {1, 128});
-    for (std::size_t b = 0; b < 4; ++b) {
-      x.as<float>()[32 * b] = begin[b];
-      x.as<float>()[32 * b + 1] = 1;
-    }
-    call.replace("x", std::move(x));
-    std::vector<Hypothesis> list;
-    add_rule_hypotheses(call, list);
-    const auto backend = make_cpu_backend();
-    NamedTensors out = run_call(*backend, call);
-    for (const Hypothesis& h : list) {
-      if (h.name != cause || !h.rewrite(call, out)) continue;
-      for (std::size_t b = 0; b < 4; ++b) {
-        const auto* codes = out.at("codes").as<std::uint8_t>() + 32 * b;
-        if (out.at("scales").bytes() == 4) scales.push_back(out.at("scales").as<std::uint8_t>()[b]);
-        first.push_back(codes[0]);
-        second.push_back(codes[1]);
-      }
-    }
-  }
-};
-
-/// 449 is 448 in bf16, which needs no scale; 451 is 452, as its scale of 2 has it anyway.
-TEST(QuantisedAgain, ByAnAmaxInBf16) {
-  const float nan = std::numeric_limits<float>::quiet_NaN();
-  const Quantised q({449, -449, 451, nan}, {}, "amax=bf16");
-  EXPECT_EQ(q.scales, (std::vector{127, 127, 128, 255}));
-  EXPECT_EQ(q.first, (std::vector{0x7E, 0xFE, 0x76, 0x7F}));
-  EXPECT_EQ(q.second, (std::vector{0x38, 0x38, 0x30, 0x7F}));
-  const Quantised mode({511.5f, 500, 1, 2}, {{"scale_mode", "floor"}}, "amax=bf16");
-  EXPECT_EQ(mode.scales, (std::vector{128, 127, 119, 120}));
-  const Quantised format({57345, 57344, 1, 2}, {{"format", "e5m2"}}, "amax=bf16");
-  EXPECT_EQ(format.first, (std::vector{0x7B, 0x7B, 0x78, 0x78}));
-}
-
-/// 500 is more than 448, the largest code: NaN, or with e5m2 infinity.
-TEST(QuantisedAgain, BeyondTheLargest) {
-  const Quantised q({500, -500, 448, 1}, {{"scale_mode", "floor"}}, "no_saturation");
-  EXPECT_EQ(q.scales, (std::vector{127, 127, 127, 119}));
-  EXPECT_EQ(q.first, (std::vector{0x7F, 0xFF, 0x7E, 0x78}));
-  EXPECT_EQ(q.second, (std::vector{0x38, 0x38, 0x38, 0x78}));
-  const Quantised wide({65000, 1, 1, 1}, {{"scale_mode", "floor"}, {"format", "e5m2"}},
-                       "no_saturation");
-  EXPECT_EQ(wide.first, (std::vector{0x7C, 0x78, 0x78, 0x78}));
-  EXPECT_EQ(Quantised({1, 1, 1, 1}, {{"block", "1x64"}, {"scale", "e8m0"}}, "no_saturation").first,
-            (std::vector{0x78, 0x78, 0x78, 0x78}));
-  const Settings others[] = {{{"block", "1x64"}, {"scale", "f32"}},
-                             {{"block", "1xK"}, {"scale", "e8m0"}},
-                             {{"scale_layout", "blocked"}}};
-  for (const Settings& set : others)
-    EXPECT_TRUE(Quantised({1, 1, 1, 1}, set, "no_saturation").first.empty());
 }
 
 }  // namespace
