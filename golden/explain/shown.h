@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "golden/explain/case/output.h"
-#include "golden/explain/confirm/search.h"
+#include "golden/explain/confirm/altered_call_runner.h"
 #include "golden/explain/explain.h"
 
 namespace mxo {

@@ -1,7 +1,7 @@
 // Which candidates are worth a closer look: places, scattered rows and contradictions.
 #include <algorithm>
 
-#include "golden/explain/confirm/settling.h"
+#include "golden/explain/confirm/altered_call_runner.h"
 
 namespace mxo {
 namespace {

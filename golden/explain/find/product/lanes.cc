@@ -2,7 +2,6 @@
 #include <optional>
 
 #include "golden/explain/find/finding.h"
-#include "golden/explain/find/least_squares.h"
 #include "golden/explain/find/product/finders.h"
 
 namespace mxo {

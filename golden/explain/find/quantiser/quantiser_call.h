@@ -11,8 +11,8 @@
 #include "formats/rounding.h"
 #include "formats/scale_rules.h"
 #include "golden/explain/case/output.h"
-#include "golden/explain/claim.h"
 #include "golden/explain/find/product/blocks.h"
+#include "golden/explain/hypotheses.h"
 #include "golden/judge/scale_map.h"
 
 namespace mxo {
