@@ -4,8 +4,8 @@
 
 #include "formats/error.h"
 #include "golden/explain/explain.h"
+#include "golden/explain/finders.h"
 #include "golden/explain/hypotheses.h"
-#include "golden/explain/shown.h"
 #include "golden/explain/steps/steps.h"
 
 namespace mxo {

@@ -1,13 +1,7 @@
-// Where elements lie: ranges, periods, groups; and what is left of them looks like: places,
-// distances, kinds.
+// Ranges, periods, groups.
 #include "golden/explain/words/places.h"
 
 #include <algorithm>
-#include <bit>
-#include <cmath>
-#include <cstdio>
-
-#include "golden/judge/elements.h"
 
 namespace mxo {
 namespace {
@@ -87,92 +81,6 @@ InGroups groups_of_rows(const Output& output, const std::vector<Index>& rows) {
 
 Index begin_of(const Output& output, Index group) {
   return group == 0 ? 0 : output.ends[static_cast<std::size_t>(group) - 1];
-}
-
-/// Figures of the elements that are left.
-struct Figures {
-  Index n = 0;
-  Index up = 0;
-  Index down = 0;
-  Index one_step = 0;
-  Index nan = 0;      ///< came as NaN where a number is compared
-  Index not_nan = 0;  ///< a number where NaN is compared
-  Index infinite = 0;
-  Index zero = 0;
-  Index sign = 0;
-  std::uint64_t bits = 0;  ///< that ever differ
-  double signal = 0;
-  double noise = 0;
-  double got = 0;    ///< sum of squares
-  double cross = 0;  ///< sum of products of what is expected and the actual output
-  /// What came is nearly this multiple of what is expected; `far` is the rest of it, as a share.
-  double factor() const { return cross / signal; }
-  double far() const { return 1.0 - cross * cross / (signal * got); }
-};
-
-Figures figures_of(const Output& output) {
-  const ElementReader read(output.expected->dtype());
-  Figures f;
-  for (Index i = 0; i < output.compared_rows * output.columns; ++i) {
-    if (output.marks[static_cast<std::size_t>(i)] != Mark::differs) continue;
-    ++f.n;
-    const std::uint64_t a = output.expected_bits(i);
-    const std::uint64_t b = output.actual_bits(i);
-    const Element want = read(a);
-    const Element got = read(b);
-    f.bits |= a ^ b;
-    if (got.nan || want.nan) {
-      f.nan += got.nan;
-      f.not_nan += want.nan;
-      continue;
-    }
-    f.infinite += got.infinite && !want.infinite;
-    f.zero += got.value == 0.0;
-    f.sign += want.value == -got.value;
-    f.up += std::abs(got.value) > std::abs(want.value);
-    f.down += std::abs(got.value) < std::abs(want.value);
-    f.one_step += ulp_distance(want.order, got.order) == 1;
-    if (want.infinite || got.infinite) continue;
-    f.signal += want.value * want.value;
-    f.noise += (want.value - got.value) * (want.value - got.value);
-    f.got += got.value * got.value;
-    f.cross += want.value * got.value;
-  }
-  return f;
-}
-
-constexpr Index kFewNumbers = 3;  ///< that are told one by one
-
-bool is_integer(Dtype dtype) { return dtype == Dtype::i32 || dtype == Dtype::i64; }
-
-std::int64_t integer(const Tensor& t, Index i) {
-  return t.dtype() == Dtype::i32 ? t.as<std::int32_t>()[i] : t.as<std::int64_t>()[i];
-}
-
-/// "element 5 is 96 rather than 64"; of ends of groups what they say of rows.
-std::string integers_in_words(const Output& o) {
-  std::string text;
-  const bool ends = o.name.ends_with("ends");
-  for (Index i = 0; i < o.compared_rows * o.columns; ++i) {
-    if (o.marks[static_cast<std::size_t>(i)] != Mark::differs) continue;
-    const std::int64_t got = integer(*o.actual, i);
-    text += (text.empty() ? "" : ", ") + std::string(ends ? "group " : "element ") +
-            std::to_string(i) + (ends ? " ends at " : " is ") + std::to_string(got) +
-            " rather than " + std::to_string(integer(*o.expected, i));
-    if (!ends) continue;
-    const std::int64_t rows = got - (i == 0 ? 0 : integer(*o.actual, i - 1));
-    text += rows == 0  ? ": it has no rows"
-            : rows < 0 ? ": before the group before it"
-                       : ": it has " + std::to_string(rows) + (rows == 1 ? " row" : " rows");
-  }
-  return text;
-}
-
-void add(std::string& text, const std::string& words) { text += "; " + words; }
-
-std::string of_all(Index some, Index all) {
-  if (some == all) return "all";
-  return std::to_string(some) + " of " + std::to_string(all);
 }
 
 }  // namespace
@@ -308,59 +216,6 @@ std::vector<Index> marked(const std::vector<std::uint8_t>& marks) {
     if (marks[i]) found.push_back(static_cast<Index>(i));
   }
   return found;
-}
-
-std::string pattern_of(const Output& output) {
-  if (output.left == 0) return {};
-  const Place place = place_of(
-      output, [&](Index i) { return output.marks[static_cast<std::size_t>(i)] == Mark::differs; });
-  const Figures f = figures_of(output);
-  const auto box =
-      static_cast<double>(place.rows.size()) * static_cast<double>(place.columns.size());
-  std::string text = std::to_string(f.n) + (f.n == 1 ? " element differs" : " elements differ") +
-                     " in " + place.words;
-  if (f.n > 1 && static_cast<double>(f.n) < 0.9 * box) {
-    const int percent = static_cast<int>(100.0 * static_cast<double>(f.n) / box);
-    add(text, (percent < 1 ? std::string("less than 1") : std::to_string(percent)) +
-                  " % of the elements there");
-  }
-  if (is_integer(output.expected->dtype())) {
-    if (f.n <= kFewNumbers) add(text, integers_in_words(output));
-    return text;
-  }
-  if (f.nan > 0) add(text, of_all(f.nan, f.n) + " are NaN where a number is expected");
-  if (f.not_nan > 0) add(text, of_all(f.not_nan, f.n) + " are numbers where NaN is expected");
-  if (f.infinite > 0) add(text, of_all(f.infinite, f.n) + " are infinite");
-  const Index numbers = f.n - f.nan - f.not_nan;
-  if (numbers > 0) {
-    if (f.zero * 2 > numbers) add(text, of_all(f.zero, f.n) + " are zero");
-    if (f.sign * 2 > numbers) add(text, of_all(f.sign, f.n) + " have the other sign");
-    if (f.one_step * 10 >= numbers * 9) {
-      add(text, of_all(f.one_step, f.n) + " are neighbours of what is expected" +
-                    (f.up == numbers     ? ", all larger in magnitude"
-                     : f.down == numbers ? ", all smaller in magnitude"
-                                         : ", larger and smaller"));
-    } else if (f.up == numbers && numbers > 4) {
-      add(text, "all are larger in magnitude");
-    } else if (f.down == numbers && numbers > 4 && f.zero < numbers) {
-      add(text, "all are smaller in magnitude");
-    }
-    if (std::has_single_bit(f.bits))
-      add(text, "only bit " + std::to_string(std::countr_zero(f.bits)));
-    if (f.noise > 0 && f.signal > 0) {
-      const double db = 10.0 * std::log10(f.signal / f.noise);
-      std::string figure = std::to_string(db);
-      add(text, figure.substr(0, figure.find('.') + 2) + " dB among them");
-      constexpr double kNearly = 1e-4;  // 40 dB
-      if (is_wide_float(output.expected->dtype()) && f.n >= 16 && f.got > 0 && f.far() < kNearly &&
-          std::abs(f.factor() - 1.0) > 0.02) {
-        char factor[32];
-        std::snprintf(factor, sizeof factor, "%.4g", f.factor());
-        add(text, std::string("they are nearly what is expected times ") + factor);
-      }
-    }
-  }
-  return text;
 }
 
 }  // namespace mxo
