@@ -10,11 +10,9 @@
 #include "golden/explain/case/product.h"
 #include "golden/explain/confirm/altered_call_runner.h"
 #include "golden/explain/confirm/score.h"
-#include "golden/explain/confirm/search.h"
 #include "golden/explain/find/output/recover.h"
 #include "golden/explain/find/quantiser/quantiser.h"
 #include "golden/explain/finders.h"
-#include "golden/explain/shown.h"
 #include "golden/explain/steps/steps.h"
 #include "golden/explain/words/places.h"
 
@@ -155,11 +153,8 @@ class Measuring {
     std::ranges::move(proposed(c_, Turn::listed), std::back_inserter(list));
     // What is known of some lines only is said where nothing is known of all of them.
     std::vector<Hypothesis> of_lines;
-    const auto is_of_lines = [](const Hypothesis& h) {
-      return !h.only.rows.empty() || !h.only.columns.empty();
-    };
-    std::copy_if(list.begin(), list.end(), std::back_inserter(of_lines), is_of_lines);
-    std::erase_if(list, is_of_lines);
+    std::ranges::copy_if(list, std::back_inserter(of_lines), &Hypothesis::is_of_lines);
+    std::erase_if(list, std::mem_fn(&Hypothesis::is_of_lines));
     std::vector<Claim> claims = searched(std::move(list));
     if (extent == Extent::all || left_of(c_.outputs) == 0) return claims;
     append(claims, searched(proposed(c_, Turn::costly)));

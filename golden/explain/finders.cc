@@ -8,9 +8,9 @@
 #include "golden/explain/confirm/score.h"
 #include "golden/explain/find/output/recover.h"
 #include "golden/explain/find/output/slots.h"
-#include "golden/explain/find/product/blocks.h"
 #include "golden/explain/find/product/finders.h"
 #include "golden/explain/find/quantiser/quantiser.h"
+#include "golden/explain/find/quantiser/quantiser_call.h"
 
 namespace mxo {
 namespace {

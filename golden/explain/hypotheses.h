@@ -1,4 +1,5 @@
-// What could have gone wrong, as data: each entry alters the question or the answer.
+// What could have gone wrong, as data: each entry alters the question or the answer; and what one
+// cause is claimed to explain.
 #pragma once
 
 #include <functional>
@@ -8,7 +9,8 @@
 #include "golden/explain/case/call.h"
 #include "golden/explain/case/output.h"
 #include "golden/explain/case/product.h"
-#include "golden/explain/case/reading.h"
+#include "golden/explain/where.h"
+#include "golden/explain/words/places.h"
 
 namespace mxo {
 
@@ -49,6 +51,10 @@ struct Hypothesis {
   Target target = Target::any;
   /// The operand or parameter that is altered: "x.scales", "scale_mode".
   std::string subject = name.substr(0, name.find('='));
+
+  /// Another sum or rounding is that of every element, or of none.
+  bool is_of_all() const { return stage == Stage::sum || stage == Stage::output; }
+  bool is_of_lines() const { return !only.rows.empty() || !only.columns.empty(); }
 };
 
 /// A hypothesis that operands are read from elsewhere.
@@ -107,5 +113,27 @@ void add_measured_ends(const Call& call, const Output& o, std::vector<Hypothesis
 void add_measured_biases(const Call& call, const Output& o, std::vector<Hypothesis>& list);
 /// A column sum in another order or type, where some of its elements are what that gives.
 void add_column_sums(const Call& call, const Output& o, std::vector<Hypothesis>& list);
+
+/// A cause, and the part of the differing elements that it explains.
+struct Claim {
+  std::string id;        ///< "never_written"; stable, for programs
+  std::string sentence;  ///< "rows 28 to 31 of group 0 of y hold NaN: never written"
+  Where where;
+  double elements = 0;  ///< differing elements that the cause accounts for
+  /// Those of them that were computed with the cause and hold what it gives; negative: all.
+  double confirmed = -1;
+  FindingKind kind = FindingKind::cause;
+  /// One altered call that gives every bit says more, and is looked for.
+  bool yields = false;
+  /// Was made from the actual output: it tells no place that it was not told.
+  bool measured = false;
+  /// Of all of a call that was altered and run: what was altered.
+  std::vector<Hypothesis> made_by = {};
+  double judged() const { return confirmed < 0 ? elements : confirmed; }
+};
+
+inline void append(std::vector<Claim>& to, std::vector<Claim> more) {
+  for (Claim& c : more) to.push_back(std::move(c));
+}
 
 }  // namespace mxo

@@ -5,7 +5,7 @@
 
 #include <string>
 
-#include "golden/explain/claim.h"
+#include "golden/explain/hypotheses.h"
 #include "tests/golden/differing.h"
 
 namespace mxo {

@@ -1,7 +1,112 @@
-// Makers of alterations, and the walks over operands that they share.
+// Makers of alterations, the walks over operands that they share, and products that are added up
+// here: codes to numbers, numbers to parts, parts to sums.
 #include "golden/explain/alter/alterations.h"
 
+#include <algorithm>
+#include <cmath>
+
+#include "golden/explain/find/product/sides.h"
+#include "golden/judge/elements.h"
+
 namespace mxo {
+namespace {
+
+/// Codes of one line as numbers, without scales.
+std::vector<double> codes_of(const ProductSides& s, Index g, Index line,
+                             const std::optional<CodeTable>& table) {
+  std::vector<double> values = s.codes_of(g, line);
+  for (Index d = 0; table && d < s.p.depth(g); ++d) {
+    const std::uint64_t bits = bits_at(*s.factor().codes, s.code(g, line, d));
+    values[static_cast<std::size_t>(d)] = (*table)[static_cast<std::size_t>(bits & 0xFF)];
+  }
+  return values;
+}
+
+struct At {
+  Index group;
+  Index i;
+  Index j;
+};
+
+Part part_of(const Product& p, const At& at, const std::vector<double>& a,
+             const std::vector<double>& b, Index block, Index from, Index every) {
+  Part part;
+  part.first = from == 0;
+  part.last = from + every >= p.depth(at.group);
+  const Index end = std::min(from + every, p.depth(at.group));
+  for (Index d = from; d < end;) {
+    const Index sa = p.scale_a(at.group, at.i, d);
+    const Index sb = p.scale_b(at.group, at.j, d);
+    Index run = d;
+    do {
+      run = std::min(end, (run / block + 1) * block);
+    } while (run < end && p.scale_a(at.group, at.i, run) == sa &&
+             p.scale_b(at.group, at.j, run) == sb);
+    part.codes = 0.0;
+    for (; d < run; ++d) {
+      part.codes += a[static_cast<std::size_t>(d)] * b[static_cast<std::size_t>(d)];
+    }
+    if (sa >= 0) part.scale_a = static_cast<float>(scale_value(*p.a.scales, sa));
+    if (sb >= 0) part.scale_b = static_cast<float>(scale_value(*p.b.scales, sb));
+    part.value +=
+        part.codes * static_cast<double>(part.scale_a) * static_cast<double>(part.scale_b);
+  }
+  return part;
+}
+
+}  // namespace
+
+Index depth_of_scales(const Product& p) {
+  Index depth = 1;
+  while (depth < p.k && p.scale_a(0, 0, depth) == p.scale_a(0, 0, 0) &&
+         p.scale_b(0, 0, depth) == p.scale_b(0, 0, 0)) {
+    ++depth;
+  }
+  return depth;
+}
+
+float odd_f32(double v) {
+  const auto f = static_cast<float>(v);
+  if (!std::isfinite(f) || static_cast<double>(f) == v) return f;
+  const bool beyond = std::abs(static_cast<double>(f)) > std::abs(v);
+  const float below = beyond ? std::nextafter(f, 0.0f) : f;
+  return bit_cast<float>(bit_cast<std::uint32_t>(below) | 1u);
+}
+
+NamedTensors host_product(const Call& call, const HostSum& how) {
+  NamedTensors out;
+  const std::optional<Product> p = product_of(call);
+  if (!p) return out;
+  std::vector<Index> shape{p->a_lines, p->n};
+  if (p->wgrad) shape.insert(shape.begin(), p->groups());
+  const bool narrow = call.set.text("out", "bf16") == "bf16";
+  Tensor y(narrow ? Dtype::bf16 : Dtype::f32, shape);
+  const Index block = depth_of_scales(*p);
+  for (Index g = 0; g < p->groups(); ++g) {
+    std::vector<std::vector<double>> b;
+    for (Index j = 0; j < p->n; ++j) b.push_back(codes_of({*p, Side::b}, g, j, how.b));
+    const Index parts = ceil_div(p->depth(g), how.every);
+    for (Index i = p->first_line(g); i < p->last_line(g); ++i) {
+      const std::vector<double> a = codes_of({*p, Side::a}, g, i, how.a);
+      for (Index j = 0; j < p->n; ++j) {
+        const std::vector<double>& other = b[static_cast<std::size_t>(j)];
+        double sum = 0.0;
+        for (Index n = 0; n < parts; ++n) {
+          const Index from = (how.backward ? parts - 1 - n : n) * how.every;
+          sum = how.step(sum, part_of(*p, {g, i, j}, a, other, block, from, how.every));
+        }
+        const Index at = p->output_row(g, i) * p->n + j;
+        if (narrow) {
+          y.as<BF16>()[at] = encode<kBF16>(odd_f32(sum));
+        } else {
+          y.as<float>()[at] = static_cast<float>(sum);
+        }
+      }
+    }
+  }
+  out.emplace(p->output, std::move(y));
+  return out;
+}
 
 Hypothesis& add_altered(List& list, std::string name, std::string phrase, Alter alter,
                         Stage stage) {

@@ -1,6 +1,5 @@
 // Blocks of other extents or across experts, scales read as bytes, shapes that tell of them.
 #include <cmath>
-#include <cstring>
 #include <set>
 
 #include "golden/explain/alter/alterations.h"
@@ -83,13 +82,6 @@ void add_extents(const Call& call, const BlockExtents& own, int axis, List& list
     };
     add_block(list, name_of(block), own, reads ? Alter(take_scales) : Alter());
   }
-}
-
-/// The bytes of `t` in another shape: what is missing is zeros.
-Tensor resized(const Tensor& t, std::vector<Index> shape) {
-  Tensor to(t.dtype(), std::move(shape));
-  std::memcpy(to.data(), t.data(), std::min(t.bytes(), to.bytes()));
-  return to;
 }
 
 /// [E, R, K] as [E R, K].

@@ -321,22 +321,6 @@ void add_scales(const ProductSide& side, bool wgrad, List& list) {
                       });
 }
 
-/// What is made of every scale of both sides.
-struct Made {
-  const char* id;
-  const char* phrase;
-  double (*of)(double scale);
-  bool of_powers;  ///< of two, too
-};
-constexpr Made kMade[] = {
-    {"left_out", "all scales are left out", [](double) { return 1.0; }, true},
-    {"twice", "all scales are applied twice", [](double s) { return s * s; }, true},
-    {"up", "all scales are rounded up to powers of two",
-     [](double s) { return std::exp2(std::ceil(std::log2(s))); }, false},
-    {"down", "all scales are cut to powers of two",
-     [](double s) { return std::exp2(std::floor(std::log2(s))); }, false},
-};
-
 /// Scales of rows that multiply columns, as those of the other side do.
 void add_by_column(const Product& p, List& list) {
   const std::string& a = p.a.scales_name;
@@ -361,12 +345,7 @@ void add_scales_of_both(const Product& p, List& list) {
   add_by_column(p, list);
   add_altered(list, "scales=exchanged", "the scales of both sides are exchanged",
               [a, b](Call& c) { return exchange_scales(c, a, b); });
-  for (const Made& made : kMade) {
-    if (!made.of_powers && size_of(p.a.scales->dtype()) == 1) continue;
-    add_altered_locally(
-        list, filled("scales={}", made.id), made.phrase,
-        [a, b, of = made.of](Call& c) { return map_scales(c, a, of) && map_scales(c, b, of); });
-  }
+  add_scale_values(p, list);
   add_read(list, "scales=first_block", "every K block takes the scales of block 0, on both sides",
            {stale_blocks(p.a, true, p.wgrad), stale_blocks(p.b, true, p.wgrad)});
   add_read(list, "scales=transposed", "the scales of both sides are read along the wrong axis",

@@ -4,7 +4,6 @@
 #include <cstring>
 
 #include "formats/approximate.h"
-#include "formats/exp.h"
 #include "golden/explain/alter/alterations.h"
 #include "golden/explain/steps/steps.h"
 
@@ -56,21 +55,11 @@ void add_narrowed(List& list, const std::string& key, const std::string& f32,
   h.rewrite = [to = how.to](const Call&, NamedTensors& out) { return narrow(out, to); };
 }
 
-/// y = bf16(bf16(silu(a)) * b), as eager torch has it.
-bool round_silu(const Call& call, NamedTensors& out) {
-  const auto y = out.find("y");
-  if (call.op != "swiglu" || call.has("probs") || y == out.end()) return false;
-  for (const char* key : {"activation", "halves", "alpha", "limit", "up_offset"}) {
-    if (call.set.has(key)) return false;
-  }
-  const Tensor& x = call.input("x");
-  const Index columns = y->second.shape().back();
-  y->second = with_values(std::move(y->second), [&](Index i) {
-    const auto [gate, up] = gate_pair(i, columns);
-    const float a = wide_value(x, gate);
-    return by_bf16(a * sigmoid_rn(a)) * wide_value(x, up);
-  });
-  return true;
+/// Whether y = silu(a) * b.
+bool is_plain(const Call& call) {
+  constexpr const char* kSteps[] = {"activation", "halves", "alpha", "limit", "up_offset"};
+  return !call.has("probs") &&
+         std::ranges::none_of(kSteps, [&](const char* key) { return call.set.has(key); });
 }
 
 /// What e4m3fnuz makes of codes of e4m3, but for those that are NaN there.
@@ -123,7 +112,6 @@ bool saturate(const Call& call, NamedTensors& out, double below) {
 }
 
 constexpr Row<bool (*)(const Call&, NamedTensors&)> kRewritten[] = {
-    {"silu=bf16", "silu is rounded to bf16 before it is multiplied", round_silu},
     {"value.power_of_2", "every value is multiplied by 2^-1", halve},
     {"codes=not_moved", "codes are transposed, and their exponents are not moved", keep_exponents},
 };
@@ -178,6 +166,11 @@ void add_function(List& list, std::string name, std::string phrase, Of of) {
 void add_output_hypotheses(const Call& call, List& list) {
   if (product_of(call) && call.set.text("out", "bf16") == "bf16") {
     for (const Narrowing& how : kOfSums) add_narrowed(list, "out", "f32", how);
+  }
+  if (call.op == "swiglu" && is_plain(call)) {
+    add_set(list, "bf16_steps", "activation", "silu is rounded to bf16 before it is multiplied",
+            "silu=bf16")
+        .stage = Stage::output;
   }
   for (const auto& row : kRewritten) add_rewritten(list, row.name, row.phrase, row.of);
   const bool in_rows = call.set.text("scale_layout", "row_major") == "row_major" &&

@@ -1,7 +1,10 @@
-// Calls from operands, and outputs from calls.
+// Calls from operands, outputs from calls; rows of matrices through their sources.
 #include "golden/explain/case/call.h"
 
+#include <algorithm>
+
 #include "formats/error.h"
+#include "golden/explain/case/output.h"
 
 namespace mxo {
 namespace {
@@ -44,6 +47,111 @@ NamedTensors run_call(Backend& backend, const Call& call) {
   }
   if (call.work != nullptr && call.work->left < 0) throw OutOfWork{};
   return call_operator(backend, call.op, inputs, call.set, call.world);
+}
+
+Matrices matrices_of(const Tensor& tensor) {
+  const std::vector<Index>& shape = tensor.shape();
+  return {shape.size() < 2 ? 1 : shape[shape.size() - 2], shape.back(), tensor.elements()};
+}
+
+bool applies(const Reading& reading, const Call& call) {
+  if (!call.has(reading.operand)) return false;
+  const Tensor& given = call.input(reading.operand);
+  if (given.rank() < reading.least_rank) return false;
+  const Matrices m = matrices_of(given);
+  return m.elements > 0 && reading.applies(m);
+}
+
+bool read_whole(Call& call, const Reading& reading) {
+  if (!applies(reading, call)) return false;
+  const Tensor& given = call.input(reading.operand);
+  call.replace(reading.operand, read_gathered(reading, given, 0, range_of(given.extent(0))));
+  return true;
+}
+
+Tensor read_gathered(const Reading& reading, const Tensor& given, int axis,
+                     const std::vector<Index>& kept) {
+  std::vector<Index> shape = given.shape();
+  const auto last = static_cast<int>(shape.size()) - 1;
+  const Matrices m = matrices_of(given);
+  shape[static_cast<std::size_t>(axis)] = static_cast<Index>(kept.size());
+  Tensor seen(given.dtype(), shape);
+  const std::vector<Index> columns = axis == last ? kept : range_of(m.columns);
+  const std::size_t bytes = columns.size() * size_of(given.dtype());
+  std::byte* to = seen.data();
+  const auto read = [&](Index matrix, Index row) {
+    reading.read(given, {matrix, row, columns}, to);
+    to += bytes;
+  };
+  // Rows before the last axis: all of them, those kept, or those of the matrices kept.
+  Index inner = 1;
+  for (int a = axis + 1; a < last; ++a) inner *= given.extent(a);
+  const Index rows = m.elements / m.columns;
+  const Index extent = axis == last ? rows : given.extent(axis);
+  const std::vector<Index>& lines = axis == last ? range_of(rows) : kept;
+  for (Index outer = 0; outer < rows / (extent * inner); ++outer) {
+    for (const Index k : lines) {
+      for (Index i = 0; i < inner; ++i) {
+        const Index row = (outer * extent + k) * inner + i;
+        read(row / m.rows, row % m.rows);
+      }
+    }
+  }
+  return seen;
+}
+
+Reading read_elements(std::string operand, std::function<Index(Index i)> source) {
+  Reading reading = make_reading(
+      std::move(operand), [](const Matrices&) { return true; },
+      [source = std::move(source)](const Matrices& m, Index matrix, Index row, Index column) {
+        return source((matrix * m.rows + row) * m.columns + column);
+      });
+  reading.least_rank = 1;
+  return reading;
+}
+
+Reading read_lines(std::string operand, int axis, std::function<Index(Index i)> source) {
+  Reading reading{
+      std::move(operand), [](const Matrices&) { return true; }, {}, axis < 0 ? -axis : axis + 1};
+  reading.read = [axis, source = std::move(source)](const Tensor& given, const Cells& cells,
+                                                    std::byte* to) {
+    const Matrices m = matrices_of(given);
+    const int along = axis < 0 ? given.rank() + axis : axis;
+    Index inner = 1;  // elements from one line to the next
+    for (int a = along + 1; a < given.rank(); ++a) inner *= given.extent(a);
+    const Index lines = given.extent(along);
+    const std::size_t size = size_of(given.dtype());
+    const Index row = (cells.matrix * m.rows + cells.row) * m.columns;
+    const auto copy = [&](Index own, Index line, Index from, std::size_t elements) {
+      if (from >= 0 && from < lines) {
+        std::memcpy(to, given.data() + static_cast<std::size_t>(own + (from - line) * inner) * size,
+                    elements * size);
+      } else {
+        std::memset(to, 0, elements * size);
+      }
+      to += elements * size;
+    };
+    if (along == given.rank() - 1) {
+      for (const Index c : cells.columns) copy(row + c, c, source(c), 1);
+      return;
+    }
+    const Index line = row / inner % lines;
+    const Index from = source(line);
+    if (static_cast<Index>(cells.columns.size()) == m.columns) {
+      copy(row, line, from, cells.columns.size());
+    } else {
+      for (const Index c : cells.columns) copy(row + c, line, from, 1);
+    }
+  };
+  return reading;
+}
+
+Reading read_transposed(std::string operand) {
+  return make_reading(
+      std::move(operand), [](const Matrices& m) { return m.rows > 1 && m.columns > 1; },
+      [](const Matrices& m, Index matrix, Index row, Index column) {
+        return matrix * m.rows * m.columns + column * m.rows + row;
+      });
 }
 
 }  // namespace mxo

@@ -1,8 +1,12 @@
-// One operator call whose operands are shared, so that altering one does not copy the others.
+// One operator call whose operands are shared, so that altering one does not copy the others; an
+// operand whose elements are read from elsewhere: all of it, or some lines without the rest.
 #pragma once
 
+#include <cstring>
+#include <functional>
 #include <map>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -35,5 +39,76 @@ struct Call {
 /// i64 group_ends become i32, and parameters what the catalogue lists: "BF16" is bf16.
 Call make_call(std::string_view op, NamedTensors inputs, const Parameters& set);
 NamedTensors run_call(Backend& backend, const Call& call);
+
+/// Matrices of the last two axes of a tensor; a tensor of one axis is one row.
+struct Matrices {
+  Index rows;
+  Index columns;
+  Index elements;  ///< of the tensor
+};
+Matrices matrices_of(const Tensor& tensor);
+
+/// Elements of one row of one matrix.
+struct Cells {
+  Index matrix;
+  Index row;
+  std::span<const Index> columns;
+};
+
+struct Reading {
+  std::string operand;
+  std::function<bool(const Matrices&)> applies;
+  /// Writes what a kernel sees as `cells`, one after the other.
+  std::function<void(const Tensor&, const Cells&, std::byte* to)> read;
+  int least_rank = 2;  ///< of the tensor
+};
+
+/// A reading that sees as element (row, column) of a matrix the one at
+/// source(matrices, matrix, row, column), an index in the whole tensor; beyond it there are zeros.
+template <typename Source>
+Reading make_reading(std::string operand, std::function<bool(const Matrices&)> applies,
+                     Source source) {
+  const auto read = [source](const Tensor& given, const Cells& cells, std::byte* to) {
+    const Matrices m = matrices_of(given);
+    const std::size_t size = size_of(given.dtype());
+    const std::byte* from = given.data();
+    const auto copied = [&](auto bytes) {
+      for (const Index c : cells.columns) {
+        const Index i = source(m, cells.matrix, cells.row, c);
+        if (i >= 0 && i < m.elements) {
+          std::memcpy(to, from + static_cast<std::size_t>(i) * bytes, bytes);
+        } else {
+          std::memset(to, 0, bytes);
+        }
+        to += bytes;
+      }
+    };
+    if (size == 1) {
+      copied(std::integral_constant<std::size_t, 1>{});
+    } else if (size == 2) {
+      copied(std::integral_constant<std::size_t, 2>{});
+    } else {
+      copied(size);
+    }
+  };
+  return {std::move(operand), std::move(applies), read};
+}
+
+/// A reading of a tensor of any axes that sees as element i the one at source(i); where that is
+/// beyond the tensor, zero.
+Reading read_elements(std::string operand, std::function<Index(Index i)> source);
+/// The same of whole lines along an axis (from 0; the last is -1): line i is source(i).
+Reading read_lines(std::string operand, int axis, std::function<Index(Index i)> source);
+
+/// Whether the operand is there and can be read so.
+bool applies(const Reading& reading, const Call& call);
+/// The operand as it is read; false where the reading does not apply.
+bool read_whole(Call& call, const Reading& reading);
+/// The indices `kept` of axis `axis` of it only.
+Tensor read_gathered(const Reading& reading, const Tensor& given, int axis,
+                     const std::vector<Index>& kept);
+
+/// The last two axes of an operand from a buffer that holds them the other way round.
+Reading read_transposed(std::string operand);
 
 }  // namespace mxo

@@ -86,6 +86,12 @@ Index block_of(Index extent, Index scales) {
   return ceil_div(extent, scales);
 }
 
+Tensor resized(const Tensor& t, std::vector<Index> shape) {
+  Tensor to(t.dtype(), std::move(shape));
+  std::memcpy(to.data(), t.data(), std::min(t.bytes(), to.bytes()));
+  return to;
+}
+
 Tensor gathered(const Tensor& tensor, int axis, const std::vector<Index>& kept) {
   std::vector<Index> shape = tensor.shape();
   const auto at = static_cast<std::size_t>(axis);

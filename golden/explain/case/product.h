@@ -7,7 +7,6 @@
 #include <vector>
 
 #include "golden/explain/case/call.h"
-#include "golden/explain/case/reading.h"
 
 namespace mxo {
 
@@ -64,6 +63,8 @@ struct Window {
   std::vector<Index> columns;
 };
 
+/// The bytes of `t` in another shape: what is missing is zeros.
+Tensor resized(const Tensor& t, std::vector<Index> shape);
 /// `tensor` with the indices `kept` of axis `axis` only.
 Tensor gathered(const Tensor& tensor, int axis, const std::vector<Index>& kept);
 /// The product of the kept lines only, with operands read as `readings` say; group_ends follow.

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
 #include <iterator>
 #include <limits>
 #include <set>
@@ -44,10 +43,8 @@ std::vector<Index> spread(const std::vector<Index>& failing, Index extent, Index
 }
 
 /// How small a part of the output a cause of this kind may be: another sum is that of all.
-Unit least_unit(const std::vector<const Hypothesis*>& hypotheses, const Call& call) {
-  for (const Hypothesis* h : hypotheses) {
-    if (h->stage == Stage::sum || h->stage == Stage::output) return Unit::whole;
-  }
+Unit least_unit(const Hypotheses& hypotheses, const Call& call) {
+  if (std::ranges::any_of(hypotheses, &Hypothesis::is_of_all)) return Unit::whole;
   // Columns of a product are windows, those of a router slots that follow from one another.
   const bool elementwise = call.has("x") || call.has("codes");
   return elementwise && !call.has("group_ends") ? Unit::line : Unit::segment;
@@ -129,19 +126,15 @@ void hold_last_bits(const Output& output, const Variant& patch, LastBits& sum) {
 
 /// Rows that an altered call does not have are zeros, those it has too many are cut.
 void resize_rows(Tensor& t, const Tensor& like) {
-  if (t.rank() != 2 || like.rank() != 2 || t.extent(1) != like.extent(1) ||
-      t.extent(0) == like.extent(0) || t.dtype() != like.dtype()) {
-    return;
-  }
-  Tensor resized(t.dtype(), like.shape());
-  std::memcpy(resized.data(), t.data(), std::min(t.bytes(), resized.bytes()));
-  t = std::move(resized);
+  if (t.rank() == 2 && like.rank() == 2 && t.extent(1) == like.extent(1) &&
+      t.extent(0) != like.extent(0) && t.dtype() == like.dtype())
+    t = resized(t, like.shape());
 }
 
 }  // namespace
 
 std::optional<NamedTensors> outputs_under(Backend& backend, const Call& altered,
-                                          const std::vector<const Hypothesis*>& hypotheses) {
+                                          const Hypotheses& hypotheses) {
   const auto own = std::find_if(hypotheses.begin(), hypotheses.end(),
                                 [](const Hypothesis* h) { return h->run != nullptr; });
   try {
@@ -242,8 +235,7 @@ Window AlteredCallRunner::widened(Window window) const {
   return window;
 }
 
-std::optional<Call> AlteredCallRunner::altered(
-    const std::vector<const Hypothesis*>& hypotheses) const {
+std::optional<Call> AlteredCallRunner::altered(const Hypotheses& hypotheses) const {
   Call altered = call_;
   try {
     for (const Hypothesis* h : hypotheses) {
@@ -255,7 +247,7 @@ std::optional<Call> AlteredCallRunner::altered(
   return altered;
 }
 
-std::optional<RunResult> AlteredCallRunner::run(const std::vector<const Hypothesis*>& hypotheses) {
+std::optional<RunResult> AlteredCallRunner::run(const Hypotheses& hypotheses) {
   // What is only read elsewhere is read as the slice needs it.
   std::vector<const Hypothesis*> rest;
   std::vector<const Reading*> readings;
@@ -274,8 +266,7 @@ std::optional<RunResult> AlteredCallRunner::run(const std::vector<const Hypothes
   return run(hypotheses, std::move(*call), readings);
 }
 
-std::optional<RunResult> AlteredCallRunner::run(const std::vector<const Hypothesis*>& hypotheses,
-                                                Call altered,
+std::optional<RunResult> AlteredCallRunner::run(const Hypotheses& hypotheses, Call altered,
                                                 const std::vector<const Reading*>& readings) {
   // What is altered beside may have left nothing to read.
   for (const Reading* reading : readings)

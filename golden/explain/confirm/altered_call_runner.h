@@ -1,15 +1,21 @@
-// Where hypotheses are run: the whole of a small call, or a window of a product.
+// Altered calls, run where the output fails, on the whole of a small call or a window of a product:
+// what fits is looked at more closely, confirmed, placed and explained.
 #pragma once
 
 #include <optional>
+#include <string>
+#include <vector>
 
 #include "golden/explain/case/output.h"
 #include "golden/explain/case/product.h"
 #include "golden/explain/hypotheses.h"
+#include "golden/judge/progress.h"
 
 namespace mxo {
 
 inline constexpr double kQuiet = 0x1p-20;
+
+using Hypotheses = std::vector<const Hypothesis*>;
 
 /// How near a model comes to the actual output.
 struct LastBits {
@@ -43,7 +49,7 @@ struct RunResult {
 /// The outputs of an altered call, as hypotheses make or rewrite them; none where one does not
 /// apply, or the call is no valid one: it cannot be what happened.
 std::optional<NamedTensors> outputs_under(Backend& backend, const Call& altered,
-                                          const std::vector<const Hypothesis*>& hypotheses);
+                                          const Hypotheses& hypotheses);
 
 class AlteredCallRunner {
  public:
@@ -74,11 +80,11 @@ class AlteredCallRunner {
 
   /// The call with everything altered that no slice of it can alter as well.
   /// None where a hypothesis does not apply.
-  std::optional<Call> altered(const std::vector<const Hypothesis*>& hypotheses) const;
+  std::optional<Call> altered(const Hypotheses& hypotheses) const;
   /// None where a hypothesis does not apply, or gives no valid call.
-  std::optional<RunResult> run(const std::vector<const Hypothesis*>& hypotheses);
+  std::optional<RunResult> run(const Hypotheses& hypotheses);
   /// The same of a call that is altered already.
-  std::optional<RunResult> run(const std::vector<const Hypothesis*>& hypotheses, Call altered,
+  std::optional<RunResult> run(const Hypotheses& hypotheses, Call altered,
                                const std::vector<const Reading*>& readings = {});
   /// Multiply-adds of one-byte codes, or of wider operands.
   bool narrow() const { return product_ && size_of(product_->a.codes->dtype()) == 1; }
@@ -97,5 +103,45 @@ class AlteredCallRunner {
   bool whole_ = false;
   Window window_;
 };
+
+struct Candidate {
+  Hypotheses hypotheses;
+  RunResult trial;
+};
+
+/// Whether a trial gives something worth a closer look, in a place; the score decides.
+bool worth_running(const RunResult& trial);
+/// Whether a hypothesis is of a kind that cannot give what it gives and no more.
+bool contradicts(const Hypothesis& hypothesis, const RunResult& trial,
+                 const std::vector<Output>& outputs);
+
+std::string phrase_of(const Hypotheses& hypotheses);
+/// What a verdict rests on where not everything was computed.
+std::string judged_on(Index examined, Index failing);
+
+/// ", but scales are as expected", of outputs that a cause would alter.
+std::string kept_in_words(const RunResult& trial, const std::vector<Output>& outputs);
+
+/// Settles what the candidate explains: every element that fails is computed with it, or, beyond a
+/// limit of work, some rows and columns of them.  Empty if nothing is left of it.
+std::vector<Claim> mark_explained(AlteredCallRunner& runner, const Candidate& candidate);
+
+// ---- All of a list.
+
+/// A hypothesis that gives no bits, but comes nearest to them.
+struct Nearest {
+  std::string phrase;
+  double gain_db = 0;  ///< signal to noise of it less that of what is expected
+};
+
+/// What is looked for: causes of any part, or only of everything that fails.
+enum class Extent : std::uint8_t { part, all };
+
+/// Runs every hypothesis, alone and then in pairs, on the elements that are left, and marks as
+/// explained what the best ones explain.  Where they explain nothing, `nearest` is the one that
+/// comes nearest.
+std::vector<Claim> search(Backend& backend, const Call& call, std::vector<Output>& outputs,
+                          std::vector<Hypothesis> list, const Progress& progress, Nearest& nearest,
+                          Extent extent = Extent::part);
 
 }  // namespace mxo

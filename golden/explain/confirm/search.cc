@@ -1,11 +1,10 @@
 // Singles, confirmation, places, pairs.
-#include "golden/explain/confirm/search.h"
+#include "golden/explain/confirm/altered_call_runner.h"
 
 #include <algorithm>
 #include <cmath>
 
 #include "golden/explain/confirm/score.h"
-#include "golden/explain/confirm/settling.h"
 
 namespace mxo {
 namespace {
@@ -58,11 +57,6 @@ bool alters_whole_operands(const Hypothesis& h) {
   return h.stage == Stage::input && !h.local && !h.measured && h.target != Target::group_ends;
 }
 
-/// Another sum or rounding is that of every element: not of those that another cause leaves.
-bool is_of_all(const Hypothesis& h) { return h.stage == Stage::sum || h.stage == Stage::output; }
-
-bool is_of_lines(const Hypothesis& h) { return !h.only.rows.empty() || !h.only.columns.empty(); }
-
 /// Whether the call that was altered gives every bit of every output, as far as all of it was run.
 bool gives_call(const AlteredCallRunner& runner, const Candidate& c) {
   return !runner.windowed() && !runner.by_rows() && c.trial.all() &&
@@ -81,7 +75,7 @@ class Windows {
     some_ = runner.window();
   }
   std::optional<RunResult> run(const Hypothesis& h) {
-    if (runner_.windowed() && (all_ || is_of_all(h))) {
+    if (runner_.windowed() && (all_ || h.is_of_all())) {
       runner_.take(few_);
       auto trial = runner_.run({&h});
       if (!trial || trial->broken > 0) return all_ ? std::nullopt : std::move(trial);
@@ -187,8 +181,8 @@ class Search {
     for (const bool whole_operands : {false, true}) {
       for (const Hypothesis& h : list_) {
         if (progress_) progress_(part_of(h), h.name);
-        if (is_of_lines(h) || alters_whole_operands(h) != whole_operands) continue;
-        if (round_ > 0 && is_of_all(h)) continue;
+        if (h.is_of_lines() || alters_whole_operands(h) != whole_operands) continue;
+        if (round_ > 0 && h.is_of_all()) continue;
         auto trial = windows.run(h);
         if (!trial) continue;
         near_.emplace_back(trial->gain_db, &h);
@@ -286,7 +280,7 @@ class Search {
   std::vector<Claim> on_sampled_lines() {
     if (!runner_.windowed()) return {};
     for (const Hypothesis& h : list_) {
-      if (!is_of_lines(h)) continue;
+      if (!h.is_of_lines()) continue;
       Window window = runner_.failing();
       window.rows = h.only.rows.empty() ? evenly_spread(window.rows, 24) : h.only.rows;
       window.columns = h.only.columns.empty() ? evenly_spread(window.columns, 96) : h.only.columns;

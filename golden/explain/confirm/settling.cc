@@ -1,9 +1,9 @@
 // What a candidate explains: whole runs, pieces, and windows that stand for the rest.
-#include "golden/explain/confirm/settling.h"
+#include "golden/explain/confirm/altered_call_runner.h"
 
 #include <algorithm>
 
-#include "golden/explain/case/indices.h"
+#include "golden/explain/case/output.h"
 #include "golden/explain/words/places.h"
 
 namespace mxo {
@@ -79,8 +79,7 @@ class Settling {
     claim.where = where_;
     claim.elements = static_cast<double>(elements_);
     claim.confirmed = confirmed_;
-    claim.measured = std::any_of(candidate_->hypotheses.begin(), candidate_->hypotheses.end(),
-                                 [](const Hypothesis* h) { return h->measured; });
+    claim.measured = std::ranges::any_of(candidate_->hypotheses, &Hypothesis::measured);
     claim.sentence = phrase_of(candidate_->hypotheses) + words_;
     for (const Hypothesis* h : candidate_->hypotheses) {
       if (!runner_.windowed()) claim.made_by.push_back(*h);
@@ -195,10 +194,7 @@ class Settling {
       all = all && trial->broken == 0;
       mark_given(output, *trial, fixed);
     }
-    // Another sum or rounding is that of every element, or of none.
-    const bool of_all = std::any_of(
-        candidate_->hypotheses.begin(), candidate_->hypotheses.end(),
-        [](const Hypothesis* h) { return h->stage == Stage::sum || h->stage == Stage::output; });
+    const bool of_all = std::ranges::any_of(candidate_->hypotheses, &Hypothesis::is_of_all);
     if (of_all && !all) return true;
     if (of_all && output.left < kSparse && !holds_elsewhere(*altered)) return true;
     if (is_fill(output, fixed) && !holds_elsewhere(*altered)) return true;

@@ -1,5 +1,5 @@
 // Normal equations, scaled to a diagonal of ones, and their Cholesky factor.
-#include "golden/explain/find/least_squares.h"
+#include "golden/explain/find/finding.h"
 
 #include <algorithm>
 #include <cmath>

@@ -3,7 +3,7 @@
 #include <numeric>
 
 #include "formats/error.h"
-#include "golden/explain/case/indices.h"
+#include "golden/explain/case/output.h"
 #include "golden/explain/case/product.h"
 #include "golden/explain/case/wide_values.h"
 #include "golden/explain/steps/steps.h"
@@ -134,7 +134,7 @@ class Layer {
     const bool biased = call_.has("logits.bias");
     Call product{"grouped_matmul",
                  {{"x", shared(x)},
-                  {"w", shared(reshaped(router, {1, router.extent(0), router.extent(1)}))},
+                  {"w", shared(resized(router, {1, router.extent(0), router.extent(1)}))},
                   {"group_ends", shared(ends_at({x.extent(0)}))}},
                  Parameters({{"out", biased ? "f32" : out}})};
     if (!biased) return {std::move(product), {{rank(p) + "logits", "y"}}};
@@ -143,12 +143,6 @@ class Layer {
         {{"y", shared(made_by(backend_, product))}, {"bias", shared(call_.input("logits.bias"))}},
         Parameters({{"out", out}})};
     return {std::move(sum), {{rank(p) + "logits", "out"}}};
-  }
-
-  static Tensor reshaped(const Tensor& tensor, std::vector<Index> shape) {
-    Tensor out(tensor.dtype(), std::move(shape));
-    std::copy_n(tensor.data(), tensor.bytes(), out.data());
-    return out;
   }
 
   static Tensor ends_at(const std::vector<Index>& ends) {
@@ -179,7 +173,7 @@ class Layer {
   Tensor sent_experts(Index p) const {
     Tensor experts = std::move(routed(p).at("experts"));
     std::sort(experts.as<std::int32_t>(), experts.as<std::int32_t>() + experts.elements());
-    return reshaped(experts, {experts.elements(), 1});
+    return resized(experts, {experts.elements(), 1});
   }
 
   StepCall dispatched(const char* layout, const std::string& step) const {

@@ -218,6 +218,17 @@ bool is_product(const Call& call, const std::string& name) {
   return name == "dx" || (name == "dw" && call.has("x") && !call.set.flag("pad", false));
 }
 
+std::vector<StepCall> linear_steps(Backend& backend, const Call& call, const std::string& name) {
+  if (is_product(call, name)) return {CastProduct(backend, call, name).step()};
+  if (name != "dbias" || !call.has("dy")) return {};
+  Parameters set({{"out", std::string(call.set.text("out", "bf16"))},
+                  {"over", call.input("bias").rank() == 2 ? "groups" : "rows"}});
+  Call sum{"column_sum",
+           {{"x", shared(call.input("dy"))}, {"group_ends", shared(call.input("group_ends"))}},
+           std::move(set)};
+  return {{std::move(sum), {{name, "sum"}}}};
+}
+
 }  // namespace
 
 Call cast_call(const LinearRecipe& recipe, LinearSide side, bool down) {
@@ -247,17 +258,6 @@ Tensor transposed(const Tensor& tensor) {
                 tensor.data() + static_cast<std::size_t>(i) * size, size);
   }
   return out;
-}
-
-std::vector<StepCall> linear_steps(Backend& backend, const Call& call, const std::string& name) {
-  if (is_product(call, name)) return {CastProduct(backend, call, name).step()};
-  if (name != "dbias" || !call.has("dy")) return {};
-  Parameters set({{"out", std::string(call.set.text("out", "bf16"))},
-                  {"over", call.input("bias").rank() == 2 ? "groups" : "rows"}});
-  Call sum{"column_sum",
-           {{"x", shared(call.input("dy"))}, {"group_ends", shared(call.input("group_ends"))}},
-           std::move(set)};
-  return {{std::move(sum), {{name, "sum"}}}};
 }
 
 std::vector<StepAlternative> step_alternatives(Backend& backend, const Call& call,

@@ -46,8 +46,7 @@ std::vector<StepAlternative> step_alternatives(Backend& backend, const Call& cal
 std::vector<StepAlternative> cast_alternatives(Backend& backend, const Call& call,
                                                const std::string& name);
 
-/// The parts of it: a layer of experts with its gradients, and the layer with router and exchange.
-std::vector<StepCall> linear_steps(Backend& backend, const Call& call, const std::string& name);
+/// The same of a layer with router and exchange.
 std::vector<StepCall> layer_steps(Backend& backend, const Call& call, const NamedTensors& expected,
                                   const std::string& name);
 

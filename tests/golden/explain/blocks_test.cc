@@ -1,5 +1,5 @@
 // Blocks of x that share a scale, from shapes, groups and layouts, and what amax may be of.
-#include "golden/explain/find/product/blocks.h"
+#include "golden/explain/find/quantiser/quantiser_call.h"
 
 #include <gtest/gtest.h>
 

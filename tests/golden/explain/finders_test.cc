@@ -7,7 +7,7 @@
 #include <cstring>
 #include <set>
 
-#include "golden/explain/confirm/search.h"
+#include "golden/explain/confirm/altered_call_runner.h"
 #include "golden/museum/operands.h"
 #include "tests/golden/planted.h"
 

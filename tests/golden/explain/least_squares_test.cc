@@ -1,12 +1,12 @@
 // Least squares against numbers that are known.
-#include "golden/explain/find/least_squares.h"
+#include "golden/explain/find/finding.h"
 
 #include <gtest/gtest.h>
 
 #include <array>
 #include <cmath>
 
-#include "golden/explain/case/indices.h"
+#include "golden/explain/case/output.h"
 
 namespace mxo {
 namespace {

@@ -1,5 +1,5 @@
 // What a trial gives: enough, in a place, and by a cause of its kind.
-#include "golden/explain/confirm/settling.h"
+#include "golden/explain/confirm/altered_call_runner.h"
 
 #include <gtest/gtest.h>
 

@@ -1,7 +1,7 @@
 // Operands whose elements are read from elsewhere, all of them or some lines.
 #include <gtest/gtest.h>
 
-#include "golden/explain/case/reading.h"
+#include "golden/explain/case/call.h"
 #include "golden/explain/find/quantiser/quantiser_call.h"
 #include "golden/explain/hypotheses.h"
 #include "golden/judge/elements.h"

@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "golden/explain/confirm/search.h"
+#include "golden/explain/confirm/altered_call_runner.h"
 #include "tests/golden/small_bench.h"
 
 namespace mxo {

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "formats/error.h"
-#include "golden/explain/confirm/search.h"
+#include "golden/explain/confirm/altered_call_runner.h"
 #include "tests/golden/numbered_product.h"
 
 namespace mxo {

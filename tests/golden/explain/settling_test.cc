@@ -1,7 +1,7 @@
 // Causes confirmed and placed: piece by piece of a product, or by some rows and columns.
 #include <gtest/gtest.h>
 
-#include "golden/explain/confirm/settling.h"
+#include "golden/explain/confirm/altered_call_runner.h"
 #include "tests/golden/numbered_product.h"
 #include "tests/golden/small_bench.h"
 

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "emu/backends.h"
-#include "golden/explain/shown.h"
+#include "golden/explain/finders.h"
 #include "tests/golden/differing.h"
 #include "tests/golden/tensors.h"
 

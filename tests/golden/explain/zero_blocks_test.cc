@@ -5,8 +5,8 @@
 #include <set>
 #include <string>
 
-#include "golden/explain/find/product/blocks.h"
 #include "golden/explain/find/quantiser/quantiser.h"
+#include "golden/explain/find/quantiser/quantiser_call.h"
 #include "tests/golden/differing.h"
 
 namespace mxo {

@@ -3,7 +3,6 @@
 
 #include "formats/scale_layout.h"
 #include "golden/explain/find/finding.h"
-#include "golden/explain/find/output/claims.h"
 #include "golden/explain/find/output/recover.h"
 
 namespace mxo {

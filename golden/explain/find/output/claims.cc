@@ -1,5 +1,5 @@
 // Places of causes, and rows that a model gives.
-#include "golden/explain/find/output/claims.h"
+#include "golden/explain/find/output/recover.h"
 
 #include <set>
 

@@ -6,7 +6,6 @@
 #include <set>
 
 #include "golden/explain/confirm/score.h"
-#include "golden/explain/find/output/claims.h"
 #include "golden/explain/find/output/recover.h"
 
 namespace mxo {

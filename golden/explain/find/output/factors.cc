@@ -4,7 +4,6 @@
 #include <map>
 
 #include "golden/explain/find/finding.h"
-#include "golden/explain/find/output/claims.h"
 #include "golden/explain/find/output/recover.h"
 
 namespace mxo {

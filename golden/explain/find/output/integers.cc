@@ -5,7 +5,6 @@
 
 #include "golden/explain/alter/alterations.h"
 #include "golden/explain/find/finding.h"
-#include "golden/explain/find/output/claims.h"
 #include "golden/explain/find/output/recover.h"
 
 namespace mxo {

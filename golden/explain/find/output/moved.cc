@@ -9,7 +9,6 @@
 
 #include "golden/explain/confirm/score.h"
 #include "golden/explain/find/finding.h"
-#include "golden/explain/find/output/claims.h"
 #include "golden/explain/find/output/recover.h"
 
 namespace mxo {

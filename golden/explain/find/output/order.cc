@@ -2,7 +2,6 @@
 #include "formats/scale_layout.h"
 #include "golden/explain/alter/alterations.h"
 #include "golden/explain/find/finding.h"
-#include "golden/explain/find/output/claims.h"
 #include "golden/explain/find/output/recover.h"
 #include "golden/explain/words/permutation.h"
 

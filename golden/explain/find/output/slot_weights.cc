@@ -8,7 +8,6 @@
 #include "golden/explain/alter/alterations.h"
 #include "golden/explain/case/wide_values.h"
 #include "golden/explain/find/finding.h"
-#include "golden/explain/find/least_squares.h"
 #include "golden/explain/find/output/slots.h"
 #include "golden/explain/words/places.h"
 

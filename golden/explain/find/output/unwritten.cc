@@ -1,9 +1,14 @@
-// Parts of an output that no one wrote: runs of one bit pattern.
+// Parts of an output that no one wrote: runs of one bit pattern, and what should be zero because no
+// one fills it: padding of groups and tiles, gradients of experts without tokens.
+#include <functional>
 #include <map>
 
+#include "formats/scale_layout.h"
+#include "golden/explain/case/product.h"
 #include "golden/explain/find/finding.h"
-#include "golden/explain/find/output/claims.h"
 #include "golden/explain/find/output/recover.h"
+#include "golden/judge/group_rows.h"
+#include "ops/catalogue/scale_parameters.h"
 
 namespace mxo {
 namespace {
@@ -84,6 +89,178 @@ class Run {
   bool varied_ = false;       ///< not all of it should be the same
 };
 
+/// Elements that should be zero, by their index, and what they are; none where there are no such.
+struct Idle {
+  std::string what;
+  std::function<bool(Index)> holds;
+};
+
+/// Rows that are marked.
+Idle idle_rows(const Output& output, std::string what, std::vector<std::uint8_t> rows) {
+  return {std::move(what), [rows = std::move(rows), columns = output.columns](Index i) {
+            return nth(rows, i / columns) != 0;
+          }};
+}
+
+bool is_quantised(const Call& call, const Output& output, std::string_view layout) {
+  return call.op == "quantize" && output.name == "scales" && call.has("x") &&
+         call.input("x").rank() >= 2 && call.set.text("scale_layout", "row_major") == layout;
+}
+
+/// What 128x4 tiles of scales [R, C] hold beyond the matrix.
+Idle tile_padding(const Call& call, const Output& output) {
+  const bool quantised = is_quantised(call, output, "blocked");
+  const bool swizzled = call.op == "swizzle_scales" && call.has("scales") &&
+                        call.set.text("layout", "blocked") == "blocked";
+  if (!quantised && !swizzled) return {};
+  const Tensor& matrix = call.input(quantised ? "x" : "scales");
+  if (matrix.rank() < 2) return {};
+  const Index rows = matrix.shape()[matrix.shape().size() - 2];
+  const Index columns = matrix.shape().back() / (quantised ? 32 : 1);
+  const Index bytes = blocked_bytes(rows, columns);
+  if (bytes == 0 || output.rows * output.columns % bytes != 0 || output.columns == 1) return {};
+  std::vector<std::uint8_t> idle(static_cast<std::size_t>(bytes), 1);
+  for (Index i = 0; i < rows * columns; ++i) {
+    const Index to = blocked_offset(i / columns, i % columns, ceil_div(columns, kTileColumns));
+    nth(idle, to) = 0;
+  }
+  return {"padding of tiles", [=](Index i) { return nth(idle, i % bytes) != 0; }};
+}
+
+/// Of scales [.., C, R4] what a row holds beyond the R rows of x.
+Idle row_padding(const Call& call, const Output& output) {
+  if (!is_quantised(call, output, "mn_major_tma")) return {};
+  const std::vector<Index>& shape = call.input("x").shape();
+  const Index rows = shape[shape.size() - 2];
+  if (scale_choice(call.op, call.set).block.rows != 1 || rows >= output.columns) return {};
+  return {"padding to 16 bytes",
+          [rows, columns = output.columns](Index i) { return i % columns >= rows; }};
+}
+
+/// The rows of each group that pad_groups adds.
+Idle pad_rows(const Call& call, const Output& output, const NamedTensors& expected) {
+  const auto starts = expected.find("padded_starts");
+  if (call.op != "pad_groups" || output.name != "y" || starts == expected.end() ||
+      !expected.contains("padded_ends")) {
+    return {};
+  }
+  std::vector<std::uint8_t> idle(static_cast<std::size_t>(output.rows), 1);
+  Index begin = 0;
+  const std::vector<Index> own = group_ends_of(call.input("group_ends"));
+  for (std::size_t g = 0; g < own.size(); ++g) {
+    const Index at = starts->second.as<std::int32_t>()[g];
+    for (Index r = at; r < std::min(at + own[g] - begin, output.rows); ++r) {
+      nth(idle, r) = 0;
+    }
+    begin = own[g];
+  }
+  return idle_rows(output, "pad rows", std::move(idle));
+}
+
+/// The indices of a rank, whose rows that hold no token are negative; null where there are none.
+const Tensor* indices_beside(const Output& output, const NamedTensors& expected) {
+  const std::string rank = output.name.substr(0, output.name.find('.') + 1);
+  const auto indices = expected.find(rank + "indices");
+  return rank.empty() || indices == expected.end() ? nullptr : &indices->second;
+}
+
+/// Rows of a padded layout that hold nobody's tokens.
+Idle rows_without_tokens(const Output& output, const NamedTensors& expected) {
+  const Tensor* indices = indices_beside(output, expected);
+  if (indices == nullptr || output.name.ends_with(".indices") ||
+      indices->elements() != output.rows) {
+    return {};
+  }
+  std::vector<std::uint8_t> idle;
+  for (Index r = 0; r < output.rows; ++r) idle.push_back(indices->as<std::int32_t>()[r] < 0);
+  return idle_rows(output, "pad rows", std::move(idle));
+}
+
+Idle empty_experts(const Call& call, const Output& output) {
+  if (output.name != "dw" || output.expected->rank() != 3 || !call.has("group_ends")) return {};
+  const std::vector<Index> own = group_ends_of(call.input("group_ends"));
+  if (static_cast<Index>(own.size()) != output.expected->extent(0)) return {};
+  std::vector<std::uint8_t> idle;
+  for (std::size_t g = 0; g < own.size(); ++g) {
+    idle.insert(idle.end(), static_cast<std::size_t>(output.expected->extent(1)),
+                own[g] == (g == 0 ? 0 : own[g - 1]));
+  }
+  return idle_rows(output, "experts without tokens", std::move(idle));
+}
+
+/// Rows of a product's output whose line of x or dy is all zeros.
+Idle zero_lines(const Call& call, const Output& output) {
+  const std::optional<Product> p = product_of(call);
+  if (!p || output.name != p->output) return {};
+  std::vector<std::uint8_t> idle(static_cast<std::size_t>(output.rows));
+  const ElementReader read(p->a.format);
+  for (Index g = 0; g < p->groups(); ++g) {
+    for (Index i = p->first_line(g); i < p->last_line(g) && p->depth(g) > 0; ++i) {
+      bool zero = true;
+      for (Index d = 0; d < p->depth(g) && zero; ++d) {
+        const Index at = p->wgrad ? (p->begin(g) + d) * p->a_lines + i : i * p->k + d;
+        zero = read(bits_at(*p->a.codes, at)).value == 0.0;
+      }
+      nth(idle, p->output_row(g, i)) = zero;
+    }
+  }
+  if (std::find(idle.begin(), idle.end(), 1) == idle.end()) return {};
+  return idle_rows(output, "lines of " + p->a.name + " that are zero", std::move(idle));
+}
+
+/// The cause that idle rows hold what is old, if they do.
+Claims claim_idle(const Idle& idle, Output& output) {
+  if (!idle.holds) return {};
+  std::vector<Index> of_row(static_cast<std::size_t>(output.rows));  // idle elements
+  std::vector<std::uint8_t> touched(of_row.size());  // rows beside one that came wrong, and it
+  Index all = 0;
+  Index wrong = 0;
+  for (Index i = 0; i < output.rows * output.columns; ++i) {
+    if (!idle.holds(i)) continue;
+    const auto row = static_cast<std::size_t>(i / output.columns);
+    ++all;
+    ++of_row[row];
+    wrong += output.differs(i);
+    if (output.differs(i)) touched[row] = 1;
+  }
+  const auto touch = [&](Index r, Index beside) {
+    if (nth(touched, beside) != 0 && idle.holds(r * output.columns)) nth(touched, r) = 1;
+  };
+  for (Index r = 1; r < output.rows; ++r) touch(r, r - 1);
+  for (Index r = output.rows - 2; r >= 0; --r) touch(r, r + 1);
+  Index there = 0;
+  for (std::size_t r = 0; r < touched.size(); ++r) there += touched[r] != 0 ? of_row[r] : 0;
+  // Something that was never written is old altogether, not in places.
+  if (wrong * 4 < there * 3) return {};
+  // Where most of everything differs, idle rows are no place of their own.
+  if ((output.left - wrong) * 2 > output.compared_rows * output.columns - all) return {};
+  // Old bytes and bytes that a kernel put there by mistake look the same.
+  return claim_where(
+      output, {"not_zero.padding", FindingKind::symptom}, idle.holds, [&](const Place& place) {
+        return place.words + " (" + idle.what + ", zeros expected)" + std::string(place.hold()) +
+               "other bytes: never written, or written with what does not belong there";
+      });
+}
+
+/// Ends of groups that count rows of tokens, where ends with padding are expected.
+Claims claim_ends_without_padding(Output& output, const NamedTensors& expected) {
+  const Tensor* indices = indices_beside(output, expected);
+  if (output.left < 2 || indices == nullptr || !output.name.ends_with(".group_ends") ||
+      indices->dtype() != Dtype::i32 || output.expected->dtype() != Dtype::i32) {
+    return {};
+  }
+  Index tokens = 0;
+  Index row = 0;
+  for (Index g = 0; g < output.expected->elements(); ++g) {
+    const Index end = output.expected->as<std::int32_t>()[g];
+    for (; row < std::min(end, indices->elements()); ++row)
+      tokens += indices->as<std::int32_t>()[row] >= 0;
+    if (output.actual->as<std::int32_t>()[g] != tokens) return {};
+  }
+  return claim_all(output, {"group_ends.unpadded"},
+                   output.name + " counts rows without the padding of groups");
+}
+
 }  // namespace
 
 Claims recover_unwritten(Output& output) {
@@ -148,6 +325,17 @@ Claims recover_unwritten(Output& output) {
                             : std::to_string(place.elements) + " elements in " + place.words +
                                   " hold " + said.words;
                }));
+  }
+  return claims;
+}
+
+Claims recover_padding(const Call& call, Output& output, const NamedTensors& expected) {
+  if (output.left == 0) return {};
+  Claims claims = claim_ends_without_padding(output, expected);
+  for (const Idle& idle : {pad_rows(call, output, expected), rows_without_tokens(output, expected),
+                           empty_experts(call, output), tile_padding(call, output),
+                           row_padding(call, output), zero_lines(call, output)}) {
+    append(claims, claim_idle(idle, output));
   }
   return claims;
 }

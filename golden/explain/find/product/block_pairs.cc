@@ -3,7 +3,6 @@
 
 #include "golden/explain/alter/alterations.h"
 #include "golden/explain/find/finding.h"
-#include "golden/explain/find/least_squares.h"
 #include "golden/explain/find/product/finders.h"
 
 namespace mxo {

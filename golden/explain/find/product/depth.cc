@@ -18,6 +18,13 @@ constexpr int kUnknown = 3;
 constexpr Index kLong = 2048;
 constexpr int kRounds = 10;
 
+/// "k = 32 to 63".
+std::string k_in_words(const std::vector<Index>& depths) {
+  const std::string words = ranges_in_words("k", depths);
+  if (!words.starts_with("k")) return words;
+  return "k = " + words.substr(words.starts_with("ks ") ? 3 : 2);
+}
+
 std::string depths_in_words(const Product& p, const std::vector<Index>& depths) {
   if (!p.wgrad) return k_in_words(depths);
   return ranges_in_words("row", depths) + " of " + p.a.name + " and " + p.b.name;
@@ -283,12 +290,6 @@ void add_odd_terms(const Product& p, const Output& y, const std::vector<Index>& 
 }
 
 }  // namespace
-
-std::string k_in_words(const std::vector<Index>& depths) {
-  const std::string words = ranges_in_words("k", depths);
-  if (!words.starts_with("k")) return words;
-  return "k = " + words.substr(words.starts_with("ks ") ? 3 : 2);
-}
 
 void add_measured_depth(const Product& p, const std::vector<Effective>& lines,
                         std::vector<Hypothesis>& list) {

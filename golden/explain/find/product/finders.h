@@ -50,12 +50,12 @@ void add_measured_lanes(const Call& call, const Output& output, std::vector<Hypo
 /// Of a dequantised tensor: the scale that every block shows.
 void add_measured_blocks(const Call& call, const Output& output, std::vector<Hypothesis>& list);
 
-/// "k = 32 to 63".
-std::string k_in_words(const std::vector<Index>& depths);
 /// "the scales of x".
 std::string side_words(const ProductSide& factor);
 /// What may have been made of every scale of a factor: squared, left out, rounded.
 void add_scale_values(const ProductSide& factor, std::vector<Hypothesis>& list);
+/// The same of both sides.
+void add_scale_values(const Product& product, std::vector<Hypothesis>& list);
 /// Every scale `name` replaced by value(scale), on the grid of its type.
 bool map_scales(Call& call, const std::string& name, const std::function<double(double)>& value);
 

@@ -5,7 +5,6 @@
 
 #include "golden/explain/alter/alterations.h"
 #include "golden/explain/find/finding.h"
-#include "golden/explain/find/least_squares.h"
 #include "golden/explain/find/product/finders.h"
 #include "golden/explain/words/places.h"
 

@@ -257,6 +257,18 @@ void add_scale_values(const ProductSide& f, std::vector<Hypothesis>& list) {
   }
 }
 
+void add_scale_values(const Product& p, std::vector<Hypothesis>& list) {
+  const bool bytes = size_of(p.a.scales->dtype()) == 1;
+  for (const ScaleFunction& function : kFunctions) {
+    if (bytes && function.of_numbers) continue;
+    add_altered_locally(
+        list, filled("scales={}", function.id), filled("all scales {}", function.phrase),
+        [a = p.a.scales_name, b = p.b.scales_name, value = function.value](Call& c) {
+          return map_scales(c, a, value) && map_scales(c, b, value);
+        });
+  }
+}
+
 bool map_scales(Call& call, const std::string& name, const std::function<double(double)>& value) {
   if (!call.has(name)) return false;
   Tensor scales = call.input(name);

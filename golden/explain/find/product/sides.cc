@@ -4,7 +4,6 @@
 #include <limits>
 
 #include "golden/explain/find/finding.h"
-#include "golden/explain/find/least_squares.h"
 
 namespace mxo {
 namespace {

@@ -7,8 +7,7 @@
 
 #include "golden/explain/alter/alterations.h"
 #include "golden/explain/find/finding.h"
-#include "golden/explain/find/least_squares.h"
-#include "golden/explain/find/output/claims.h"
+#include "golden/explain/find/output/recover.h"
 #include "golden/explain/find/product/sides.h"
 #include "golden/explain/find/quantiser/quantiser.h"
 #include "golden/explain/find/quantiser/quantiser_call.h"

@@ -1,7 +1,7 @@
 // How codes came about: what x became before it was rounded, and how it was rounded.
 #include "golden/explain/case/product.h"
 #include "golden/explain/find/finding.h"
-#include "golden/explain/find/output/claims.h"
+#include "golden/explain/find/output/recover.h"
 #include "golden/explain/find/quantiser/quantiser_call.h"
 
 namespace mxo {

@@ -6,7 +6,7 @@
 
 #include "formats/error.h"
 #include "golden/explain/find/finding.h"
-#include "golden/explain/find/output/claims.h"
+#include "golden/explain/find/output/recover.h"
 #include "golden/explain/find/quantiser/quantiser_call.h"
 #include "ops/catalogue/scale_parameters.h"
 

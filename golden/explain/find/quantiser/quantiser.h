@@ -5,7 +5,6 @@
 #include <vector>
 
 #include "golden/explain/case/output.h"
-#include "golden/explain/claim.h"
 #include "golden/explain/hypotheses.h"
 
 namespace mxo {

@@ -1,4 +1,5 @@
-// A call of a quantiser: its blocks, and what the rule that it asks for makes of them.
+// A call of a quantiser: blocks of x that share a scale, and what the rule that it asks for makes
+// of them.
 #pragma once
 
 #include <array>
@@ -12,11 +13,42 @@
 #include "formats/rounding.h"
 #include "formats/scale_rules.h"
 #include "golden/explain/case/output.h"
-#include "golden/explain/claim.h"
-#include "golden/explain/find/product/blocks.h"
+#include "golden/explain/hypotheses.h"
 #include "golden/judge/scale_map.h"
 
 namespace mxo {
+
+/// x [.., R, K] and which scale each element belongs to, from the shapes of codes and scales, the
+/// groups of rows, and the layout of the scales.
+struct Blocks {
+  const Tensor* x = nullptr;
+  Index rows = 0;     ///< R of one matrix
+  Index columns = 0;  ///< K
+  Index block_columns = 1;
+  Index scale_columns = 1;
+  Index matrix_scales = 0;       ///< scales of one matrix, padding of tiles included
+  std::vector<Index> block_row;  ///< of each row of a matrix; -1: it belongs to no group
+  bool tiled = false;            ///< scales lie in 128x4 tiles
+
+  float value(Index i) const;
+  /// The scale that element i belongs to; -1: none.
+  Index scale_of(Index i) const;
+  Index scales() const;
+};
+
+/// A number for every scale: the largest magnitude of its block, or what else may have been taken
+/// for it.  NaN where a value of the block is none.
+std::vector<float> amax_of(const Blocks& blocks);
+
+/// What may have been taken in place of the largest magnitude of a block.
+struct AmaxWindow {
+  std::string words;  ///< "the block before"
+  std::vector<float> amax;
+};
+std::vector<AmaxWindow> other_windows(const Blocks& blocks, const std::vector<float>& amax);
+
+/// None where shapes do not tell (transposed codes).
+std::optional<Blocks> blocks_of(const Call& call, const Output& codes, const Tensor& scales);
 
 /// The rule that is asked for, one block at a time.
 class OwnRule {

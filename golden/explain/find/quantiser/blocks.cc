@@ -1,5 +1,5 @@
 // Shapes, groups and layouts to blocks.
-#include "golden/explain/find/product/blocks.h"
+#include "golden/explain/find/quantiser/quantiser_call.h"
 
 #include <bit>
 #include <limits>
