@@ -1,7 +1,7 @@
 // How values that meet no scale were rounded: to codes of eight bits, or at random to bf16.
 #include "golden/explain/case/wide_values.h"
 #include "golden/explain/find/finding.h"
-#include "golden/explain/find/output/claims.h"
+#include "golden/explain/find/output/recover.h"
 #include "golden/explain/find/quantiser/quantiser.h"
 #include "golden/explain/find/quantiser/quantiser_call.h"
 
