@@ -179,6 +179,21 @@ TEST(PlantedNames, OutputsThatAreAnOperand) {
   EXPECT_EQ(text, "explained: all of dw holds main_grad as it was given");
 }
 
+/// What is expected of an expert without rows is main_grad, not zeros.
+TEST(PlantedNames, OfExpertsWithoutRowsSayNoZerosExpected) {
+  NamedTensors in;
+  in.emplace("x", random_bf16({96, 64}, 4));
+  in.emplace("dy", random_bf16({96, 32}, 5));
+  in.emplace("group_ends", ends_of({40, 40, 96}));
+  in.emplace("main_grad", random_floats({3, 32, 64}, 6));
+  const std::string text =
+      said_of(of("grouped_matmul_wgrad", in, {{"out", "f32"}}), [](NamedTensors& out) {
+        std::memset(row_of(out.at("dw"), 32), 0, 32 * row_bytes(out.at("dw")));
+      });
+  EXPECT_EQ(text,
+            "explained: all of expert 1 of dw hold zeros: never written, cleared, or computed so");
+}
+
 /// Scales of x, columns `lie` rows apart, as a kernel sees them that reads them `read` apart.
 std::string said_of_strides(Index lie, Index read) {
   const auto b = make_cpu_backend();

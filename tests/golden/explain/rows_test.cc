@@ -208,6 +208,14 @@ const NearMiss kNearMisses[] = {
 
 class NotPlantedInRows : public testing::TestWithParam<NearMiss> {};
 INSTANTIATE_TEST_SUITE_P(All, NotPlantedInRows, testing::ValuesIn(kNearMisses));
+TEST_P(NotPlantedInRows, AreNotNamed) {
+  const auto backend = make_cpu_backend();
+  const Planted p = GetParam().plant(*backend);
+  const Explanation e = explain(*backend, p.call, p.expected, p.actual);
+  EXPECT_GT(e.differing, 0) << GetParam().what;
+  for (const Cause& c : e.causes)
+    EXPECT_FALSE(c.id.starts_with(GetParam().not_so)) << GetParam().what << ": " << e.sentence();
+}
 
 }  // namespace
 }  // namespace mxo
