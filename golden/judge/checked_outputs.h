@@ -3,10 +3,10 @@
 #pragma once
 
 #include <cstddef>
-#include <string>
 #include <string_view>
 #include <vector>
 
+#include "golden/judge/output_shape.h"
 #include "ops/catalogue.h"
 
 namespace mxo {
@@ -28,13 +28,6 @@ class ZeroPages {
 
 /// A row-major view of that type and shape.
 Result view_of_shape(Dtype format, const std::vector<Index>& shape, void* data);
-
-/// Shape and type of one output of the whole call.
-struct OutputShape {
-  std::string name;
-  Dtype format = Dtype::u8;
-  std::vector<Index> shape;
-};
 
 /// The outputs by name; none of an operator that works on ranks.  Throws what check_call throws.
 std::vector<OutputShape> checked_outputs(std::string_view op, NamedViews views,

@@ -203,7 +203,7 @@ void add_step(const Product& p, const std::vector<const ProductSide*>& sides, In
 }
 
 void add_steps(const Product& p, List& list) {
-  if (p.wgrad) return;
+  if (p.wgrad || p.k == 0) return;
   for (Index step = p.block / 2; step >= 16 && step * 8 >= p.block; step /= 2) {
     for (const bool runs_on : {true, false}) {
       add_step(p, {&p.a}, step, runs_on, list);

@@ -5,6 +5,7 @@
 #include <charconv>
 
 #include "formats/error.h"
+#include "ops/catalogue.h"
 #include "ops/linear_recipe.h"
 
 namespace mxo {

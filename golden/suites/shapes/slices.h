@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "golden/judge/checked_outputs.h"
+#include "golden/judge/output_shape.h"
 #include "golden/suites/shapes/shaped_call.h"
 #include "ops/named_views.h"
 
