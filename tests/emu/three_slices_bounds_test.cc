@@ -27,7 +27,9 @@ struct KVector {
 
   KVector(std::size_t k, Data data, bool first, std::mt19937_64& random) {
     const auto lows = random() % 3;  // none, few, all
-    const auto below = [&](int n) { return static_cast<int>(random() % (2 * n + 1)) - n; };
+    const auto below = [&](int n) {
+      return static_cast<int>(random() % static_cast<unsigned>(2 * n + 1)) - n;
+    };
     for (std::size_t i = 0; i < k; ++i) {
       const bool lowest = lows == 2 || (lows == 1 && random() % 16 == 0);
       const bool normal = data == Data::normal;
