@@ -415,7 +415,7 @@ def test_the_example_trains_recipes_side_by_side(tmp_path, capsys):
 
 def test_right_ends_are_known_by_tensor_rows_and_version():
     ends = torch.tensor([2, 2, 5], dtype=torch.int32)
-    assert operator._are_right(ends, 5) and operator._right[ends] == (5, ends._version)
+    assert operator._are_right(ends, 5) and operator._right[ends] == (5, ends._version, False)
     assert not operator._are_right(ends, 4) and not operator._are_right(-ends, 5)
     ends[0] = 3
     assert not operator._are_right(ends, 5)
