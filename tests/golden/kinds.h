@@ -5,12 +5,11 @@
 #include <cmath>
 #include <utility>
 
-#include "tests/golden/planted.h"
+#include "tests/golden/edited.h"
 
 namespace mxo {
 
 using Edit = std::function<void(const Call&, NamedTensors&)>;
-using Settings = std::initializer_list<std::pair<const char*, std::string>>;
 
 /// What explain says of the right outputs, edited; or, of a near miss, does not say.
 struct Kind {
@@ -18,13 +17,6 @@ struct Kind {
   std::function<Call(Backend&)> call;
   Edit edit;
 };
-
-inline Call of(const char* op, std::initializer_list<std::pair<const char*, Tensor>> in,
-               Settings set) {
-  NamedTensors operands;
-  for (const auto& [name, tensor] : in) operands.emplace(name, tensor);
-  return make_call(op, std::move(operands), with(set));
-}
 
 inline NamedTensors run(Call call, const std::function<void(Call&)>& alter) {
   alter(call);
@@ -60,6 +52,15 @@ void expect_said(const Kind (&kinds)[kCount]) {
   for (const Kind& kind : kinds) {
     const std::string text = said_of(kind);
     EXPECT_EQ(text.find(kind.said), 0u) << kind.said << "\n" << text;
+  }
+}
+
+/// Nothing is named; the words say what it is.
+template <std::size_t kCount>
+void expect_unknown(const Kind (&kinds)[kCount]) {
+  for (const Kind& kind : kinds) {
+    const std::string text = said_of(kind);
+    EXPECT_TRUE(text.starts_with("no known cause")) << kind.said << "\n" << text;
   }
 }
 

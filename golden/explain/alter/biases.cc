@@ -79,14 +79,19 @@ Tensor biased(const Call& call, const Tensor& y, Tensor out, bool by_row) {
   return out;
 }
 
-/// y of an expert layer whose bias joins the sum before that is rounded to bf16.
-NamedTensors add_before_rounding(Backend& backend, const Call& call, bool by_row) {
+/// y of an expert layer in f32, without its bias.
+NamedTensors without_bias(Backend& backend, const Call& call) {
   Call plain = call;
   plain.inputs.erase("bias");
   plain.inputs.erase("dy");
   plain.set.set("out", "f32");
   plain.set.set("only", "y");
-  NamedTensors out = run_call(backend, plain);
+  return run_call(backend, plain);
+}
+
+/// y of an expert layer whose bias joins the sum before that is rounded to bf16.
+NamedTensors add_before_rounding(Backend& backend, const Call& call, bool by_row) {
+  NamedTensors out = without_bias(backend, call);
   const Tensor& sums = out.at("y");
   Tensor y = biased(call, sums, Tensor(Dtype::bf16, sums.shape()), by_row);
   out.insert_or_assign("y", std::move(y));
@@ -96,12 +101,7 @@ NamedTensors add_before_rounding(Backend& backend, const Call& call, bool by_row
 /// y of a layer with one scale a row on each side, whose bias joined the sum of codes: it is
 /// multiplied by the scales, too, or by those of x.
 NamedTensors add_before_scales(Backend& backend, const Call& call, bool of_both) {
-  Call plain = call;
-  plain.inputs.erase("bias");
-  plain.inputs.erase("dy");
-  plain.set.set("out", "f32");
-  plain.set.set("only", "y");
-  NamedTensors out = run_call(backend, plain);
+  NamedTensors out = without_bias(backend, call);
   const Tensor& sums = out.at("y");
   const LinearRecipe& recipe = linear_recipe_named(call.set.text("recipe", kLinearRecipes[0].name));
   const auto scales_of = [&](const char* name, LinearSide side) {

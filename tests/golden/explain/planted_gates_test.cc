@@ -1,0 +1,156 @@
+// Kinds of faults of gates, routers and indices: other numbers, logits that are altered, integers
+// in another sense; and what is none of them.
+#include <cmath>
+
+#include "golden/explain/case/wide_values.h"
+#include "tests/golden/kinds.h"
+
+namespace mxo {
+namespace {
+
+// ---- Activations.
+
+Call gate(Settings set = {}) {
+  Tensor x = random_bf16({64, 256}, 5);
+  for (Index i = 0; i < x.elements(); ++i) store_wide(x, i, 8.0f * wide_value(x, i));
+  Call call = of_x("swiglu", std::move(x), set);
+  call.set.set("rounding", "bf16");
+  return call;
+}
+
+/// y in f64, rounded twice: not the bits of the operator everywhere.
+Edit activated(double (*of)(double a, double b)) {
+  return [of](const Call& call, NamedTensors& out) {
+    for (Index i = 0; i < 64 * 128; ++i) {
+      const Index at = i / 128 * 256 + i % 128;
+      store_wide(out.at("y"), i,
+                 static_cast<float>(
+                     of(wide_value(call.input("x"), at), wide_value(call.input("x"), at + 128))));
+    }
+  };
+}
+
+double silu(double a) { return a / (1.0 + std::exp(-a)); }
+
+// ---- Routers.
+
+Call router(Backend&) {
+  NamedTensors in;
+  in.emplace("logits", random_floats({96, 16}, 7));
+  return of("route", std::move(in), {{"top_k", "4"}});
+}
+
+Call biased(Backend&) {
+  NamedTensors in;
+  in.emplace("logits", random_floats({96, 16}, 7));
+  in.emplace("bias", random_floats({16}, 3));
+  return of("route", std::move(in), {{"top_k", "4"}, {"score", "sigmoid"}});
+}
+
+Call rows(Backend&) {
+  NamedTensors in;
+  in.emplace("x", random_bf16({64, 32}, 4));
+  in.emplace("indices", Tensor(Dtype::i32, {64}));
+  for (Index i = 0; i < 64; ++i)
+    in.at("indices").as<std::int32_t>()[i] = static_cast<std::int32_t>(i * 37 % 64);
+  return of("permute", std::move(in));
+}
+
+std::int32_t* counts(NamedTensors& out) { return out.at("tokens_per_expert").as<std::int32_t>(); }
+
+const Kind kKinds[] = {
+    {"explained: the gate is clamp(a, 0, 6), but for the last bits of y",
+     [](Backend&) { return gate(); },
+     activated([](double a, double b) { return std::clamp(a, 0.0, 6.0) * b * (1.0 + 0x1p-12); })},
+    {"explained: the limit is 8: the gate is cut at 8 and up is clamped to 8",
+     [](Backend&) { return gate(); }, activated([](double a, double b) {
+       return silu(std::min(a, 8.0)) * std::clamp(b, -8.0, 8.0);
+     })},
+    {"explained: up is raised by 1",
+     [](Backend&) {
+       return gate({{"up_offset", "0.5"}});
+     },
+     activated([](double a, double b) { return silu(a) * (b + 1.0); })},
+    {"explained: gate and up lie interleaved in runs of 4",
+     [](Backend&) {
+       return gate({{"halves", "interleaved"}});
+     },
+     [](const Call& call, NamedTensors& out) {
+       out = run(call, [](Call& c) {
+         Tensor x = c.input("x");
+         for (Index i = 0; i < x.elements(); ++i) {
+           const Index at = i % 256;
+           store_wide(x, i / 256 * 256 + at / 8 * 8 + at % 4 * 2 + at / 4 % 2,
+                      wide_value(c.input("x"), i));
+         }
+         c.replace("x", std::move(x));
+       });
+     }},
+    {"explained: every index is one more than is given", rows,
+     [](const Call& call, NamedTensors& out) {
+       out = run(call, [](Call& c) {
+         Tensor t = c.input("indices");
+         for (Index i = 0; i < 64; ++i) {
+           std::int32_t& at = t.as<std::int32_t>()[i];
+           at = std::min(at + 1, 63);
+         }
+         c.replace("indices", std::move(t));
+       });
+     }},
+    {"explained: the bias is added to the logits rather than to the scores", biased,
+     [](const Call& call, NamedTensors& out) {
+       out = run(call, [](Call& c) {
+         Tensor t = c.input("logits");
+         for (Index i = 0; i < t.elements(); ++i)
+           t.as<float>()[i] += c.input("bias").as<float>()[i % 16];
+         c.replace("logits", std::move(t));
+         c.inputs.erase("bias");
+       });
+     }},
+    {"explained: logits are halved", router,
+     [](const Call& call, NamedTensors& out) {
+       out = run(call, [](Call& c) {
+         Tensor t = c.input("logits");
+         for (Index i = 0; i < t.elements(); ++i) t.as<float>()[i] *= 0.5f;
+         c.replace("logits", std::move(t));
+       });
+     }},
+    {"explained: weights are divided by the sum of one choice more than is taken", router,
+     [](const Call& call, NamedTensors& out) {
+       const NamedTensors five = run(call, [](Call& c) { c.set.set("top_k", "5"); });
+       for (Index i = 0; i < 96 * 4; ++i)
+         out.at("weights").as<float>()[i] = five.at("weights").as<float>()[i / 4 * 5 + i % 4];
+     }},
+    {"explained: tokens_per_expert holds running totals: each number and all before it", router,
+     [](const Call&, NamedTensors& out) {
+       for (Index e = 1; e < 16; ++e) counts(out)[e] += counts(out)[e - 1];
+     }},
+    {"explained: column 1 of experts: every number is 1 more than is expected, modulo 16", router,
+     [](const Call&, NamedTensors& out) {
+       auto* experts = out.at("experts").as<std::int32_t>();
+       for (Index i = 1; i < 96 * 4; i += 4) experts[i] = (experts[i] + 1) % 16;
+     }},
+};
+
+TEST(PlantedGates, AreNamed) { expect_said(kKinds); }
+
+/// What only looks like them.
+const Kind kNearMisses[] = {
+    {"one in four a step off: no other activation's last bits", [](Backend&) { return gate(); },
+     [](const Call& call, NamedTensors& out) {
+       activated([](double a, double b) { return std::clamp(a, 0.0, 6.0) * b; })(call, out);
+       for (Index i = 0; i < 64 * 128; ++i) {
+         if (static_cast<std::uint32_t>(i) * 2654435761u < 1u << 30)
+           out.at("y").as<std::uint16_t>()[i] ^= 1;
+       }
+     }},
+    {"counts one more and one less", router,
+     [](const Call&, NamedTensors& out) {
+       for (Index e = 0; e < 16; ++e) counts(out)[e] += e % 3 == 0 ? 1 : -1;
+     }},
+};
+
+TEST(PlantedGates, NearMissesAreNot) { expect_unknown(kNearMisses); }
+
+}  // namespace
+}  // namespace mxo
