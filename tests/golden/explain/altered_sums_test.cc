@@ -2,6 +2,7 @@
 // up.
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <string>
 #include <vector>
 
