@@ -35,6 +35,7 @@ endfunction()
 mxo_lanes(EMU128 ${arrays})  # plain C++, for every machine
 if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
   mxo_lanes(AVX2 ${lanes} ${arrays})
+  list(REMOVE_ITEM lanes emu/cpu/lanes/mx_words.cc)  # AVX-512 has its own
   mxo_lanes(AVX3 ${lanes} ${arrays} ${by_hand})
 elseif(CMAKE_SYSTEM_PROCESSOR MATCHES "aarch64|arm64")
   mxo_lanes(NEON ${lanes} ${arrays})

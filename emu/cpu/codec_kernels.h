@@ -67,7 +67,8 @@ struct WordRows {
   Index ahead = 128;  ///< where to fetch meanwhile, in elements of x
 };
 
-/// Blocks of finite bf16, neighbours in a row, and finite factors, of divide not 0.
+/// Blocks of bf16 without NaN, neighbours in a row, and finite factors, not 0 of divide nor beside
+/// infinities.
 struct WordKernels {
   /// top[b] = the largest magnitude of block b as bits of bf16, every NaN above infinity.
   void (*amax)(const void* x, Index blocks, Index width, std::uint16_t* top) noexcept;

@@ -20,8 +20,8 @@ void flatten(Plane& plane) {
 }
 
 constexpr Index kFlatColumns = 32768;  // of a tile that is read and written in place
-constexpr Index kCopiedColumns = 512;  // of a tile that is copied: rows and copies stay cached
-constexpr Index kCopiedRows = 64;      // whole cache lines of a transposed result
+constexpr Index kCopiedColumns = 256;  // of a tile that is copied: rows and copies stay cached
+constexpr Index kCopiedRows = 256;     // whole cache lines of a transposed result
 
 }  // namespace
 

@@ -6,8 +6,10 @@
 namespace mxo::cpu {
 
 const EncodeKernels& encode_kernels(Isa isa) {
-  if (isa == Isa::sve) return N_SVE::kEncodeKernels;
-  return isa == Isa::neon ? N_NEON::kEncodeKernels : kEncodeScalar;
+  static const EncodeKernels sve = with_mx(N_SVE::kEncodeKernels, N_SVE::kMxBF16);
+  static const EncodeKernels neon = with_mx(N_NEON::kEncodeKernels, N_NEON::kMxBF16);
+  if (isa == Isa::sve) return sve;
+  return isa == Isa::neon ? neon : kEncodeScalar;
 }
 
 const DecodeKernels& decode_kernels(Isa isa) {

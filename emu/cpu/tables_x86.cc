@@ -5,25 +5,11 @@
 
 namespace mxo::cpu {
 
-namespace {
-
-/// The table of AVX-512, MX blocks of bf16 by its 16-bit lanes.
-EncodeKernels with_bf16_lanes() {
-  EncodeKernels table = N_AVX3::kEncodeKernels;
-  for (int format = 0; format < 4; ++format) {
-    QuantizeKernels& bf16 = table.quantize[format][input_index(Dtype::bf16)];
-    bf16.mx_run = N_AVX3::kMxBF16[format].run;
-    bf16.mx_panel = N_AVX3::kMxBF16[format].panel;
-  }
-  return table;
-}
-
-}  // namespace
-
 const EncodeKernels& encode_kernels(Isa isa) {
-  static const EncodeKernels avx512 = with_bf16_lanes();
+  static const EncodeKernels avx512 = with_mx(N_AVX3::kEncodeKernels, N_AVX3::kMxBF16);
+  static const EncodeKernels avx2 = with_mx(N_AVX2::kEncodeKernels, N_AVX2::kMxBF16);
   if (isa >= Isa::avx512) return avx512;
-  return isa == Isa::avx2 ? N_AVX2::kEncodeKernels : kEncodeScalar;
+  return isa == Isa::avx2 ? avx2 : kEncodeScalar;
 }
 
 const DecodeKernels& decode_kernels(Isa isa) {

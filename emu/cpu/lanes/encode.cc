@@ -109,13 +109,6 @@ HWY_API I join_lanes(I amax, I word, NanRule nan) {
   return hn::Max(amax, magnitude);
 }
 
-/// 2^(127 - code) of scale codes; FF gives NaN.
-HWY_API F reciprocal_lanes(I code) {
-  const I power = hn::ShiftLeft<23>(hn::Sub(all(254), code));
-  const I least = hn::IfThenElse(hn::Gt(code, all(253)), all(0x00400000), power);
-  return floats(hn::IfThenElse(hn::Gt(code, all(254)), all(0x7FC00000), least));
-}
-
 /// Calls step(from, to, i) on whole chunks, the last one through padded copies.
 template <typename X, typename Step>
 HWY_INLINE void in_chunks(const X* x, Index n, std::uint8_t* codes, Step step) {
@@ -199,21 +192,24 @@ template <FormatSpec S, typename From, typename By = Multiply>
 HWY_FLATTEN void scale_row(const typename From::Element* row, Index n, const float* factors,
                            std::uint8_t* codes, Stores stores) {
   using X = typename From::Element;
-  in_chunks(row, n, codes, [=](const X* x, std::uint8_t* to, Index i) {
-    const Index step = lanes();
-    alignas(64) float padded[4 * kMaxLanes] = {};
-    const float* by = factors + i;
-    const bool whole = n - i >= 4 * step;
-    if (!whole) {
-      __builtin_memcpy(padded, by, static_cast<std::size_t>(n - i) * 4);
-      by = padded;
-    }
+  const Index step = lanes();
+  const auto chunk = [step](const X* x, const float* by, std::uint8_t* to, Stores way) {
     const auto codes_of = [=](Index v) {
       return quantize_lanes<S, By>(From::load(x + v * step), hn::LoadU(kFloats, by + v * step));
     };
-    store_bytes(to, codes_of(0), codes_of(1), codes_of(2), codes_of(3),
-                whole ? stores : Stores::cached);
-  });
+    store_bytes(to, codes_of(0), codes_of(1), codes_of(2), codes_of(3), way);
+  };
+  Index i = 0;
+  for (; i + 4 * step <= n; i += 4 * step) chunk(row + i, factors + i, codes + i, stores);
+  if (i == n) return;
+  const auto rest = static_cast<std::size_t>(n - i);
+  alignas(64) X padded[4 * kMaxLanes] = {};
+  alignas(64) float by[4 * kMaxLanes] = {};
+  alignas(64) std::uint8_t out[4 * kMaxLanes];
+  __builtin_memcpy(padded, row + i, rest * sizeof(X));
+  __builtin_memcpy(by, factors + i, rest * sizeof(float));
+  chunk(padded, by, out, Stores::cached);
+  __builtin_memcpy(codes + i, out, rest);
 }
 
 template <FormatSpec S, typename From>

@@ -56,5 +56,12 @@ HWY_INLINE I scale_lanes(I amax, const MxRule& rule) {
   return hn::IfThenElse(hn::Gt(amax, all(0x7F800000)), all(0xFF), code);
 }
 
+/// 2^(127 - code) of scale codes; FF gives NaN.
+HWY_API F reciprocal_lanes(I code) {
+  const I power = hn::ShiftLeft<23>(hn::Sub(all(254), code));
+  const I least = hn::IfThenElse(hn::Gt(code, all(253)), all(0x00400000), power);
+  return floats(hn::IfThenElse(hn::Gt(code, all(254)), all(0x7FC00000), least));
+}
+
 }  // namespace mxo::cpu::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();

@@ -1,0 +1,110 @@
+// MX quantisation of bf16 by the 16-bit lanes of WordKernels: amax, scales, codes.  Blocks whose
+// scale is NaN, as where an element is, go through the float lanes.
+#include <hwy/cache_control.h>
+
+#include "emu/cpu/lanes/scale_lanes.h"
+#include "emu/cpu/lanes/tables.h"
+#include "emu/cpu/lanes/words.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace mxo::cpu::HWY_NAMESPACE {
+namespace {
+
+constexpr hn::Rebind<std::uint8_t, decltype(kInts)> kIntBytes;
+constexpr hn::RebindToSigned<decltype(kShorts)> kSignedShorts;
+constexpr hn::Rebind<std::uint8_t, decltype(kShorts)> kShortBytes;
+
+template <FormatSpec S>
+constexpr int kFormat = (S.mantissa_bits == 2 ? 2 : 0) +
+                        (S.special == Special::nan_minus_0 ? 1 : 0);
+
+/// The same of any block, in float lanes.
+template <FormatSpec S>
+const QuantizeKernels& in_float_lanes() {
+  return kEncodeKernels.quantize[kFormat<S>][input_index(Dtype::bf16)];
+}
+
+constexpr std::uint8_t kNanScale = 0xFF;
+
+template <FormatSpec S>
+HWY_FLATTEN void mx_run(const void* from, Index blocks, Index block, const MxRule& rule,
+                        std::uint8_t* codes, std::uint8_t* scales, Stores stores) noexcept {
+  constexpr Index kTogether = 128;  // blocks: fetched while as many before them are coded
+  const WordKernels& words = kWordKernels[kFormat<S>];
+  const auto* x = static_cast<const std::uint16_t*>(from);
+  alignas(64) std::uint16_t amax[kTogether] = {};
+  alignas(64) float multipliers[kTogether];
+  alignas(64) std::uint8_t bytes[kTogether];
+  for (Index b = 0; b < blocks; b += kTogether) {
+    const Index count = blocks - b < kTogether ? blocks - b : kTogether;
+    const std::uint16_t* first = x + b * block;
+    std::uint8_t* to = codes + b * block;
+    words.amax(first, count, block, amax);
+    for (Index i = 0; i < kTogether; i += lanes()) {
+      const I magnitudes = hn::BitCast(
+          kInts, hn::ShiftLeft<16>(hn::PromoteTo(kWords, hn::LoadU(kHalves, amax + i))));
+      const I code = scale_lanes<S>(magnitudes, rule);
+      hn::StoreU(reciprocal_lanes(code), kFloats, multipliers + i);
+      hn::StoreU(hn::DemoteTo(kIntBytes, code), kIntBytes, bytes + i);
+    }
+    __builtin_memcpy(scales + b, bytes, static_cast<std::size_t>(count));
+    words.blocks[static_cast<int>(WordRule::multiply)](first, count, block, multipliers, to,
+                                                       stores);
+    for (Index i = 0; i < count; ++i) {
+      if (bytes[i] != kNanScale) continue;
+      in_float_lanes<S>().mx_run(first + i * block, 1, block, rule, to + i * block, scales + b + i,
+                                 Stores::cached);
+    }
+  }
+  if (stores == Stores::streamed) hwy::FlushStream();
+}
+
+template <FormatSpec S>
+HWY_FLATTEN void mx_panel(const void* from, Index x_stride, Index rows, Index columns,
+                          const MxRule& rule, std::uint8_t* codes, Index codes_stride,
+                          std::uint8_t* scales, Stores stores, const void* next) noexcept {
+  constexpr Index kStrip = 64;  // columns that go through the float lanes if one of them has to
+  constexpr Index kPadded = kPanelColumns + 2 * kMaxShorts;
+  const WordKernels& words = kWordKernels[kFormat<S>];
+  const auto* x = static_cast<const std::uint16_t*>(from);
+  alignas(64) std::uint16_t amax[kPadded] = {};
+  alignas(64) float even[kPadded / 2];
+  alignas(64) float odd[kPadded / 2];
+  alignas(64) std::uint8_t bytes[kPadded];
+  words.amax_columns(x, x_stride, rows, columns, amax);
+  const Index line = 2 * shorts();
+  for (Index k = 0; k < (columns + line - 1) / line * line; k += shorts()) {
+    const I pairs = hn::BitCast(kInts, hn::LoadU(kShorts, amax + k));
+    const I first = scale_lanes<S>(hn::ShiftLeft<16>(pairs), rule);
+    const I second = scale_lanes<S>(hn::And(pairs, all(static_cast<int>(0xFFFF0000u))), rule);
+    hn::StoreU(reciprocal_lanes(first), kFloats, even + k / 2);
+    hn::StoreU(reciprocal_lanes(second), kFloats, odd + k / 2);
+    const auto both = hn::BitCast(kSignedShorts, hn::Or(first, hn::ShiftLeft<16>(second)));
+    hn::StoreU(hn::DemoteTo(kShortBytes, both), kShortBytes, bytes + k);
+  }
+  __builtin_memcpy(scales, bytes, static_cast<std::size_t>(columns));
+  const auto ahead = static_cast<Index>(reinterpret_cast<std::uintptr_t>(next) -
+                                        reinterpret_cast<std::uintptr_t>(from)) /
+                     Index{sizeof(*x)};
+  words.columns[static_cast<int>(WordRule::multiply)](
+      {x, x_stride, rows, columns, codes, codes_stride, stores, ahead}, even, odd);
+  for (Index k = 0; k < columns; k += kStrip) {
+    const Index count = columns - k < kStrip ? columns - k : kStrip;
+    bool special = false;
+    for (Index i = k; i < k + count; ++i) special = special || bytes[i] == kNanScale;
+    if (!special) continue;
+    in_float_lanes<S>().mx_panel(x + k, x_stride, rows, count, rule, codes + k, codes_stride,
+                                 scales + k, Stores::cached, x + k);
+  }
+  if (stores == Stores::streamed) hwy::FlushStream();
+}
+
+}  // namespace
+
+const MxKernels kMxBF16[4] = {{mx_run<kE4M3>, mx_panel<kE4M3>},
+                              {mx_run<kE4M3Fnuz>, mx_panel<kE4M3Fnuz>},
+                              {mx_run<kE5M2>, mx_panel<kE5M2>},
+                              {mx_run<kE5M2Fnuz>, mx_panel<kE5M2Fnuz>}};
+
+}  // namespace mxo::cpu::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
