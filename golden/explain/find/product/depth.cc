@@ -78,18 +78,18 @@ bool append_terms(Call& call, const std::vector<Index>& depths) {
       from.push_back(std::binary_search(depths.begin(), depths.end(), d) ? d : Index{-1});
   }
   for (const ProductSide* f : {&p->a, &p->b}) {
-    call.replace(f->codes_name, made_of(*f->codes, from));
-    if (f->scales == nullptr || f->scales->shape().back() <= 1 ||
-        f->scales->rank() != f->codes->rank()) {
-      continue;
+    Tensor codes = made_of(*f->codes, from);
+    if (f->scales != nullptr && f->scales->shape().back() > 1 &&
+        f->scales->rank() == f->codes->rank()) {
+      const Index run = block_of(p->k, f->scales->shape().back());
+      if (block % run != 0) return false;
+      std::vector<Index> of_scales;
+      for (const Index b : blocks) {
+        for (Index s = 0; s < block / run; ++s) of_scales.push_back(b * (block / run) + s);
+      }
+      call.replace(f->scales_name, made_of(*f->scales, of_scales));
     }
-    const Index run = block_of(p->k, f->scales->shape().back());
-    if (block % run != 0) return false;
-    std::vector<Index> of_scales;
-    for (const Index b : blocks) {
-      for (Index s = 0; s < block / run; ++s) of_scales.push_back(b * (block / run) + s);
-    }
-    call.replace(f->scales_name, made_of(*f->scales, of_scales));
+    call.replace(f->codes_name, std::move(codes));
   }
   return true;
 }
