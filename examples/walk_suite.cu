@@ -12,8 +12,6 @@
 
 namespace {
 
-using mxo::BF16;
-
 __global__ void make_input(mxo::inputs::Distribution of, unsigned long long seed, unsigned stream,
                            long count, long columns, float* x) {
   const long i = blockIdx.x * static_cast<long>(blockDim.x) + threadIdx.x;
@@ -21,9 +19,9 @@ __global__ void make_input(mxo::inputs::Distribution of, unsigned long long seed
 }
 
 /// The kernel under test.
-__global__ void my_kernel(const float* x, long count, BF16* y) {
+__global__ void my_kernel(const float* x, long count, mxo::BF16* y) {
   const long i = blockIdx.x * static_cast<long>(blockDim.x) + threadIdx.x;
-  if (i < count) y[i] = mxo::from_float<BF16>(x[i]);
+  if (i < count) y[i] = mxo::from_float<mxo::BF16>(x[i]);
 }
 
 mxo::Tensor run(const mxo::ShapedCall& call) {
@@ -32,9 +30,9 @@ mxo::Tensor run(const mxo::ShapedCall& call) {
   const long count = y.elements();
   const auto blocks = static_cast<unsigned>((count + 255) / 256);
   float* input = nullptr;
-  BF16* output = nullptr;
+  mxo::BF16* output = nullptr;
   cudaMalloc(&input, count * sizeof(float));
-  cudaMalloc(&output, count * sizeof(BF16));
+  cudaMalloc(&output, count * sizeof(mxo::BF16));
   make_input<<<blocks, 256>>>(x.distribution, call.options.seed, mxo::inputs::stream_of(x.name),
                               count, x.shape.back(), input);
   my_kernel<<<blocks, 256>>>(input, count, output);
@@ -52,7 +50,9 @@ int main(int argc, char** argv) {
   for (const mxo::ShapedCase& item : mxo::read_shape_suite(argv[1]).cases) {
     mxo::TensorFile file;
     file.tensors.emplace("y", run(item.call));
+    const cudaError_t error = cudaGetLastError();
+    std::printf("%s: %s\n", item.id.c_str(), cudaGetErrorString(error));
+    if (error != cudaSuccess) return 4;
     mxo::write_safetensors(std::filesystem::path(argv[2]) / (item.id + ".safetensors"), file);
-    std::printf("%s: %s\n", item.id.c_str(), cudaGetErrorString(cudaGetLastError()));
   }
 }

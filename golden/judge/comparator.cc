@@ -11,6 +11,7 @@
 #include "golden/judge/judge.h"
 #include "golden/judge/measures.h"
 #include "golden/judge/parallel.h"
+#include "golden/judge/tied_codes.h"
 #include "golden/judge/unowned_rows.h"
 #include "golden/judge/unwritten.h"
 #include "golden/reports/text.h"
@@ -44,7 +45,8 @@ class Walk {
         options_(options),
         verdict_(verdict),
         to_right_(options.gate.kind == Gate::Kind::right && expected_output.bound != nullptr),
-        by_columns_(expected_output.bound != nullptr) {
+        by_columns_(expected_output.bound != nullptr && (expected_output.bound->codes == nullptr ||
+                                                         expected_output.bound->codes->turned())) {
     columns_ = expected_.rank() == 0 ? 1 : expected_.extent(expected_.rank() - 1);
     rows_ = columns_ == 0 ? 0 : expected_.elements() / columns_;
     if (rows_ == 0) columns_ = 0;  // a tensor without elements may name any extent
@@ -123,14 +125,14 @@ class Walk {
       const Index begin = static_cast<Index>(block) * options_.column_block;
       const Index end = std::min(columns_, begin + options_.column_block);
       for (Index c = begin; c < end;) {
-        const Index differs = judge_.next_difference(r, c, end);
-        const auto equal = differs > c ? judge_.equal(r, c, differs) : std::nullopt;
-        if (equal) {
-          sums.blocks[block].add(*equal);
-          count_distance(0, equal->count, sums.histogram);
-          c = differs;
+        const Neighbours found = judge_.together(r, c, end);
+        const Index stop = c + found.count;
+        if (found.known) {
+          sums.blocks[block].add(found);
+          count(r * columns_ + c, c / verdict_.heat.column_step, found, sums);
+          c = stop;
         }
-        for (const Index stop = std::max(differs, c + 1); !equal && c < stop; ++c) {
+        for (; c < stop; ++c) {
           const Index at = (r - strip.begin) * (end - begin) + c - begin;
           position(r, c, !sure.empty() && sure[static_cast<std::size_t>(at)], sums.blocks[block],
                    sums);
@@ -158,18 +160,41 @@ class Walk {
     if (!judge_.is_compared(r, i)) return block.skip();
     const Judge::Finding found = judge_.at(i, passes);
     block.add(found);
-    if (!found.expected.nan && !found.actual.nan) count_distance(found.distance, 1, sums.histogram);
+    if (!found.expected.nan && !found.actual.nan) count_distance(found.distance, sums.histogram);
     if (!found.differs && !found.violates) return;
     ++sums.heat[static_cast<std::size_t>(c / verdict_.heat.column_step)];
-    if (sums.first.size() == kFirstDifferences && i > sums.first.back()) return;
+    keep_if_first(i, sums);
+  }
+
+  /// Elements from `first` on, in column `cell` of the heat map.
+  static void count(Index first, Index cell, const Neighbours& found, StripSums& sums) {
+    const Index differing = std::popcount(found.differing);
+    count_bucket(0, found.count - differing, sums.histogram);
+    if (differing == 0) return;
+    for (std::size_t bucket = 0; bucket < found.distances.size(); ++bucket) {
+      if (found.distances[bucket] != 0)
+        count_bucket(bucket, found.distances[bucket], sums.histogram);
+    }
+    sums.heat[static_cast<std::size_t>(cell)] += differing;
+    for (std::uint64_t rest = found.differing; rest != 0; rest &= rest - 1) {
+      if (!keep_if_first(first + std::countr_zero(rest), sums)) return;
+    }
+  }
+
+  /// False where there are as many before it.
+  static bool keep_if_first(Index i, StripSums& sums) {
+    if (sums.first.size() == kFirstDifferences && i > sums.first.back()) return false;
     sums.first.insert(std::upper_bound(sums.first.begin(), sums.first.end(), i), i);
     if (sums.first.size() > kFirstDifferences) sums.first.pop_back();
+    return true;
   }
 
   /// Bucket 0: equal; bucket b: distances up to 2^(b-1).
-  static void count_distance(std::uint64_t distance, Index count, std::vector<Index>& histogram) {
-    const auto bucket =
-        distance == 0 ? std::size_t{0} : static_cast<std::size_t>(std::bit_width(distance - 1)) + 1;
+  static void count_distance(std::uint64_t distance, std::vector<Index>& histogram) {
+    count_bucket(distance == 0 ? 0 : static_cast<std::size_t>(std::bit_width(distance - 1)) + 1, 1,
+                 histogram);
+  }
+  static void count_bucket(std::size_t bucket, Index count, std::vector<Index>& histogram) {
     if (histogram.size() <= bucket) histogram.resize(bucket + 1);
     histogram[bucket] += count;
   }
@@ -238,8 +263,8 @@ class Walk {
   const CompareOptions& options_;
   TensorVerdict& verdict_;
   bool to_right_;  ///< what a right kernel has is known
-  bool
-      by_columns_;  ///< a bound reads operands of a row and a column: those of 32 columns stay near
+  /// A bound reads operands of a row and a column: those of 32 columns stay near.
+  bool by_columns_;
   Index rows_ = 0;
   Index columns_ = 0;
   std::vector<Index> ends_;

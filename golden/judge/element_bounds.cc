@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <limits>
 #include <memory>
 #include <vector>
@@ -23,6 +24,27 @@ constexpr auto kMost = static_cast<double>(std::numeric_limits<float>::max());
 
 double value_of(const ElementReader& read, const Tensor& tensor, Index i) {
   return read(bits_at(tensor, i)).value;
+}
+
+/// Of words whose sign is their first bit.
+template <typename Word>
+bool all_below(const Tensor& tensor, Word limit) {
+  Word most = 0;
+  for (Index i = 0; i < tensor.elements(); ++i) {
+    Word word;
+    std::memcpy(&word, tensor.data() + static_cast<std::size_t>(i) * sizeof word, sizeof word);
+    most = std::max(most, static_cast<Word>(word & std::numeric_limits<Word>::max()));
+  }
+  return most < limit;
+}
+
+bool all_finite(const Tensor& tensor) {
+  switch (tensor.dtype()) {
+    case Dtype::bf16: return all_below<std::int16_t>(tensor, 0x7F80);
+    case Dtype::f16: return all_below<std::int16_t>(tensor, 0x7C00);
+    case Dtype::f32: return all_below<std::int32_t>(tensor, 0x7F800000);
+    default: return false;
+  }
 }
 
 }  // namespace
@@ -73,8 +95,7 @@ std::optional<ErrorBound> quantize_bound(const NamedTensors& inputs, const Param
   ErrorBound bound;
   bound.count = codes.expected->elements();
   // A code at its scale and a finite x are finite, and so is what lies between them.
-  bound.promises_all = roundings == Roundings::worst && std::isfinite(SquareSums(elements.dtype())(
-                                                            elements.data(), elements.elements()));
+  bound.promises_all = roundings == Roundings::worst && all_finite(elements);
   bound.one = [&elements, judge, shape, turned, read = ElementReader(elements.dtype())](Index i) {
     const Index from = turned ? i % shape[1] * shape[0] + i / shape[1] : i;
     const double value = value_of(read, elements, from);
@@ -83,28 +104,11 @@ std::optional<ErrorBound> quantize_bound(const NamedTensors& inputs, const Param
                         up(nearest + 4 * kU * std::fabs(value)), 0};
   };
   bound.terms = [one = bound.one](Index i, ExactTerms& sum) { sum.add(one(i).exact); };
-  if (roundings == Roundings::worst) return bound;
-  bound.allowed_squares = [&elements, &codes_of = *codes.expected, &pair = *codes.pair, shape,
-                           turned,
-                           tied = TiedCodes(codes.format, elements.dtype(), codes.pair->divides())](
-                              Index begin, Index end) -> std::optional<double> {
-    const Index step = turned ? shape[0] : 1;
-    double sum = 0;
-    for (Index at = begin; at < end;) {
-      const Index count = std::min(pair.same_scale(at), end - at);
-      const std::optional<double> scale = pair.equal_scale(at);
-      const Index from = turned ? at % shape[1] * shape[0] + at / shape[1] : at;
-      const auto squares = scale ? tied.squares({codes_of.data() + at,
-                                                 elements.data() + static_cast<std::size_t>(from) *
-                                                                       size_of(elements.dtype()),
-                                                 step, count, *scale})
-                                 : std::nullopt;
-      if (!squares) return std::nullopt;
-      sum += *squares;
-      at += count;
-    }
-    return sum;
-  };
+  const Dtype type = elements.dtype();
+  if (type == Dtype::bf16 || type == Dtype::f16 || type == Dtype::f32) {
+    bound.codes =
+        std::make_shared<const TiedCodes>(codes.format, elements, turned, codes.pair->divides());
+  }
   return bound;
 }
 

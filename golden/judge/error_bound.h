@@ -4,7 +4,7 @@
 
 #include <cmath>
 #include <functional>
-#include <optional>
+#include <memory>
 #include <vector>
 
 #include "formats/dtype.h"
@@ -12,6 +12,8 @@
 #include "golden/judge/exact_terms.h"
 
 namespace mxo {
+
+class TiedCodes;  // golden/judge/tied_codes.h
 
 /// Of one element.
 struct ElementBound {
@@ -42,9 +44,8 @@ struct ErrorBound {
   std::function<std::vector<bool>(const OutputBlock&, const std::function<double(Index)>& value)>
       sure = {};
 
-  /// Of elements [begin, end) of one row that are as expected: the sum of the squares of what
-  /// allowed_distance, or a code's place beside it, gives; nothing where each has to be asked.
-  std::function<std::optional<double>(Index begin, Index end)> allowed_squares = {};
+  /// Of codes: what is said of many of them at once.
+  std::shared_ptr<const TiedCodes> codes = {};
 
   ElementBound at(Index i) const {
     const auto n = static_cast<std::size_t>(i);

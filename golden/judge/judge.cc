@@ -87,6 +87,8 @@ double Judge::allowed(Index i, const Finding& found, const ElementBound& bound) 
   return most;
 }
 
+/// The first element in [begin, end) whose bytes are not those expected; `begin` where equal bytes
+/// may need a second look.
 Index Judge::next_difference(Index row, Index begin, Index end) const {
   const Groups& groups = expected_output_.groups;
   const std::size_t size = size_of(actual_.dtype());
@@ -104,31 +106,16 @@ Index Judge::next_difference(Index row, Index begin, Index end) const {
   return begin + static_cast<Index>(static_cast<std::size_t>(differs - want) / size);
 }
 
-std::optional<Judge::Equal> Judge::equal(Index row, Index begin, Index end) const {
-  const Index count = end - begin;
-  const Index first = row * columns_ + begin;
-  const std::byte* want = expected_output_.expected->data() +
-                          static_cast<std::size_t>(first) * size_of(actual_.dtype());
-  Equal found{count, 0};
-  if (expected_output_.pair == nullptr) {
-    found.squares = squares_(want, count);
-  } else {
-    for (Index at = 0; at < count;) {
-      const Index run = std::min(expected_output_.pair->same_scale(first + at), count - at);
-      const std::optional<double> scale = expected_output_.pair->equal_scale(first + at);
-      if (!scale) return std::nullopt;
-      const double squares = squares_(want + at, run);
-      const double factor = *scale * *scale;
-      found.squares += expected_output_.pair->divides() ? squares / factor : squares * factor;
-      at += run;
-    }
-  }
-  if (!std::isfinite(found.squares)) return std::nullopt;
-  if (options_.gate.kind == Gate::Kind::right && expected_output_.bound != nullptr) {
-    const auto allowed = expected_output_.bound->allowed_squares(first, first + count);
-    if (!allowed) return std::nullopt;
-    found.allowed = *allowed;
-  }
+Neighbours Judge::together(Index row, Index begin, Index end) const {
+  if (code_runs_) return code_runs_->at(row, begin, end);
+  const Index differs = next_difference(row, begin, end);
+  Neighbours found{.count = std::max<Index>(differs - begin, 1)};
+  if (differs == begin || expected_output_.pair != nullptr) return found;
+  const auto first = static_cast<std::size_t>(row * columns_ + begin);
+  const double squares =
+      squares_(expected_output_.expected->data() + first * size_of(actual_.dtype()), found.count);
+  found.known = std::isfinite(squares);
+  found.sums.expected = found.sums.actual = found.sums.product = squares;
   return found;
 }
 

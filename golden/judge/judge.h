@@ -3,6 +3,7 @@
 
 #include <optional>
 
+#include "golden/judge/code_runs.h"
 #include "golden/judge/comparator.h"
 #include "golden/judge/elements.h"
 
@@ -19,13 +20,12 @@ class Judge {
         scale_(expected_output.format == Dtype::e8m0),
         columns_(expected_output.expected->rank() == 0 ? 1
                                                        : expected_output.expected->shape().back()),
-        glance_(
-            expected_output.mask == nullptr &&
-            expected_output.expectation.kind != Expectation::Kind::interval &&
-            (expected_output.bound == nullptr || options.gate.kind == Gate::Kind::bits ||
-             (options.gate.kind == Gate::Kind::bound && expected_output.bound->promises_all) ||
-             (options.gate.kind == Gate::Kind::right && expected_output.bound->allowed_squares))),
-        squares_(expected_output.format) {}
+        glance_(expected_output.mask == nullptr &&
+                expected_output.expectation.kind != Expectation::Kind::interval &&
+                (expected_output.bound == nullptr || options.gate.kind == Gate::Kind::bits ||
+                 (options.gate.kind == Gate::Kind::bound && expected_output.bound->promises_all))),
+        squares_(expected_output.format),
+        code_runs_(CodeRuns::of(expected_output, actual, options.gate)) {}
 
   /// Codes of a quantised pair are found as the values they stand for.
   struct Finding {
@@ -38,25 +38,14 @@ class Judge {
     double allowed = 0;          ///< then how far from `expected` it may be
   };
 
-  /// Elements of which none differs.
-  struct Equal {
-    Index count;
-    double squares;      ///< the sum of their squares
-    double allowed = 0;  ///< gate sqnr=auto: the sum of Finding::allowed squared
-  };
-
   bool is_compared(Index row, Index i) const;
   /// Element `i`, row-major; `passes`: sure() has it.
   Finding at(Index i, bool passes = false) const;
   /// Elements of a block that the bound surely lets pass, row after row; none where few differ, or
   /// nothing tells.
   std::vector<bool> sure(const OutputBlock& block) const;
-  /// The first element of a row in [begin, end) whose bytes are not those expected; `begin` where
-  /// equal bytes may need a second look.
-  Index next_difference(Index row, Index begin, Index end) const;
-  /// Of elements before the next difference: nothing unless it shows at a glance that all are
-  /// finite.
-  std::optional<Equal> equal(Index row, Index begin, Index end) const;
+  /// Elements of a row from `begin` on, `end` at most.
+  Neighbours together(Index row, Index begin, Index end) const;
 
  private:
   bool same(std::uint64_t want, std::uint64_t have, const Finding& found) const;
@@ -64,6 +53,7 @@ class Judge {
   bool refused(Index i, const Finding& found, const ElementBound& bound) const;
   double allowed(Index i, const Finding& found, const ElementBound& bound) const;
   bool by_value() const;
+  Index next_difference(Index row, Index begin, Index end) const;
 
   const ExpectedOutput& expected_output_;
   const Tensor& actual_;
@@ -73,6 +63,7 @@ class Judge {
   Index columns_;
   bool glance_;  ///< equal bits need no second look
   SquareSums squares_;
+  std::optional<CodeRuns> code_runs_;
 };
 
 }  // namespace mxo

@@ -2,6 +2,7 @@
 #include "golden/judge/measures.h"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <limits>
 
@@ -43,6 +44,23 @@ void MeasureSums::add(const Judge::Finding& found) {
   if (found.judged) counts_.sums.judged += error * error;
   counts_.max_absolute = std::max(counts_.max_absolute, error);
   counts_.max_relative = std::max(counts_.max_relative, x == 0 ? kInfinity : error / std::fabs(x));
+}
+
+void MeasureSums::add(const Neighbours& found) {
+  counts_.elements += found.count;
+  FigureSums& sums = counts_.sums;
+  sums.expected += found.sums.expected;
+  sums.actual += found.sums.actual;
+  sums.product += found.sums.product;
+  sums.allowed += found.sums.allowed;
+  if (found.differing == 0) return;
+  counts_.differing += std::popcount(found.differing);
+  counts_.violating += found.violating;
+  counts_.max_ulp = std::max(counts_.max_ulp, found.max_ulp);
+  counts_.max_absolute = std::max(counts_.max_absolute, found.max_absolute);
+  counts_.max_relative = std::max(counts_.max_relative, found.max_relative);
+  sums.error += found.sums.error;
+  sums.judged += found.sums.judged;
 }
 
 void MeasureSums::add(const MeasureSums& other) {

@@ -13,13 +13,7 @@ class MeasureSums {
   explicit MeasureSums(const Measures& of) : counts_(of) {}
   void skip() { ++counts_.not_compared; }
   void add(const Judge::Finding& found);
-  void add(const Judge::Equal& equal) {
-    counts_.elements += equal.count;
-    counts_.sums.expected += equal.squares;
-    counts_.sums.actual += equal.squares;
-    counts_.sums.product += equal.squares;
-    counts_.sums.allowed += equal.allowed;
-  }
+  void add(const Neighbours& found);
   void add(const MeasureSums& other);
   Measures measures() const;
   /// Fills in the figures of gate sqnr=auto.

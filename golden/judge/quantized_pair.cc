@@ -52,12 +52,12 @@ bool QuantizedPair::same_scales() const {
          std::memcmp(expected_scales_.data(), actual_scales_.data(), actual_scales_.bytes()) == 0;
 }
 
-std::optional<double> QuantizedPair::equal_scale(Index i) const {
-  const Index scale = map_(i);
-  if (scale < 0) return 1;
-  const std::uint64_t want = bits_at(expected_scales_, scale);
-  if (want != bits_at(actual_scales_, scale)) return std::nullopt;
-  return read_scale_(want).value;
+QuantizedPair::Run QuantizedPair::run(Index row, Index column) const {
+  const ScaleMap::Place place = map_.place(row, column);
+  if (place.scale < 0) return {place.run, 1};
+  const std::uint64_t want = bits_at(expected_scales_, place.scale);
+  const bool same = want == bits_at(actual_scales_, place.scale);
+  return {place.run, same ? read_scale_(want).value : std::numeric_limits<double>::quiet_NaN()};
 }
 
 QuantizedPair::Values QuantizedPair::at(Index i, const Element& expected,

@@ -30,8 +30,13 @@ class QuantizedPair {
   Index scale_of(Index i) const { return map_(i); }
   /// How many codes from `i` on, in its row, are known to have its scale; at least 1.
   Index same_scale(Index i) const { return map_.run(i); }
-  /// The scale of code `i` where both sides have the same; 1 in a row without.
-  std::optional<double> equal_scale(Index i) const;
+  /// Codes of a row from `column` on that have one scale.
+  struct Run {
+    Index count;
+    double scale;  ///< 1 in a row without; NaN where the sides differ
+  };
+  Run run(Index row, Index column) const;
+  bool turned() const { return map_.turned(); }
   bool divides() const { return map_.divides(); }
   /// True where all bytes of the scales are equal.
   bool same_scales() const;

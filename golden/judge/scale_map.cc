@@ -148,21 +148,31 @@ Index ScaleMap::operator()(Index i) const {
   const Index at = i - matrix * rows_ * columns_;
   const Index line = quotient(at, turned_ ? rows_ : columns_);
   const Index along = at - line * (turned_ ? rows_ : columns_);
-  const Index row = turned_ ? along : line;
-  const Index column = turned_ ? line : along;
+  return scale(matrix, turned_ ? along : line, quotient(turned_ ? line : along, column_block_));
+}
+
+ScaleMap::Place ScaleMap::place(Index row, Index column) const {
+  const Index matrix = row < rows_ ? 0 : quotient(row, rows_);
+  const Index block = quotient(column, column_block_);
+  const Index end =
+      kind_ == Kind::rows ? columns_ : std::min(columns_, (block + 1) * column_block_);
+  return {scale(matrix, row - matrix * rows_, block), end - column};
+}
+
+Index ScaleMap::scale(Index matrix, Index row, Index block) const {
   switch (kind_) {
     case Kind::rows: return matrix * rows_ + row;
     case Kind::groups: {
       const Index scale_row = scale_row_[static_cast<std::size_t>(row)];
-      return scale_row < 0 ? -1 : scale_row * scale_columns_ + quotient(column, column_block_);
+      return scale_row < 0 ? -1 : scale_row * scale_columns_ + block;
     }
     case Kind::tiles:
-      return matrix * scale_rows_ + blocked_offset(row, quotient(column, column_block_),
-                                                   ceil_div(scale_columns_, kTileColumns));
+      return matrix * scale_rows_ +
+             blocked_offset(row, block, ceil_div(scale_columns_, kTileColumns));
     case Kind::blocks: break;
   }
-  return (matrix * scale_rows_ + quotient(row, row_block_)) * scale_columns_ +
-         quotient(column, column_block_);
+  const Index scale_row = row_block_ == 1 ? row : quotient(row, row_block_);
+  return (matrix * scale_rows_ + scale_row) * scale_columns_ + block;
 }
 
 }  // namespace mxo

@@ -37,6 +37,14 @@ class ScaleMap {
   Index operator()(Index i) const;
   /// How many codes from `i` on, row-major and in its row, have its scale; at least 1.
   Index run(Index i) const;
+  /// Codes of a row (all matrices counted) from `column` on: their scale, and how many surely have
+  /// it.  Not of codes that were turned.
+  struct Place {
+    Index scale;  ///< -1: none
+    Index run;
+  };
+  Place place(Index row, Index column) const;
+  bool turned() const { return turned_; }
   bool divides() const { return divides_; }
 
  private:
@@ -48,6 +56,7 @@ class ScaleMap {
   bool fit_tiles(const std::vector<Index>& codes, const std::vector<Index>& scales,
                  const ScaleHints& hints);
   bool fit_groups(const std::vector<Index>& scales, const ScaleHints& hints);
+  Index scale(Index matrix, Index row, Index block) const;
 
   Kind kind_ = Kind::blocks;
   bool turned_ = false;

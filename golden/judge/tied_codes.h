@@ -5,29 +5,31 @@
 #include <array>
 #include <optional>
 
-#include "formats/dtype.h"
-#include "formats/tensor_view.h"
+#include "formats/tensor.h"
 
 namespace mxo {
 
-/// Elements that share a scale, `step` apart, and the codes expected of them.
-struct CodedRun {
-  const std::byte* codes;
-  const std::byte* elements;
-  Index step;
-  Index count;
-  double scale;
-};
-
-/// How far other codes that quantize_bound admits lie from those expected, found by comparing each
-/// quotient x / s with the middle between two codes.  What lies too near to the end of the bound is
-/// left to the bound.
+/// What quantize_bound says of codes, by a look at each quotient x / s.  What lies too near to the
+/// end of the bound is left to the bound.
 class TiedCodes {
  public:
-  /// `divides`: a code stands for itself divided by its scale.
-  TiedCodes(Dtype format, Dtype elements, bool divides);
+  /// `elements`, which must outlive it, are bf16, f16 or f32, and the transpose of the codes where
+  /// `turned`.  `divides`: a code stands for itself divided by its scale.
+  TiedCodes(Dtype format, const Tensor& elements, bool turned, bool divides);
+
+  /// Codes of one row from element `at` on, which share a scale.
+  struct Run {
+    const std::byte* codes;
+    Index at;
+    Index count;
+    double scale;
+  };
   /// The sum of the squares of allowed_distance; nothing where the bound has to be asked.
-  std::optional<double> squares(const CodedRun& run) const;
+  std::optional<double> squares(const Run& run) const;
+  /// Whether element `at` may have `actual` for a value in place of `expected`; nothing where the
+  /// bound has to be asked.
+  std::optional<bool> admits(Index at, double expected, double actual) const;
+  bool turned() const { return rows_ > 1; }
 
  private:
   /// A code beside another, in units of the scale.
@@ -44,13 +46,19 @@ class TiedCodes {
   struct Clear {
     float low, high;
   };
+  /// A scale, and what x times it is the quotient; 0: x has to be divided.
+  struct Unit {
+    double scale, inverse;
+  };
 
   template <typename Load>
-  std::optional<double> sum(const CodedRun& run, const Load& load) const;
-  std::optional<double> distance(const Cell& cell, double x, double scale) const;
+  std::optional<double> sum(const Run& run, const Load& load) const;
+  std::optional<double> distance(const Cell& cell, double x, const Unit& unit) const;
   double scaled(double code, double scale) const { return divides_ ? code / scale : code * scale; }
+  Index element_of(Index at) const;
 
-  Dtype elements_;
+  const Tensor& elements_;
+  Index rows_ = 1, columns_ = 1;  ///< of the codes, where they are turned
   bool divides_;
   std::array<Cell, 256> cells_;
   std::array<Clear, 256> clear_;

@@ -1,4 +1,4 @@
-// What is said of a run of right codes at once is what the bound says of each.
+// What is said of codes that share a scale at once is what is said of each.
 #include "golden/judge/tied_codes.h"
 
 #include <cmath>
@@ -100,7 +100,7 @@ TEST(TiedCodes, AreThoseThatTheBoundAdmits) {
     for (Index i = 0; i < wrong.elements(); i += 7) wrong.as<std::uint8_t>()[i] ^= 1;
     q.codes.expected = &wrong;
     const auto bound = quantize_bound(q.in, q.set, q.codes, wrong, Roundings::independent);
-    ASSERT_TRUE(bound && bound->allowed_squares);
+    ASSERT_TRUE(bound && bound->codes);
     ExpectedOutput bounded = q.codes;
     bounded.bound = &*bound;
     CompareOptions options;
@@ -109,7 +109,8 @@ TEST(TiedCodes, AreThoseThatTheBoundAdmits) {
     Index asked = 0, tied = 0;
     for (Index i = 0; i < wrong.elements(); ++i) {
       const Judge::Finding one = judge.at(i);
-      const auto squares = bound->allowed_squares(i, i + 1);
+      const double scale = q.pair->run(i / wrong.extent(1), i % wrong.extent(1)).scale;
+      const auto squares = bound->codes->squares({wrong.data() + i, i, 1, scale});
       asked += !squares;
       if (!squares) continue;
       ASSERT_FALSE(one.not_bounded || one.expected.nan) << i;
@@ -118,6 +119,85 @@ TEST(TiedCodes, AreThoseThatTheBoundAdmits) {
     }
     EXPECT_LT(asked, wrong.elements() * 5 / 8) << "left to the bound";
     EXPECT_GT(tied, wrong.elements() / 16);
+  }
+}
+
+std::vector<Measures> parts(const TensorVerdict& verdict) {
+  std::vector<Measures> parts{verdict.all};
+  for (const auto* slices : {&verdict.row_blocks, &verdict.column_blocks}) {
+    for (const Slice& slice : *slices) parts.push_back(slice.measures);
+  }
+  return parts;
+}
+
+void expect_same(const TensorVerdict& many, const TensorVerdict& each) {
+  EXPECT_EQ(many.outcome, each.outcome);
+  EXPECT_EQ(many.reason, each.reason);
+  EXPECT_EQ(many.histogram, each.histogram);
+  EXPECT_EQ(many.heat.differing, each.heat.differing);
+  ASSERT_EQ(many.first.size(), each.first.size());
+  for (std::size_t i = 0; i < many.first.size(); ++i) EXPECT_EQ(many.first[i].at, each.first[i].at);
+  const auto a = parts(many);
+  const auto b = parts(each);
+  ASSERT_EQ(a.size(), b.size());
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    for (const auto count : {&Measures::elements, &Measures::not_compared, &Measures::differing,
+                             &Measures::violating, &Measures::not_bounded, &Measures::nan_both,
+                             &Measures::nan_one_sided, &Measures::inf_one_sided}) {
+      EXPECT_EQ(a[i].*count, b[i].*count);
+    }
+    EXPECT_EQ(a[i].max_ulp, b[i].max_ulp);
+    EXPECT_EQ(a[i].max_absolute, b[i].max_absolute);
+    EXPECT_EQ(a[i].max_relative, b[i].max_relative);
+    EXPECT_EQ(a[i].below_right, b[i].below_right);
+    for (const auto sum : {&FigureSums::expected, &FigureSums::actual, &FigureSums::product,
+                           &FigureSums::error, &FigureSums::judged, &FigureSums::allowed}) {
+      EXPECT_NEAR(a[i].sums.*sum, b[i].sums.*sum, std::fabs(b[i].sums.*sum) * 0x1p-48);
+    }
+  }
+}
+
+TEST(CodeRuns, SayOfManyWhatIsSaidOfEach) {
+  for (const Row& row : kCases) {
+    std::mt19937 random(8);
+    Tensor normal(row.elements, {kRows, kColumns});
+    std::normal_distribution<double> draw;
+    for (Index i = 0; i < normal.elements(); ++i) put(normal, i, draw(random));
+    const Quantised plain(row, normal);
+    for (const Tensor& x : {normal, near_ties(plain, random)}) {
+      Quantised q(row, x);
+      Tensor actual = *q.codes.expected;
+      for (Index i = 0; i < actual.elements(); ++i) {
+        // rare above, every other one below; steps of one, and whole bytes
+        if (random() % (i < actual.elements() / 2 ? 50 : 2) != 0) continue;
+        const auto flip = random() % 64 == 0 ? random() & 0xFF : 1;
+        actual.as<std::uint8_t>()[i] ^= static_cast<std::uint8_t>(flip);
+      }
+      Tensor scales = q.out.at("scales");
+      const Index size = static_cast<Index>(size_of(scales.dtype()));
+      for (Index i = size - 1; i < static_cast<Index>(scales.bytes()); i += 37 * size) {
+        scales.data()[i] ^= std::byte{1};
+      }
+      QuantizedPair pair(q.codes.format, scales.dtype(),
+                         *ScaleMap::of(actual.shape(), scales.shape(), scales.dtype(),
+                                       scale_hints("quantize", q.in, q.set)),
+                         q.out.at("scales"), scales);
+      q.codes.pair = &pair;
+      const Tensor all(Dtype::u8, actual.shape());  // a mask of zeros: each is asked
+      for (const char* gate : {"bits", "ulp=1", "sqnr=30", "bound", "sqnr=auto"}) {
+        SCOPED_TRACE(::testing::PrintToString(row.set) + gate);
+        CompareOptions options;
+        options.gate = parse_gate(gate);
+        const auto bound = quantize_bound(
+            q.in, q.set, q.codes, actual,
+            options.gate.kind == Gate::Kind::right ? Roundings::independent : Roundings::worst);
+        ExpectedOutput codes = q.codes;
+        if (options.gate.needs_operands()) codes.bound = &*bound;
+        const TensorVerdict many = compare_tensor("codes", codes, actual, options);
+        codes.mask = &all;
+        expect_same(many, compare_tensor("codes", codes, actual, options));
+      }
+    }
   }
 }
 
