@@ -267,8 +267,7 @@ void add_normal_formula(const Product& p, bool of_a, List& list) {
     const bool subnormal = own != 0.0 && std::abs(own) < least;
     table[byte] = subnormal ? std::copysign((least + std::abs(own)) / 2.0, own) : own;
   }
-  HostSum sum{depth_of_scales(p),
-              [](double so_far, const Part& part) { return so_far + part.value; }};
+  HostSum sum{depth_of_scales(p)};
   (of_a ? sum.a : sum.b) = table;
   add_summed(list, side.codes_name + "=normal_formula",
              filled("subnormal codes of {} are read by the formula of normal ones, 1.m of the "

@@ -124,29 +124,6 @@ bool is_scattered(const Variant& patch, const VariantMatch& c,
   return !given.empty() && static_cast<Index>(given.size()) < kLeastRun * runs(given) && !periodic;
 }
 
-/// Turns from rows that a model explains to rows that it does not.
-bool is_a_place(const RunResult& trial) {
-  if (trial.broken == 0) return true;
-  for (std::size_t o = 0; o < trial.credits.size(); ++o) {
-    const Variant& patch = trial.patches[o];
-    const VariantMatch& c = trial.credits[o];
-    const std::vector<std::uint8_t> idle =
-        o < trial.idle.size() ? trial.idle[o] : std::vector<std::uint8_t>{};
-    if (c.by_columns) continue;
-    if (is_scattered(patch, c, idle)) return false;
-    Index turns = 0;
-    bool before = false;
-    for (std::size_t r = 0; r < patch.rows.size(); ++r) {
-      if (is_idle(idle, r)) continue;
-      const bool now = gives_in(patch, c, r);
-      turns += now != before;
-      before = now;
-    }
-    if (turns > 2 * kMostRuns && c.fixed * 10 < c.seen * 9) return false;
-  }
-  return true;
-}
-
 /// A rule of scales that gives some codes by chance, and other scales than those that came right.
 bool contradicts_scales(const Hypothesis& h, const RunResult& trial) {
   if (h.target != Target::scale_rule) return false;
@@ -268,6 +245,29 @@ bool Weighing::names(const std::vector<Claim>& claims, const std::vector<Output>
     }
   }
   return !any || gain(outputs) - cost >= kCertain;
+}
+
+/// Turns from rows that a model explains to rows that it does not.
+bool is_a_place(const RunResult& trial) {
+  if (trial.broken == 0) return true;
+  for (std::size_t o = 0; o < trial.credits.size(); ++o) {
+    const Variant& patch = trial.patches[o];
+    const VariantMatch& c = trial.credits[o];
+    const std::vector<std::uint8_t> idle =
+        o < trial.idle.size() ? trial.idle[o] : std::vector<std::uint8_t>{};
+    if (c.by_columns) continue;
+    if (is_scattered(patch, c, idle)) return false;
+    Index turns = 0;
+    bool before = false;
+    for (std::size_t r = 0; r < patch.rows.size(); ++r) {
+      if (is_idle(idle, r)) continue;
+      const bool now = gives_in(patch, c, r);
+      turns += now != before;
+      before = now;
+    }
+    if (turns > 2 * kMostRuns && c.fixed * 10 < c.seen * 9) return false;
+  }
+  return true;
 }
 
 bool worth_running(const RunResult& trial) {

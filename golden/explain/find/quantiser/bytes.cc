@@ -345,8 +345,7 @@ void add_decoded_codes(const Call& call, const Output& y, std::vector<Hypothesis
       codes.push_back(m);
     }
     if (codes.empty() || codes.size() > kMostRead) continue;
-    HostSum sum{depth_of_scales(*p),
-                [](double so_far, const Part& part) { return so_far + part.value; }};
+    HostSum sum{depth_of_scales(*p)};
     (of == Side::a ? sum.a : sum.b) = table;
     add_summed(list, side.codes_name + "=decoded",
                "codes of " + side.name + " are read as other numbers: " +
