@@ -23,13 +23,19 @@ std::unordered_map<std::uint64_t, Index> counts_of(const Tensor& t) {
   return counts;
 }
 
+/// Bits of a number that is so many steps off; infinity where one of both is none.
+double bits_off(const Output& output, const ElementReader& read, Index i) {
+  const Element want = read(output.expected_bits(i));
+  const Element got = read(output.actual_bits(i));
+  if (want.nan || got.nan) return HUGE_VAL;
+  return std::log2(2.0 * static_cast<double>(ulp_distance(want.order, got.order)) + 1.0);
+}
+
 /// Of elements that one scale made, the one that differs most.
 std::vector<Index> one_a_scale(const Output& output, const std::vector<Index>& elements) {
   if (output.tile.rows * output.tile.columns == 1) return elements;
   const ElementReader read(output.expected->dtype());
-  const auto apart = [&](Index i) {
-    return ulp_distance(read(output.expected_bits(i)).order, read(output.actual_bits(i)).order);
-  };
+  const auto apart = [&](Index i) { return bits_off(output, read, i); };
   std::map<std::pair<Index, Index>, Index> most;
   for (const Index i : elements) {
     const std::pair tile{i / output.columns / output.tile.rows,
@@ -55,14 +61,7 @@ double bits_of(const Output& output, const std::vector<Index>& explained) {
   Index seen = 0;
   for (Index at = 0; at < n; at += step, ++seen) {
     const Index i = elements[static_cast<std::size_t>(at)];
-    const Element want = read(output.expected_bits(i));
-    const Element got = read(output.actual_bits(i));
-    double bits = chance.bits(i, 1);
-    if (!want.nan && !got.nan) {
-      const auto apart = static_cast<double>(ulp_distance(want.order, got.order));
-      bits = std::min(bits, std::log2(2.0 * apart + 1.0));
-    }
-    sum += std::max(1.0, bits);
+    sum += std::max(1.0, std::min(chance.bits(i, 1), bits_off(output, read, i)));
   }
   return sum / static_cast<double>(seen) * static_cast<double>(n);
 }
@@ -203,12 +202,20 @@ bool Weighing::names_call(const std::vector<Output>& outputs) const {
   if (left_of(outputs) > 0) return false;
   double following = 0.0;
   double others = 0.0;
+  double digits = 0.0;  // of f32 scales: what they are off by
   for (std::size_t n = 0; n < outputs.size(); ++n) {
     const Output& o = outputs[n];
-    (o.follows ? following : others) +=
-        static_cast<double>(one_a_scale(o, before_.explained_since(outputs, n)).size());
+    const std::vector<Index> each = one_a_scale(o, before_.explained_since(outputs, n));
+    (o.follows ? following : others) += static_cast<double>(each.size());
+    if (o.follows || o.expected->dtype() != Dtype::f32) continue;
+    const ElementReader read(Dtype::f32);
+    for (const Index i : each) {
+      const double bits = bits_off(o, read, i);
+      digits += std::isinf(bits) ? 0.0 : bits;
+    }
   }
-  if (others > 0.0 && following >= kFollowing && others >= kWitnesses / 2.0) return true;
+  if (others > 0.0 && following >= kFollowing && (others >= kWitnesses / 2.0 || digits >= kCertain))
+    return true;
   return (others > 0.0 ? others : following) >= kWitnesses;
 }
 
