@@ -44,6 +44,11 @@ void add_rows(const Product& p, List& list) {
         local);
   add_scales("row_0", "every row of {} takes the {} of row 0", [](Index) { return Index{0}; });
   add_scales("first_row", "every row of {} takes the {} of the first row of its group", begin);
+  for (const Index slots : {2, 4, 6, 8}) {
+    add_scales(
+        "by_token", "row r of {} takes the {} of row r / {}: by token rather than by slot",
+        [slots](Index r) { return r / slots; }, slots);
+  }
   for (const Index tile : {32, 64, 128}) {
     if (!blocks) break;
     add_scales(
@@ -99,21 +104,6 @@ void add_experts(const Product& p, List& list) {
     add(p.b.codes_name, "every expert takes the codes of {} ({}), and its own scales");
     if (p.b.scales->rank() == 2 || (p.b.scales->rank() > 2 && p.b.scales->shape().back() == 1))
       add(p.b.scales_name, "every expert takes the scales of {} ({})");
-  }
-}
-
-/// Lines that lie as far apart as a tile of the depth is long: a slice of them taken for all.
-void add_tiles_in_a_row(const ProductSide& side, List& list) {
-  for (const Index tile : {16, 32, 64, 128, 256}) {
-    add_read(list, side.codes_name + "=tile_stride",
-             filled("rows of {} are read {} apart in every {} of K: as far as the tile is long",
-                    side.name, tile, tile),
-             {make_reading(
-                 side.codes_name, [tile](const Matrices& m) { return m.columns > tile; },
-                 [tile](const Matrices& m, Index matrix, Index row, Index column) {
-                   return matrix * m.rows * m.columns + column / tile * tile + row * tile +
-                          column % tile;
-                 })});
   }
 }
 
@@ -331,8 +321,6 @@ void add_addressing_hypotheses(const Call& call, List& list) {
   add_chunks(*p, list);
   add_experts(*p, list);
   add_tails(*p, list);
-  add_tiles_in_a_row(p->a, list);
-  add_tiles_in_a_row(p->b, list);
   add_swizzles(p->a, list);
   add_swizzles(p->b, list);
   add_both_scales(*p, list);

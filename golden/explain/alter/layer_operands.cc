@@ -147,6 +147,16 @@ void add_layer_operands(const Call& call, List& list) {
       return true;
     });
   }
+  for (const char* name : {"router", "w1", "w2"}) {
+    add_altered(list, filled("{}=e4m3", name), filled("{} is rounded to e4m3 first", name),
+                [name](Call& c) {
+                  c.replace(name, with_values(c.input(name), [&](Index i) {
+                              const float v = wide_value(c.input(name), i);
+                              return decode(encode<kE4M3>(v, Overflow::saturate));
+                            }));
+                  return true;
+                });
+  }
   add_missing_parts(call, list);
   add_orders_of_weights(call, list);
   add_times(call, "router", "logits are multiplied by ", list);

@@ -305,9 +305,10 @@ std::vector<Claim> recover_by_value(const Call& call, Output& x) {
     const Index at = scale_of ? (*scale_of)(i) : 0;
     const double scale = scale_of ? scale_value(call.input("scales"), at) : 1.0;
     if (!std::isnan(scale)) codes.add(codes_given[i], differs, got / scale, within);
-    // Of zeros a number read in place of a scale shows nothing.
+    // Zeros show nothing of a scale, nor does what is too small for the output.
     const Element code = decode(codes_given[i]);
-    if (!bytes || code.nan || (code.value == 0.0 && !std::isnan(got))) continue;
+    if (!bytes || code.nan || (code.value == 0.0 && (!std::isnan(got) || !differs))) continue;
+    if (got == 0.0 && !differs) continue;
     scales.add(bits_at(call.input("scales"), at), differs, got / code.value, within);
   }
   ClaimId id{"scale.decoded", FindingKind::cause, true};
