@@ -153,6 +153,30 @@ void lose_carries(const Call& call, NamedTensors& out) {
   }
 }
 
+/// Values of which every second one is a little above a tie.
+Call above_ties(Backend&) {
+  Tensor x = random_floats({64, 256}, 5);
+  for (Index i = 0; i < x.elements(); i += 2) {
+    const auto more = static_cast<float>(at_random(i % 4096) % 97) * 0x1p-20f;
+    x.as<float>()[i] = (1.0625f + static_cast<float>(i / 2 % 8) * 0.125f) * (1.0f + more);
+  }
+  return of_x("encode", std::move(x));
+}
+
+/// Codes of x whose last `bits` of 23 are left out, where `holds`.
+Edit cut(int bits, bool (*holds)(Index)) {
+  return [=](const Call& call, NamedTensors& out) {
+    const NamedTensors all = run(call, [bits](Call& c) {
+      Tensor x = c.input("x");
+      for (Index i = 0; i < x.elements(); ++i) x.as<std::uint32_t>()[i] &= ~0u << bits;
+      c.replace("x", std::move(x));
+    });
+    for (Index i = 0; i < 64 * 256; ++i) {
+      if (holds(i)) out.at("codes").as<std::uint8_t>()[i] = all.at("codes").as<std::uint8_t>()[i];
+    }
+  };
+}
+
 Call dequantised(Backend& b) {
   Tensor codes = run_call(b, of_x("quantize", random_floats({96, 256}, 9))).at("codes");
   Tensor scales(Dtype::e8m0, {96, 8});
@@ -265,6 +289,15 @@ const Kind kKinds[] = {
      [](Backend&) { return product(160); }, slices("w", kColumns)},
     {"explained: the scales of x are column-major, padded to multiples of 4, and read row by row",
      blockwise, padded_columns},
+    {"explained: row r of x takes the scales of row r / 2: by token rather than by slot", blockwise,
+     [](const Call& call, NamedTensors& out) {
+       out = run(call, [](Call& c) {
+         Tensor s = c.input("x.scales");
+         for (Index i = 0; i < s.elements(); ++i)
+           s.as<float>()[i] = c.input("x.scales").as<float>()[i / 4 / 2 * 4 + i % 4];
+         c.replace("x.scales", std::move(s));
+       });
+     }},
     {"explained: the last group runs to the end of the buffer: rows that belong to nobody are "
      "summed",
      [](Backend&) {
@@ -282,6 +315,8 @@ const Kind kKinds[] = {
     {"explained: codes: what rounds up to a power of two becomes half of it: the carry into the "
      "exponent is lost",
      normal, lose_carries},
+    {"explained: x is cut to 9 bits of mantissa first, toward zero", above_ties,
+     cut(14, [](Index) { return true; })},
     {"explained: scale bytes are taken as the numbers 0 to 255 rather than as exponents",
      dequantised,
      scaled_by([](int byte) { return static_cast<double>(byte); }, [](Index r) { return r; })},
@@ -308,6 +343,12 @@ const Kind kKinds[] = {
        c.replace("w2", std::move(w2));
      })},
     {"explained: the factor of the weights multiplies the shared expert, too", layer, scale_all},
+    {"explained: router is rounded to e4m3 first", layer, altered([](Call& c) {
+       Tensor router = c.input("router");
+       for (Index i = 0; i < router.elements(); ++i)
+         store_wide(router, i, decode(encode<kE4M3>(wide_value(router, i), Overflow::saturate)));
+       c.replace("router", std::move(router));
+     })},
     {"explained: slots whose expert is on another rank are left out", combine, without_others(0)},
 };
 TEST(PlantedEnds, AreNamed) { expect_said(kKinds); }
@@ -321,6 +362,7 @@ const Kind kNearMisses[] = {
        return mx_product(b, 3, {{128}, 128, 96, 256});
      },
      mostly_doubled},
+    {"cut to", above_ties, cut(16, [](Index i) { return at_random(i % 4096) % 8 != 0; })},
     {"ignored", with_given, rescaled(2.0f)},
     {"ignored", with_given, rescaled(1.37f)},
     {"cut toward zero", loud,
