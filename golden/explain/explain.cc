@@ -66,13 +66,15 @@ void count_each(const Case& c, std::vector<Claim>& claims) {
       const Tensor& model = made->at(o.name);
       if (model.bytes() != o.expected->bytes()) continue;
       Index altered = 0;
+      Index right = 0;
       std::vector<Index> given;  // that came so
       for (Index i = 0; i < o.compared_rows * o.columns; ++i) {
         if (bits_at(model, i) == o.expected_bits(i)) continue;
         ++altered;
+        right += o.marks[static_cast<std::size_t>(i)] == Mark::same;
         if (bits_at(model, i) == o.actual_bits(i)) given.push_back(i);
       }
-      if (static_cast<Index>(given.size()) * 10 < altered * 9) continue;
+      if (right * 100 > altered || static_cast<Index>(given.size()) * 10 < altered * 9) continue;
       const Index before = o.left;
       for (const Index i : given) o.mark_explained(i);
       claim.elements += static_cast<double>(before - o.left);
@@ -155,6 +157,7 @@ class Measuring {
     std::vector<Hypothesis> of_lines;
     std::ranges::copy_if(list, std::back_inserter(of_lines), &Hypothesis::is_of_lines);
     std::erase_if(list, std::mem_fn(&Hypothesis::is_of_lines));
+    std::ranges::stable_partition(list, std::logical_not<>(), &Hypothesis::last);
     std::vector<Claim> claims = searched(std::move(list));
     if (extent == Extent::all || left_of(c_.outputs) == 0) return claims;
     append(claims, searched(proposed(c_, Turn::costly)));

@@ -205,6 +205,7 @@ constexpr Finder kFinders[] = {
      [](const Case& c, List& list) { add_quantised_operands(c.backend, c.call, list); }},
 
     {"decoded_codes", Turn::costly, nullptr, measured<add_decoded_codes>},
+    {"rows_in_no_order", Turn::costly, nullptr, measured<add_rows_in_no_order>},
     {"misread_parts", Turn::costly, nullptr, measured<add_misread_parts>},
     {"lanes", Turn::costly, nullptr, measured<add_measured_lanes>},
     {"stale_stages", Turn::costly, nullptr, listed<add_stale_stages>},

@@ -44,6 +44,8 @@ struct Hypothesis {
   Window only = {};
   /// Follows from the output: tried first.
   bool measured = false;
+  /// An order says more: tried after all others.
+  bool last = false;
   /// What `alter` does, where it only reads operands from elsewhere: a slice is read on its own.
   std::vector<Reading> readings = {};
   /// In place of the operator, on the altered call: what takes several calls, or none.

@@ -44,6 +44,11 @@ void add_rows(const Product& p, List& list) {
         local);
   add_scales("row_0", "every row of {} takes the {} of row 0", [](Index) { return Index{0}; });
   add_scales("first_row", "every row of {} takes the {} of the first row of its group", begin);
+  for (const Index slots : {2, 4, 6, 8}) {
+    add_scales(
+        "by_token", "row r of {} takes the {} of row r / {}: by token rather than by slot",
+        [slots](Index r) { return r / slots; }, slots);
+  }
   for (const Index tile : {32, 64, 128}) {
     if (!blocks) break;
     add_scales(
@@ -99,6 +104,67 @@ void add_experts(const Product& p, List& list) {
     add(p.b.codes_name, "every expert takes the codes of {} ({}), and its own scales");
     if (p.b.scales->rank() == 2 || (p.b.scales->rank() > 2 && p.b.scales->shape().back() == 1))
       add(p.b.scales_name, "every expert takes the scales of {} ({})");
+  }
+}
+
+/// What a line holds beyond its end.
+enum class Tail : std::uint8_t { row_after, expert_after, tile_before };
+
+/// The depth of an operand, in blocks of so many, up to `to` rather than `k`; false where that
+/// takes part of a block.
+bool run_on(Call& call, const std::string& name, Tail tail, Index k, Index to, Index tile) {
+  const Tensor& given = call.input(name);
+  const Index columns = given.shape().back();
+  const Index block = columns == 0 ? 1 : ceil_div(k, columns);
+  if (block > 1 && ceil_div(to, block) == columns) return true;  // the last one has a scale
+  if (k % block != 0 || to % block != 0 || tile % block != 0) return block >= k && columns == 1;
+  const Index rows = given.rank() < 3 ? given.elements() / columns : given.extent(1);
+  std::vector<Index> from;
+  for (Index row = 0; row < given.elements() / columns; ++row) {
+    for (Index c = 0; c < to / block; ++c) {
+      const Index own = row * columns + c;
+      const Index beyond = tail == Tail::row_after      ? own
+                           : tail == Tail::expert_after ? own - columns + rows * columns
+                                                        : own - tile / block;
+      from.push_back(c < columns ? own : std::min(beyond, given.elements()));
+    }
+  }
+  std::vector<Index> shape = given.shape();
+  shape.back() = to / block;
+  // One more element, which is zero.
+  const Tensor flat = resized(given, {given.elements() + 1});
+  call.replace(name, resized(gathered(flat, 0, from), std::move(shape)));
+  return true;
+}
+
+constexpr std::pair<Tail, const char*> kTails[] = {{Tail::row_after, "the row after"},
+                                                   {Tail::expert_after, "the expert after"},
+                                                   {Tail::tile_before, "the tile before"}};
+
+/// Tiles of K of which the last is read whole: beyond K lies what follows in memory, or is left of
+/// another tile.
+void add_tails(const Product& p, List& list) {
+  std::set<Index> ends;
+  for (const Index tile : {16, 32, 64, 128, 256}) {
+    const Index to = round_up(p.k, tile);
+    if (to == p.k || to > 2 * p.k || !ends.insert(to).second) continue;
+    for (const auto& [of_a, a] : kTails) {
+      for (const auto& [of_b, b] : kTails) {
+        if (of_a == Tail::expert_after || (of_a == of_b && of_a == Tail::tile_before)) continue;
+        add_altered(
+            list, "k=tail",
+            filled("the last tile of K is read whole, up to k = {}: beyond {} those of {} in {} "
+                   "meet those of {} in {}",
+                   to - 1, p.k - 1, a, p.a.name, b, p.b.name),
+            [=, of_a = of_a, of_b = of_b, a = p.a, b = p.b, k = p.k](Call& c) {
+              const auto whole = [&](const ProductSide& side, Tail tail) {
+                return run_on(c, side.codes_name, tail, k, to, tile) &&
+                       (side.scales == nullptr || run_on(c, side.scales_name, tail, k, to, tile));
+              };
+              return whole(a, of_a) && whole(b, of_b);
+            });
+      }
+    }
   }
 }
 
@@ -199,15 +265,29 @@ void add_both_scales(const Product& p, List& list) {
       [blocks, tile](Index c) { return c >= blocks - tile ? c - tile : c; }, list);
 }
 
-/// Scales that were written column-major, and are read as they are expected.
+/// Scales that were written column-major, each column from a multiple of so many on, and are read
+/// as they are expected.
 void add_column_major(const std::string& scales, const std::string& words, List& list) {
-  add_read(list, scales + "=column_major", words + " are column-major, and read row by row",
-           {make_reading(
-               scales, [](const Matrices& m) { return m.rows > 1 && m.columns > 1; },
-               [](const Matrices& m, Index matrix, Index row, Index column) {
-                 const Index i = row * m.columns + column;
-                 return (matrix * m.rows + i % m.rows) * m.columns + i / m.rows;
-               })});
+  Index before = 0;
+  for (const Index unit : {1, 4, 16, 128}) {
+    const std::string padded = filled(", padded to multiples of {},", unit);
+    add_read(list, scales + "=column_major",
+             filled("{} are column-major{} and read row by row", words, unit > 1 ? padded : ","),
+             {make_reading(
+                 scales,
+                 [unit, before](const Matrices& m) {
+                   return m.rows > 1 && m.columns > 1 &&
+                          (before == 0 || round_up(m.rows, unit) > round_up(m.rows, before));
+                 },
+                 [unit](const Matrices& m, Index matrix, Index row, Index column) {
+                   const Index i = row * m.columns + column;
+                   const Index from = i % round_up(m.rows, unit);
+                   return from < m.rows
+                              ? (matrix * m.rows + from) * m.columns + i / round_up(m.rows, unit)
+                              : m.elements;
+                 })});
+    before = unit;
+  }
 }
 
 /// Scales of codes that are no product's operand.
@@ -240,6 +320,7 @@ void add_addressing_hypotheses(const Call& call, List& list) {
   add_rows(*p, list);
   add_chunks(*p, list);
   add_experts(*p, list);
+  add_tails(*p, list);
   add_swizzles(p->a, list);
   add_swizzles(p->b, list);
   add_both_scales(*p, list);

@@ -168,47 +168,52 @@ void add_rows_of_scales(const Product& p, const ProductSide& side, List& list) {
 
 /// Scales of these sides that move on every `step` of the depth: past the last of a line they are
 /// those of the next one, or the last.
-void add_step(const Product& p, const std::vector<const ProductSide*>& sides, Index step,
-              bool runs_on, List& list) {
+Hypothesis* add_step(const Product& p, const std::vector<const ProductSide*>& sides, Index step,
+                     bool runs_on, List& list) {
   std::string words;
   std::vector<std::pair<std::string, std::string>> scales;  // with the key of their block
   for (const ProductSide* side : sides) {
-    if (side->scales == nullptr || side->scales->rank() != side->codes->rank()) return;
+    if (side->scales == nullptr || side->scales->rank() != side->codes->rank()) return nullptr;
     const int rows = side->codes->rank() - 2;
     words += (words.empty() ? "" : " and ") + side->name;
     scales.emplace_back(
         side->scales_name,
         filled("{}x{}", block_of(side->codes->extent(rows), side->scales->extent(rows)), step));
   }
-  add_altered(list, scales.size() == 2 ? "scales=step" : scales.front().first + "=step",
-              filled("the scales of {} move on every {} of K rather than every {}{}", words, step,
-                     p.block, runs_on ? "" : ", and stay at the last of their line"),
-              [=, blocks = ceil_div(p.k, step), width = ceil_div(p.k, p.block)](Call& c) {
-                for (const auto& [name, block] : scales) {
-                  const Tensor& given = c.input(name);
-                  if (given.shape().back() != width) return false;
-                  const Tensor lines = resized(given, {given.elements()});
-                  std::vector<Index> from;
-                  for (Index i = 0; i < given.elements() / width * blocks; ++i) {
-                    const Index j = runs_on ? i % blocks : std::min(i % blocks, width - 1);
-                    from.push_back(std::min(i / blocks * width + j, given.elements() - 1));
-                  }
-                  std::vector<Index> shape = given.shape();
-                  shape.back() = blocks;
-                  c.set.set("block_" + name.substr(0, name.find('.')), block);
-                  c.replace(name, resized(gathered(lines, 0, from), std::move(shape)));
-                }
-                return true;
-              });
+  return &add_altered(list, scales.size() == 2 ? "scales=step" : scales.front().first + "=step",
+                      filled("the scales of {} move on every {} of K rather than every {}{}", words,
+                             step, p.block, runs_on ? "" : ", and stay at the last of their line"),
+                      [=, blocks = ceil_div(p.k, step), width = ceil_div(p.k, p.block)](Call& c) {
+                        for (const auto& [name, block] : scales) {
+                          const Tensor& given = c.input(name);
+                          if (given.shape().back() != width) return false;
+                          const Tensor lines = resized(given, {given.elements()});
+                          std::vector<Index> from;
+                          for (Index i = 0; i < given.elements() / width * blocks; ++i) {
+                            const Index j = runs_on ? i % blocks : std::min(i % blocks, width - 1);
+                            from.push_back(std::min(i / blocks * width + j, given.elements() - 1));
+                          }
+                          std::vector<Index> shape = given.shape();
+                          shape.back() = blocks;
+                          c.set.set("block_" + name.substr(0, name.find('.')), block);
+                          c.replace(name, resized(gathered(lines, 0, from), std::move(shape)));
+                        }
+                        return true;
+                      });
 }
 
-void add_steps(const Product& p, List& list) {
+void add_steps(const Call& call, const Product& p, List& list) {
   if (p.wgrad || p.k == 0) return;
+  const bool exact = call.set.text("sum", "exact") == "exact";
+  using Sides = std::vector<const ProductSide*>;
   for (Index step = p.block / 2; step >= 16 && step * 8 >= p.block; step /= 2) {
     for (const bool runs_on : {true, false}) {
-      add_step(p, {&p.a}, step, runs_on, list);
-      add_step(p, {&p.b}, step, runs_on, list);
-      add_step(p, {&p.a, &p.b}, step, runs_on, list);
+      for (const Sides& sides : {Sides{&p.a}, Sides{&p.b}, Sides{&p.a, &p.b}}) {
+        Hypothesis* h = add_step(p, sides, step, runs_on, list);
+        // The engines have few extents: others take fixed point for every element.
+        if (h != nullptr && exact)
+          h->run = [k = p.k](Backend&, const Call& c) { return host_product(c, {k}); };
+      }
     }
   }
 }
@@ -248,7 +253,7 @@ void add_block_hypotheses(const Call& call, List& list) {
   if (const std::optional<Product> p = product_of(call)) {
     for (const ProductSide* side : {&p->a, &p->b}) add_bytes(*side, list);
     for (const ProductSide* side : {&p->a, &p->b}) add_rows_of_scales(*p, *side, list);
-    add_steps(*p, list);
+    add_steps(call, *p, list);
     return;
   }
   if (blocked_operand(call) == nullptr || call.op.starts_with("swiglu")) return;

@@ -103,16 +103,17 @@ void add_zeros(List& list, const std::string& operand, const std::string& id,
   });
 }
 
-/// What a rank, its experts, or a part of the shared expert adds to a sum.
+/// What a rank, its experts, or a part of an expert adds to a sum.
 void add_missing_parts(const Call& call, List& list) {
-  const std::string_view shared = "shared.w2";
-  if (call.has(shared)) {
-    const Index hidden = call.input(shared).shape().back();
+  for (const auto& [w2, who] :
+       {std::pair{"shared.w2", "the shared expert"}, {"w2", "every expert but the shared one"}}) {
+    if (!call.has(w2)) continue;
+    const Index hidden = call.input(w2).shape().back();
     for (const bool second : {true, false}) {
-      add_zeros(list, std::string(shared), "half",
-                filled("the shared expert lacks the {} half of its hidden columns, {} to {}",
-                       second ? "second" : "first", second ? hidden / 2 : 0,
-                       second ? hidden - 1 : hidden / 2 - 1),
+      add_zeros(list, w2, "half",
+                filled("{} lacks the {} half of its hidden columns, {} to {}",
+                       call.has("shared.w2") ? who : "every expert", second ? "second" : "first",
+                       second ? hidden / 2 : 0, second ? hidden - 1 : hidden / 2 - 1),
                 [=](Index i) { return (i % hidden >= hidden / 2) == second; });
     }
   }
@@ -145,6 +146,16 @@ void add_layer_operands(const Call& call, List& list) {
       if (row.with != nullptr) c.inputs.erase(row.with);
       return true;
     });
+  }
+  for (const char* name : {"router", "w1", "w2"}) {
+    add_altered(list, filled("{}=e4m3", name), filled("{} is rounded to e4m3 first", name),
+                [name](Call& c) {
+                  c.replace(name, with_values(c.input(name), [&](Index i) {
+                              const float v = wide_value(c.input(name), i);
+                              return decode(encode<kE4M3>(v, Overflow::saturate));
+                            }));
+                  return true;
+                });
   }
   add_missing_parts(call, list);
   add_orders_of_weights(call, list);

@@ -65,6 +65,18 @@ void add_operands(const Call& call, List& list) {
                   });
     }
     if (type != Dtype::f32) continue;
+    for (const int bits : {8, 9, 10, 11, 12}) {
+      if (first > 0) break;
+      add_altered(list, filled("{}=cut", name),
+                  filled("{} cut to {} bits of mantissa first, toward zero", subject, bits),
+                  [name = name, kept = ~((1u << (23 - bits)) - 1)](Call& c) {
+                    c.replace(name, with_values(c.input(name), [&](Index i) {
+                                const float v = c.input(name).as<float>()[i];
+                                return bit_cast<float>(bit_cast<std::uint32_t>(v) & kept);
+                              }));
+                    return true;
+                  });
+    }
     for (const auto& n : std::span(kNarrowed).subspan(first, roundings)) {
       add_altered(list, filled("{}={}", name, n.name), filled("{} {}", subject, n.phrase),
                   [name = name, to = n.of](Call& c) { return map_floats(c, name, to); });

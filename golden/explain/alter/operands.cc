@@ -150,13 +150,14 @@ void add_ends(const Call& call, const std::optional<Product>& product, List& lis
                       [=](Ends ends) { return move_end(ends, g, by) && tells(ends); });
     }
   }
-  if (product && product->wgrad && product->ends.back() < product->k) {
+  const Index rows = product && product->wgrad ? product->k
+                     : call.op == "column_sum" ? call.input("x").extent(0)
+                                               : 0;
+  if (const Index by = rows - group_ends_of(call.input("group_ends")).back(); by > 0) {
     add_edited_ends(
         list, "group_ends=buffer",
         "the last group runs to the end of the buffer: rows that belong to nobody are summed",
-        [by = product->k - product->ends.back()](Ends ends) {
-          return move_end(ends, ends.size() - 1, by);
-        });
+        [by](Ends ends) { return move_end(ends, ends.size() - 1, by); });
   }
 }
 

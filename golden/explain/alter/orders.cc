@@ -150,18 +150,22 @@ void add_strides(const ProductSide& side, List& list) {
   std::set<Index> strides;
   for (const Index more : {1, 8, 16, 32, 64, 128}) {
     strides.insert({k + more, round_up(k, more)});
-    if (k > more) strides.insert(k - more);
+    if (k > more) strides.insert({k - more, more});
   }
   strides.insert(1);
   strides.erase(k);
+  const Index n = side.codes->elements();
+  const Index experts = side.codes->rank() < 3 ? 1 : side.codes->extent(0);
   for (const Index stride : strides) {
-    add_read(list, name + "=stride",
-             filled("rows of {} are read {} apart rather than {}", side.name,
-                    counted(stride, "element"), k),
-             {read_elements(name, [=, n = side.codes->elements()](Index i) {
-               const Index from = i / k * stride + i % k;
-               return from < n ? from : i;
-             })});
+    for (const Index run : std::set<Index, std::greater<>>{n, n / std::max<Index>(1, experts)}) {
+      add_read(list, name + "=stride",
+               filled("rows of {}{} are read {} apart rather than {}", side.name,
+                      run < n ? ", of each expert," : "", counted(stride, "element"), k),
+               {read_elements(name, [=](Index i) {
+                 const Index from = i / run * run + i % run / k * stride + i % k;
+                 return from < n ? from : i;
+               })});
+    }
   }
 }
 

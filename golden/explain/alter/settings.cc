@@ -262,6 +262,20 @@ constexpr Row<float> kMainGrads[] = {
     {"subtracted", "main_grad is subtracted rather than added", -1.0f},
 };
 
+/// The output as a whole by the factor of the weights, in bf16.
+NamedTensors scale_all(Backend& backend, const Call& call) {
+  Call plain = call;
+  plain.set = without(call.set, "scale");
+  NamedTensors out = run_call(backend, plain);
+  for (auto& [name, y] : out) {
+    if (name != "y" && !name.ends_with(".y")) continue;
+    y = with_values(y, [&, factor = static_cast<float>(call.set.real("scale", 1.0))](Index i) {
+      return factor * wide_value(y, i);
+    });
+  }
+  return out;
+}
+
 /// Slots of an expert beyond another number of them, or the first ones in place of the last.
 void add_capacities(const Call& call, List& list) {
   const Index capacity = call.set.integer("capacity", 1);
@@ -292,6 +306,11 @@ void add_capacities(const Call& call, List& list) {
 }  // namespace
 
 void add_rule_hypotheses(const Call& call, List& list) {
+  if (call.has("given")) {
+    add_altered(
+        list, "given=ignored", "the given scales are ignored: scales are those of the amax of x",
+        [](Call& c) { return c.inputs.erase("given") > 0; }, Stage::rule);
+  }
   add_alternatives(call, kRules, list);
   add_formats_of_both(call, list);
   add_rules(call, list);
@@ -331,6 +350,9 @@ void add_left_out_hypotheses(const Call& call, List& list) {
     add_number(call, list, "scale", 1.0, "the factor of the weights is left out", "left_out");
     add_number(call, list, "scale", scale * scale, "the factor of the weights is applied twice",
                "twice");
+    if (call.has("shared.w1") && !call.has("dy") && !call.has("rank0.dy"))
+      add_run(list, "scale=of_all", "the factor of the weights multiplies the shared expert, too",
+              scale_all);
   }
   if (!call.op.starts_with("swiglu") && call.op != "moe_layer") return;
   const Index k = call.set.integer("top_k", 1);

@@ -255,6 +255,25 @@ void add_other_bytes(const Product& p, Index block, List& list) {
   }
 }
 
+/// The same of a tensor that is dequantised.
+void add_other_bytes(const Call& call, List& list) {
+  if (call.op != "dequantize" || !call.has("scales") || size_of(call.input("scales").dtype()) != 1)
+    return;
+  for (const auto& row : kOtherBytes) {
+    add_altered(list, row.name,
+                filled("scale bytes are taken as {} rather than as exponents", row.phrase),
+                [of = row.of](Call& c) {
+                  const Tensor& bytes = c.input("scales");
+                  Tensor scales(Dtype::f32, bytes.shape());
+                  for (Index i = 0; i < bytes.elements(); ++i)
+                    scales.as<float>()[i] = static_cast<float>(of(bytes.as<std::uint8_t>()[i]));
+                  c.replace("scales", std::move(scales));
+                  c.set.set("scale", "f32");
+                  return true;
+                });
+  }
+}
+
 /// Subnormal codes of one side taken for 1.m of the lowest exponent.
 void add_normal_formula(const Product& p, bool of_a, List& list) {
   const ProductSide& side = of_a ? p.a : p.b;
@@ -267,8 +286,7 @@ void add_normal_formula(const Product& p, bool of_a, List& list) {
     const bool subnormal = own != 0.0 && std::abs(own) < least;
     table[byte] = subnormal ? std::copysign((least + std::abs(own)) / 2.0, own) : own;
   }
-  HostSum sum{depth_of_scales(p),
-              [](double so_far, const Part& part) { return so_far + part.value; }};
+  HostSum sum{depth_of_scales(p)};
   (of_a ? sum.a : sum.b) = table;
   add_summed(list, side.codes_name + "=normal_formula",
              filled("subnormal codes of {} are read by the formula of normal ones, 1.m of the "
@@ -342,6 +360,7 @@ void add_scale_order_hypotheses(const Call& call, List& list) {
 }
 
 void add_unscaled_hypotheses(const Call& call, List& list) {
+  add_other_bytes(call, list);
   const std::optional<Product> p = product_of(call);
   if (!p || p->k < 1) return;
   add_normal_formula(*p, true, list);

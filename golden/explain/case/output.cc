@@ -41,6 +41,7 @@ struct Tally {
   std::uint32_t fixed = 0;    ///< differs, not explained, and the model is the actual output
   std::uint32_t left = 0;     ///< differs, not explained
   std::uint32_t altered = 0;  ///< the model is not what is expected
+  bool spoiled = false;       ///< the model alters what is right
   bool counts = false;
 };
 
@@ -278,6 +279,7 @@ VariantMatch credit(const Output& output, const Variant& patch, Unit least) {
         t->wrong += !fits;
         t->left += mark == Mark::differs;
         t->fixed += fits && mark == Mark::differs;
+        t->spoiled = t->spoiled || (mark == Mark::same && !fits);
         t->altered += model != expected_output && (codes || !(m.nan && w.nan));
       }
       credit.mask[static_cast<std::size_t>(i * columns + j)] = fits && mark == Mark::differs;
@@ -303,6 +305,7 @@ VariantMatch credit(const Output& output, const Variant& patch, Unit least) {
     if (t.counts) credit.fixed += t.fixed;
     credit.hits += t.altered > 0 && t.wrong == 0;
     credit.misses += t.altered > 0 && t.wrong > 0;
+    credit.spoiled += t.fixed > 0 && t.spoiled;
   }
   if (least == Unit::line && wrong > 0 && columns == output.columns) {
     credit_columns(of_columns, rows, credit);

@@ -136,12 +136,13 @@ struct Variant {
 
 /// What a model gets right of the elements that still differ.
 struct VariantMatch {
-  Index seen = 0;    ///< elements of the patch that differ from what is expected, not explained
-  Index fixed = 0;   ///< of these, those that the model gives, in units it gives altogether
-  Index broken = 0;  ///< elements of the patch, outside of those units too, that it does not give
-  Index hits = 0;    ///< units that the model alters and gives
-  Index misses = 0;  ///< units that it alters, and of which it gives not all
-  Index astray = 0;  ///< elements beside the live part that the model does not give
+  Index seen = 0;     ///< elements of the patch that differ from what is expected, not explained
+  Index fixed = 0;    ///< of these, those that the model gives, in units it gives altogether
+  Index broken = 0;   ///< elements of the patch, outside of those units too, that it does not give
+  Index hits = 0;     ///< units that the model alters and gives
+  Index misses = 0;   ///< units that it alters, and of which it gives not all
+  Index spoiled = 0;  ///< units of which it gives some, and alters what is right
+  Index astray = 0;   ///< elements beside the live part that the model does not give
   std::vector<std::uint8_t> mask;  ///< of the patch: 1 where fixed
   bool by_columns = false;         ///< units are whole columns: rows say nothing
   double gain_db = 0;              ///< signal to noise of the model less that of the expected

@@ -109,6 +109,9 @@ struct Candidate {
   RunResult trial;
 };
 
+/// Whether what a trial gives are not rows here and there among more that it alters and does not
+/// give.
+bool is_a_place(const RunResult& trial);
 /// Whether a trial gives something worth a closer look, in a place; the score decides.
 bool worth_running(const RunResult& trial);
 /// Whether a hypothesis is of a kind that cannot give what it gives and no more.

@@ -23,13 +23,19 @@ std::unordered_map<std::uint64_t, Index> counts_of(const Tensor& t) {
   return counts;
 }
 
+/// Bits of a number that is so many steps off; infinity where one of both is none.
+double bits_off(const Output& output, const ElementReader& read, Index i) {
+  const Element want = read(output.expected_bits(i));
+  const Element got = read(output.actual_bits(i));
+  if (want.nan || got.nan) return HUGE_VAL;
+  return std::log2(2.0 * static_cast<double>(ulp_distance(want.order, got.order)) + 1.0);
+}
+
 /// Of elements that one scale made, the one that differs most.
 std::vector<Index> one_a_scale(const Output& output, const std::vector<Index>& elements) {
   if (output.tile.rows * output.tile.columns == 1) return elements;
   const ElementReader read(output.expected->dtype());
-  const auto apart = [&](Index i) {
-    return ulp_distance(read(output.expected_bits(i)).order, read(output.actual_bits(i)).order);
-  };
+  const auto apart = [&](Index i) { return bits_off(output, read, i); };
   std::map<std::pair<Index, Index>, Index> most;
   for (const Index i : elements) {
     const std::pair tile{i / output.columns / output.tile.rows,
@@ -55,14 +61,7 @@ double bits_of(const Output& output, const std::vector<Index>& explained) {
   Index seen = 0;
   for (Index at = 0; at < n; at += step, ++seen) {
     const Index i = elements[static_cast<std::size_t>(at)];
-    const Element want = read(output.expected_bits(i));
-    const Element got = read(output.actual_bits(i));
-    double bits = chance.bits(i, 1);
-    if (!want.nan && !got.nan) {
-      const auto apart = static_cast<double>(ulp_distance(want.order, got.order));
-      bits = std::min(bits, std::log2(2.0 * apart + 1.0));
-    }
-    sum += std::max(1.0, bits);
+    sum += std::max(1.0, std::min(chance.bits(i, 1), bits_off(output, read, i)));
   }
   return sum / static_cast<double>(seen) * static_cast<double>(n);
 }
@@ -122,29 +121,6 @@ bool is_scattered(const Variant& patch, const VariantMatch& c,
                         (is_pattern(given) ||
                          (idle.size() == patch.rows.size() && is_pattern(joined(rows, idle, {}))));
   return !given.empty() && static_cast<Index>(given.size()) < kLeastRun * runs(given) && !periodic;
-}
-
-/// Turns from rows that a model explains to rows that it does not.
-bool is_a_place(const RunResult& trial) {
-  if (trial.broken == 0) return true;
-  for (std::size_t o = 0; o < trial.credits.size(); ++o) {
-    const Variant& patch = trial.patches[o];
-    const VariantMatch& c = trial.credits[o];
-    const std::vector<std::uint8_t> idle =
-        o < trial.idle.size() ? trial.idle[o] : std::vector<std::uint8_t>{};
-    if (c.by_columns) continue;
-    if (is_scattered(patch, c, idle)) return false;
-    Index turns = 0;
-    bool before = false;
-    for (std::size_t r = 0; r < patch.rows.size(); ++r) {
-      if (is_idle(idle, r)) continue;
-      const bool now = gives_in(patch, c, r);
-      turns += now != before;
-      before = now;
-    }
-    if (turns > 2 * kMostRuns && c.fixed * 10 < c.seen * 9) return false;
-  }
-  return true;
 }
 
 /// A rule of scales that gives some codes by chance, and other scales than those that came right.
@@ -226,12 +202,20 @@ bool Weighing::names_call(const std::vector<Output>& outputs) const {
   if (left_of(outputs) > 0) return false;
   double following = 0.0;
   double others = 0.0;
+  double digits = 0.0;  // of f32 scales: what they are off by
   for (std::size_t n = 0; n < outputs.size(); ++n) {
     const Output& o = outputs[n];
-    (o.follows ? following : others) +=
-        static_cast<double>(one_a_scale(o, before_.explained_since(outputs, n)).size());
+    const std::vector<Index> each = one_a_scale(o, before_.explained_since(outputs, n));
+    (o.follows ? following : others) += static_cast<double>(each.size());
+    if (o.follows || o.expected->dtype() != Dtype::f32) continue;
+    const ElementReader read(Dtype::f32);
+    for (const Index i : each) {
+      const double bits = bits_off(o, read, i);
+      digits += std::isinf(bits) ? 0.0 : bits;
+    }
   }
-  if (others > 0.0 && following >= kFollowing && others >= kWitnesses / 2.0) return true;
+  if (others > 0.0 && following >= kFollowing && (others >= kWitnesses / 2.0 || digits >= kCertain))
+    return true;
   return (others > 0.0 ? others : following) >= kWitnesses;
 }
 
@@ -270,6 +254,29 @@ bool Weighing::names(const std::vector<Claim>& claims, const std::vector<Output>
   return !any || gain(outputs) - cost >= kCertain;
 }
 
+/// Turns from rows that a model explains to rows that it does not.
+bool is_a_place(const RunResult& trial) {
+  if (trial.broken == 0) return true;
+  for (std::size_t o = 0; o < trial.credits.size(); ++o) {
+    const Variant& patch = trial.patches[o];
+    const VariantMatch& c = trial.credits[o];
+    const std::vector<std::uint8_t> idle =
+        o < trial.idle.size() ? trial.idle[o] : std::vector<std::uint8_t>{};
+    if (c.by_columns) continue;
+    if (is_scattered(patch, c, idle)) return false;
+    Index turns = 0;
+    bool before = false;
+    for (std::size_t r = 0; r < patch.rows.size(); ++r) {
+      if (is_idle(idle, r)) continue;
+      const bool now = gives_in(patch, c, r);
+      turns += now != before;
+      before = now;
+    }
+    if (turns > 2 * kMostRuns && c.fixed * 10 < c.seen * 9) return false;
+  }
+  return true;
+}
+
 bool worth_running(const RunResult& trial) {
   return trial.fixed > 0 && trial.fixed * 50 >= trial.seen && is_a_place(trial);
 }
@@ -288,6 +295,9 @@ bool contradicts(const Hypothesis& h, const RunResult& trial, const std::vector<
     }
     if (gives < 0 || short_of) return true;
   }
+  // What spoils more units than it gives is no place: what it gives are those that it spares.
+  const auto spoils = [](const VariantMatch& c) { return !c.by_columns && c.spoiled > c.hits; };
+  if (std::any_of(trial.credits.begin(), trial.credits.end(), spoils)) return true;
   return (h.target == Target::format && trial.broken > 0) || contradicts_scales(h, trial);
 }
 

@@ -53,7 +53,8 @@ class Weighing {
   double place_told(const std::vector<Output>& outputs) const;
 
   /// Whether an altered call that gives every bit of every output may be named: by kWitnesses
-  /// elements that differ each on its own, one a scale, and none that follow from others.  Damage
+  /// elements that differ each on its own, one a scale, and none that follow from others; where
+  /// codes follow by half as many scales, or by f32 scales that are kCertain bits off.  Damage
   /// would have to hit the answer of a whole call.
   bool names_call(const std::vector<Output>& outputs) const;
 

@@ -54,7 +54,8 @@ bool both_matter(AlteredCallRunner& runner, const Candidate& pair) {
 /// What alters whole operands comes last, and not at all where something else gives every bit.
 /// Tables of groups are small, and what can be altered in part is.
 bool alters_whole_operands(const Hypothesis& h) {
-  return h.stage == Stage::input && !h.local && !h.measured && h.target != Target::group_ends;
+  return h.stage == Stage::input && !h.local && (!h.measured || h.last) &&
+         h.target != Target::group_ends;
 }
 
 /// Whether the call that was altered gives every bit of every output, as far as all of it was run.

@@ -192,6 +192,7 @@ class Settling {
       const std::optional<RunResult> trial = runner_.run(candidate_->hypotheses, *altered);
       if (!trial) return false;
       all = all && trial->broken == 0;
+      if (!is_a_place(*trial)) continue;
       mark_given(output, *trial, fixed);
     }
     const bool of_all = std::ranges::any_of(candidate_->hypotheses, &Hypothesis::is_of_all);

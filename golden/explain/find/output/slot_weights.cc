@@ -217,20 +217,27 @@ class SlotWeights {
     return std::count_if(call_.inputs.begin(), call_.inputs.end(),
                          [](const auto& input) { return input.first.ends_with(".experts"); });
   }
-  /// Whether these are all slots of some experts, in every token, that fails or not.
-  bool are_of_experts(const std::set<Index>& experts, const std::set<Index>& others) const {
-    if (experts.size() < 2 || others.empty() || tokens_.size() < 2 * experts.size()) return false;
+  /// Whether every token of which a slot holds fails.
+  bool all_fail(const std::function<bool(const std::string& rank, Index expert)>& holds) const {
     std::set<std::pair<std::string, Index>> failing;
     for (const Token& t : tokens_) failing.emplace(t.rank, t.row);
     for (const auto& [name, chosen] : call_.inputs) {
       if (!name.ends_with("experts")) continue;
+      const std::string rank = rank_of(name);
       for (Index i = 0; i < chosen->elements(); ++i) {
-        const Index e = chosen->as<std::int32_t>()[i];
-        const bool fails = failing.contains({rank_of(name), i / static_cast<Index>(slots_)});
-        if (experts.contains(e) && (!fails || others.contains(e))) return false;
+        if (holds(rank, chosen->as<std::int32_t>()[i]) &&
+            !failing.contains({rank, i / static_cast<Index>(slots_)}))
+          return false;
       }
     }
     return true;
+  }
+  /// Whether these are all slots of some experts, in every token.
+  bool are_of_experts(const std::set<Index>& experts, const std::set<Index>& others) const {
+    const auto is_one = [&](const std::string&, Index e) { return experts.contains(e); };
+    const auto has_others = [&](Index e) { return others.contains(e); };
+    return experts.size() >= 2 && !others.empty() && tokens_.size() >= 2 * experts.size() &&
+           std::none_of(experts.begin(), experts.end(), has_others) && all_fail(is_one);
   }
   /// "slot 2 is", "rows of expert 5 are", "slots whose rank has an earlier slot of the token are".
   std::string which(const IsMeant& is_meant) const {
@@ -240,6 +247,10 @@ class SlotWeights {
     const Index all_experts = call_.set.integer("experts", 0);
     const bool shared = ranks() > 1;  // by ranks, each with experts of its own
     const Index own = std::max<Index>(1, shared ? all_experts / ranks() : all_experts);
+    const auto is_far = [own](const std::string& name, Index e) {
+      return e >= 0 && filled("rank{}.", e / own) != name;
+    };
+    bool far = shared;            // all of the slots whose expert is on another rank
     bool later_on_rank = shared;  // all of the slots that have one before them on their rank
     for (const Token& t : tokens_) {
       std::set<Index> seen;
@@ -248,6 +259,7 @@ class SlotWeights {
         const bool meant = is_meant(t, s);
         (meant ? experts : others).insert(e);
         if (meant) ++tokens[static_cast<Index>(s)];
+        far = far && meant == is_far(t.rank, e);
         const bool first = e < 0 || seen.insert(e / own).second;
         later_on_rank = later_on_rank && meant == !first;
       }
@@ -261,6 +273,8 @@ class SlotWeights {
         std::all_of(experts.begin(), experts.end(), is_of_rank) &&
         std::none_of(others.begin(), others.end(), is_of_rank))
       return filled("rows of the experts of rank{} are", rank);
+    if (far && tokens_.size() >= kLeastTokens && all_fail(is_far))
+      return "slots whose expert is on another rank are";
     if (are_of_experts(experts, others)) {
       std::vector<Index> few(experts.begin(), experts.end());
       const bool most = static_cast<Index>(few.size()) * 2 > all_experts;

@@ -49,6 +49,8 @@ void add_line_sources(const Observation& seen, std::vector<Hypothesis>& list);
 void add_measured_lanes(const Call& call, const Output& output, std::vector<Hypothesis>& list);
 /// Of a dequantised tensor: the scale that every block shows.
 void add_measured_blocks(const Call& call, const Output& output, std::vector<Hypothesis>& list);
+/// Of one with many rows that took the scales of others, each of another.
+void add_rows_in_no_order(const Call& call, const Output& output, std::vector<Hypothesis>& list);
 
 /// "the scales of x".
 std::string side_words(const ProductSide& factor);

@@ -347,6 +347,7 @@ void add_row_sources(const Observation& few, const Output& output, std::vector<H
         return at == sources.end() ? i : at->second * width + i % width;
       },
       list);
+  list.back().last = true;
 }
 
 void add_line_sources(const Observation& seen, std::vector<Hypothesis>& list) {

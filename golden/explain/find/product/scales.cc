@@ -211,7 +211,6 @@ void add_nan_byte(const ProductSide& f, std::vector<Hypothesis>& list) {
 void add_measured_scales(const Call& call, const Output& output, std::vector<Hypothesis>& list) {
   const std::optional<Product> p = product_of(call);
   if (!p || output.name != p->output || output.left == 0) return;
-  std::vector<Hypothesis> in_no_order;  // last: an order says more
   for (const Side side : kSides) {
     Observation seen{*p, side, measure(*p, output, side, kLines)};
     if (side == Side::a) add_measured_pairing(*p, output, seen.lines, list);
@@ -224,7 +223,7 @@ void add_measured_scales(const Call& call, const Output& output, std::vector<Hyp
     if (first < 0) continue;
     if (first == seen.at(line, line.blocks() - 1)) {
       add_line_sources(seen, list);
-      add_row_sources(seen, output, in_no_order);
+      add_row_sources(seen, output, list);
       continue;
     }
     // One factor of lines or of the whole is a matter of scales only if it is that of other scales:
@@ -232,14 +231,13 @@ void add_measured_scales(const Call& call, const Output& output, std::vector<Hyp
     const Spread spread = spread_of(seen);
     if (spread == Spread::nowhere) continue;
     add_scale_sources(seen, list);
-    add_row_sources(seen, output, in_no_order);
+    add_row_sources(seen, output, list);
     add_block_map(seen, list);
     if (spread == Spread::along_k) add_other_scales(seen, list);
   }
   add_measured_terms(*p, output, list);
   add_measured_lines(*p, output, list);
   add_depth_shifts(*p, output, list);
-  std::ranges::move(in_no_order, std::back_inserter(list));
 }
 
 std::string side_words(const ProductSide& f) { return "the scales of " + f.name; }

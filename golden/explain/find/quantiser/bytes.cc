@@ -257,23 +257,30 @@ std::string codes_in_words(const std::vector<std::size_t>& bytes, const Table& t
                            Dtype format) {
   const ElementReader decode(format);
   const double least = Grid(format).least_normal();
-  bool normal = true;  // subnormal codes are taken for 1.m of the lowest exponent
+  const auto fractions = static_cast<std::size_t>(std::lround(least / decode(1).value));
+  bool normal = true;  // codes are taken for 1.m of their exponent, whatever it is
   bool flushed = true;
+  bool nan = false;
   for (const std::size_t byte : bytes) {
     const double own = std::abs(decode(byte).value);
-    const double read = least / 2.0 * (1.0 + own / least);
+    const double read =
+        std::ldexp(least / 2.0, static_cast<int>((byte & 0x7F) / fractions)) *
+        (1.0 + static_cast<double>(byte % fractions) / static_cast<double>(fractions));
     const double as = table.as[byte];
-    normal = normal && own < least && std::abs(std::abs(as) - read) <= read * 0x1p-7;
+    normal = normal && std::abs(std::abs(as) - read) <= read * 0x1p-7;
     flushed = flushed && own < least && as == 0.0;
+    nan = nan || !(own < least);
   }
   if (flushed) return {};
   for (std::size_t byte = 0; byte < kBytes; ++byte) {
     const double own = std::abs(decode(byte).value);
-    normal = normal && !(own > 0.0 && own < least && table.is_right(byte));
+    const bool read = std::isfinite(own) ? own > 0.0 && own < least : nan;
+    normal = normal && !(read && table.is_right(byte));
   }
-  return normal ? "subnormal codes are read by the formula of normal ones, 1.m of the lowest "
-                  "exponent"
-                : in_words(bytes, table, false, decode);
+  if (!normal) return in_words(bytes, table, false, decode);
+  return nan ? "subnormal codes, and those of NaN and infinity, are read by the formula of normal "
+               "ones, 1.m of their exponent"
+             : "subnormal codes are read by the formula of normal ones, 1.m of the lowest exponent";
 }
 
 }  // namespace
@@ -298,9 +305,10 @@ std::vector<Claim> recover_by_value(const Call& call, Output& x) {
     const Index at = scale_of ? (*scale_of)(i) : 0;
     const double scale = scale_of ? scale_value(call.input("scales"), at) : 1.0;
     if (!std::isnan(scale)) codes.add(codes_given[i], differs, got / scale, within);
-    // Of zeros a number read in place of a scale shows nothing.
+    // Zeros show nothing of a scale, nor does what is too small for the output.
     const Element code = decode(codes_given[i]);
-    if (!bytes || code.nan || (code.value == 0.0 && !std::isnan(got))) continue;
+    if (!bytes || code.nan || (code.value == 0.0 && (!std::isnan(got) || !differs))) continue;
+    if (got == 0.0 && !differs) continue;
     scales.add(bits_at(call.input("scales"), at), differs, got / code.value, within);
   }
   ClaimId id{"scale.decoded", FindingKind::cause, true};
@@ -345,8 +353,7 @@ void add_decoded_codes(const Call& call, const Output& y, std::vector<Hypothesis
       codes.push_back(m);
     }
     if (codes.empty() || codes.size() > kMostRead) continue;
-    HostSum sum{depth_of_scales(*p),
-                [](double so_far, const Part& part) { return so_far + part.value; }};
+    HostSum sum{depth_of_scales(*p)};
     (of == Side::a ? sum.a : sum.b) = table;
     add_summed(list, side.codes_name + "=decoded",
                "codes of " + side.name + " are read as other numbers: " +

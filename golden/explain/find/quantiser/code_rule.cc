@@ -59,7 +59,9 @@ std::size_t Grid::round(double v, Rounding rounding) const {
 std::size_t CodeRule::code(const Grid& g, double v) const {
   if (jump > 0 && std::abs(v) > jump) return g.top();
   const bool is_low = low && std::abs(v) < g.least_normal();
-  const std::size_t c = std::min(g.round(v, is_low ? *low : rounding), clamp);
+  std::size_t c = std::min(g.round(v, is_low ? *low : rounding), clamp);
+  if (carry_lost && c % g.fractions() == 0 && c > g.fractions() && g.value(c) > std::abs(v))
+    c -= g.fractions();
   return flush && g.value(c) < g.least_normal() ? 0 : c;
 }
 
@@ -82,6 +84,8 @@ std::string CodeRule::words(const Grid& g, const CodeRule& own) const {
   if (lost > 0 && own.lost == 0)
     add("what is too large for a code becomes NaN or infinity, rather than clamped");
   if (flush) add("subnormal codes are flushed to zero");
+  if (carry_lost)
+    add("what rounds up to a power of two becomes half of it: the carry into the exponent is lost");
   if (low)
     add("what is below the normal codes is rounded " +
         std::string(kRoundingWords[static_cast<int>(*low)]));
@@ -139,10 +143,14 @@ std::optional<CodeRule> fit(const Grid& g, const std::vector<CodePair>& pairs) {
     if (all) return rule;
   }
   for (const Rounding rounding : {Rounding::even, Rounding::ties_away}) {
+    std::vector<CodeRule> rules(1, {rounding, g.top()});
+    rules.front().carry_lost = true;
     for (const Rounding low :
          {Rounding::zero, Rounding::ties_away, Rounding::ties_zero, Rounding::away}) {
-      CodeRule rule{rounding, g.top()};
-      rule.low = low;
+      rules.push_back({rounding, g.top()});
+      rules.back().low = low;
+    }
+    for (const CodeRule& rule : rules) {
       if (std::all_of(pairs.begin(), pairs.end(),
                       [&](const CodePair& p) { return rule.code(g, p.v) == p.code; }))
         return rule;

@@ -17,6 +17,7 @@ constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 constexpr Index kLeastBlocks = 4;  ///< that differ
 constexpr Index kMostColumns = 4;  ///< whose sources are said one by one
 constexpr Index kMostRows = 16;    ///< the same of rows
+constexpr Index kTold = 3;         ///< of more rows
 constexpr Index kMostMoves = Index{1} << 20;
 
 /// A scale, or how far away one lies.
@@ -227,17 +228,24 @@ std::optional<SourceRule> move_of(const Shown& s) {
 
 using Sources = std::map<Index, Index>;
 
-/// For each of `lines` another of `all` from which it may be taken; of several alike the first.
+/// For each of `lines` another of `all` from which it may be taken; of several alike the first, but
+/// for most there is `one`, if so asked.
 std::optional<Sources> taken_from(const std::vector<Index>& lines, Index all,
-                                  const std::function<bool(Index line, Index from)>& fits) {
+                                  const std::function<bool(Index line, Index from)>& fits,
+                                  bool one = false) {
   Sources sources;
+  std::size_t several = 0;
   for (const Index line : lines) {
-    Index from = 0;
-    while (from < all && (from == line || !fits(line, from))) ++from;
+    const auto next = [&](Index from) {
+      while (from < all && (from == line || !fits(line, from))) ++from;
+      return from;
+    };
+    const Index from = next(0);
     if (from == all) return std::nullopt;
     sources[line] = from;
+    several += one && next(from + 1) < all;
   }
-  return sources;
+  return several * 4 > lines.size() ? std::nullopt : std::optional(sources);
 }
 
 /// The scale at source(line); NaN of a line that has none.
@@ -245,6 +253,23 @@ template <typename Given>
 double given_at(const Sources& sources, Index line, const Given& given) {
   const auto from = sources.find(line);
   return from == sources.end() ? kNaN : given(from->second);
+}
+
+std::optional<Sources> rows_taken(const Shown& s, bool one) {
+  return taken_from(
+      s.rows, s.all_rows,
+      [&](Index r, Index from) {
+        return s.holds({r}, s.columns, [&](Cell p) { return s.given({from, p.column}); });
+      },
+      one);
+}
+
+void propose_rows(const Shown& s, const Sources& from, const std::string& words,
+                  std::vector<Hypothesis>& list) {
+  const auto scale = [&](Cell p) {
+    return given_at(from, p.row, [&](Index r) { return s.given({r, p.column}); });
+  };
+  propose(s, "source", "scales are those of " + words, scale, false, list);
 }
 
 }  // namespace
@@ -300,19 +325,11 @@ void add_measured_blocks(const Call& call, const Output& output, std::vector<Hyp
   if (add_source(in_memory(*s, -1)) || add_source(in_memory(*s, 1))) return;
   // Some rows, each another one.
   const auto rows = static_cast<Index>(s->rows.size());
-  const auto row_fits = [&](Index r, Index from) {
-    return s->holds({r}, s->columns, [&](Cell p) { return s->given({from, p.column}); });
-  };
   if (rows >= 2 && rows <= kMostRows) {
-    if (const auto from = taken_from(s->rows, s->all_rows, row_fits)) {
+    if (const auto from = rows_taken(*s, false)) {
       std::string words;
       for (const auto& [row, source] : *from) list_words(words, std::to_string(source));
-      propose(
-          *s, "source", "scales are those of rows " + words,
-          [&](Cell p) {
-            return given_at(*from, p.row, [&](Index r) { return s->given({r, p.column}); });
-          },
-          false, list);
+      propose_rows(*s, *from, "rows " + words, list);
       return;
     }
   }
@@ -332,6 +349,22 @@ void add_measured_blocks(const Call& call, const Output& output, std::vector<Hyp
         },
         true, list);
   }
+}
+
+void add_rows_in_no_order(const Call& call, const Output& output, std::vector<Hypothesis>& list) {
+  const std::optional<Shown> s = Shown::of(call, output);
+  if (!s || std::ssize(s->rows) <= kMostRows || s->all_columns < kLeastBlocks) return;
+  const std::optional<Sources> from = rows_taken(*s, true);
+  if (!from) return;
+  std::string words;
+  Index told = 0;
+  for (const auto& [row, source] : *from) {
+    if (told++ < kTold) list_words(words, filled("{} that of {}", row, source));
+  }
+  propose_rows(
+      *s, *from,
+      filled("other rows, in no order that was found: row {} and {} more", words, told - kTold),
+      list);
 }
 
 }  // namespace mxo

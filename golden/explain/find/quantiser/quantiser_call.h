@@ -147,6 +147,8 @@ class Grid {
   std::size_t top() const { return values_.size() - 1; }
   double value(std::size_t code) const { return values_[code]; }
   double least_normal() const { return values_[normal_]; }
+  /// Codes of one exponent.
+  std::size_t fractions() const { return normal_; }
   bool fnuz() const { return fnuz_; }
   bool no_number(std::uint64_t code) const {
     return fnuz_ ? (code & 0xFF) == 0x80 : (code & 0x7F) > top();
@@ -174,6 +176,7 @@ struct CodeRule {
   bool flush = false;                ///< codes below the least normal one are zero
   double lost = 0;                   ///< magnitudes from here on become NaN or infinity; 0: none do
   std::optional<Rounding> low = {};  ///< of magnitudes below the least normal one, if another
+  bool carry_lost = false;           ///< what rounds up to a power of two becomes half of it
   std::size_t code(const Grid& g, double v) const;
   /// Whether `v` may become `came`, sign and all.
   bool gives(const Grid& g, double v, std::uint64_t got) const;

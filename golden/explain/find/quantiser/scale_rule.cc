@@ -4,6 +4,7 @@
 #include <cmath>
 #include <limits>
 
+#include "golden/explain/alter/alterations.h"
 #include "golden/explain/find/quantiser/quantiser_call.h"
 #include "golden/judge/elements.h"
 
@@ -119,6 +120,33 @@ Step step_of(float amax, int byte) {
   return {byte - 127 - (e - 1), 2.0 * m};
 }
 
+/// Exponents of the scale that are cut toward zero rather than down.
+constexpr std::pair<const char*, double (*)(double amax, double max)> kCut[] = {
+    {"the scale is 2^trunc(log2(amax / {})): the exponent is cut toward zero",
+     [](double a, double max) { return std::trunc(std::log2(a / max)); }},
+    {"the scale is 2^trunc(log2 amax) / 2^floor(log2 {}): the exponent is cut toward zero",
+     [](double a, double max) { return std::trunc(std::log2(a)) - std::ilogb(max); }},
+};
+
+std::optional<ScaleRuleFound> cut_rule(const std::vector<float>& amax, const std::uint8_t* scales,
+                                       Dtype format) {
+  for (const auto& [words, exponent] : kCut) {
+    const auto stored = [of = exponent, max = largest(format)](float a) {
+      return usable(a) ? static_cast<float>(std::exp2(of(static_cast<double>(a), max))) : kNotTold;
+    };
+    std::size_t told = 0;
+    std::size_t b = 0;
+    for (; b < amax.size(); ++b) {
+      const float s = stored(amax[b]);
+      if (!std::isnan(s) && s != std::ldexp(1.0f, scales[b] - 127)) break;
+      told += !std::isnan(s);
+    }
+    if (b == amax.size() && told >= kLeastBytes)
+      return ScaleRuleFound{filled(words, number(largest(format), 7)), "", stored};
+  }
+  return std::nullopt;
+}
+
 /// The step function of the significand that gives these bytes, if one does.
 std::optional<ScaleRuleFound> e8m0_rule(const std::vector<float>& amax, const std::uint8_t* scales,
                                         Dtype format) {
@@ -132,7 +160,7 @@ std::optional<ScaleRuleFound> e8m0_rule(const std::vector<float>& amax, const st
       steps.begin(), steps.end(), [](const Step& a, const Step& b) { return a.step < b.step; });
   const int low = least->step;
   const bool two = most->step > low;
-  if (most->step - low > 1) return std::nullopt;
+  if (most->step - low > 1) return cut_rule(amax, scales, format);
   double below = 1.0;  // the largest significand without the step
   double from = 2.0;   // the least with it; 2: none has it
   double least_of_all = 2.0;
@@ -144,7 +172,7 @@ std::optional<ScaleRuleFound> e8m0_rule(const std::vector<float>& amax, const st
       below = std::max(below, s.significand);
     }
   }
-  if (two && below >= from) return std::nullopt;
+  if (two && below >= from) return cut_rule(amax, scales, format);
 
   const double max = largest(format);
   const int emax = std::ilogb(max);

@@ -330,6 +330,7 @@ std::optional<Claim> claim_scales(Output& scales, QuantiserCall& q) {
       const auto at = static_cast<Index>(s);
       if (scales.actual_bits(at) != scales.expected_bits(at)) q.amax[s] = other[s];
     }
+    if (claim) claim->yields = true;  // to a rule that somebody has
     return claim;
   };
   // What gives every scale goes first: a running amax is that of the tensor, but for what comes

@@ -1,0 +1,380 @@
+// What lies beyond an end, buffers that are padded or shared, numbers that are ignored or cut: each
+// is named; and near misses.
+#include <cmath>
+#include <cstring>
+
+#include "golden/explain/alter/alterations.h"
+#include "tests/golden/kinds.h"
+#include "tests/golden/ranks.h"
+
+namespace mxo {
+namespace {
+
+std::uint32_t at_random(Index i) {
+  static const Tensor bits = random_floats({4096}, 17);
+  return bits.as<std::uint32_t>()[i] >> 3;
+}
+
+// ---- Products.
+
+constexpr Index kRows = 90;
+constexpr Index kColumns = 48;
+
+Call product(Index k) { return bf16_product(1, {{20, 60, kRows}, kRows, kColumns, k}); }
+
+/// The product of x and w [.., 128], of which element k of line i is at(i, k) of the given ones of
+/// 96, zero beyond them.
+Edit of_128(Index (*x)(Index line, Index k), Index (*w)(Index line, Index k)) {
+  return [=](const Call& call, NamedTensors& out) {
+    out = run(call, [&](Call& c) {
+      for (const auto& [name, at] : {std::pair{"x", x}, {"w", w}}) {
+        const Tensor& given = call.input(name);
+        std::vector<Index> shape = given.shape();
+        shape.back() = 128;
+        Tensor longer(Dtype::bf16, shape);
+        for (Index i = 0; i < longer.elements(); ++i) {
+          const Index from = at(i / 128, i % 128);
+          store_wide(longer, i, from < given.elements() ? wide_value(given, from) : 0.0f);
+        }
+        c.replace(name, std::move(longer));
+      }
+    });
+  };
+}
+
+Index row_after(Index line, Index k) { return line * 96 + k; }
+Index expert_after(Index line, Index k) { return (k < 96 ? line : line + kColumns - 1) * 96 + k; }
+Index tile_before(Index line, Index k) { return line * 96 + (k < 96 ? k : k - 64); }
+
+/// Rows of an operand, of each expert, that lie 32 apart.
+Edit slices(const char* name, Index rows) {
+  return [=](const Call& call, NamedTensors& out) {
+    out = run(call, [&](Call& c) {
+      Tensor t = call.input(name);
+      for (Index i = 0; i < t.elements(); ++i) {
+        const Index row = i / 160 % rows;
+        store_wide(t, i, wide_value(call.input(name), i - row * 160 + row * 32));
+      }
+      c.replace(name, std::move(t));
+    });
+  };
+}
+
+Call blockwise(Backend& b) {
+  Call call = blockwise_product(b, 3, {{20, 60, kRows}, kRows, kColumns, 512});
+  Tensor scales = call.input("x.scales");
+  for (Index i = 0; i < scales.elements(); ++i)
+    scales.as<float>()[i] *= static_cast<float>(1.0 + uniform(i));
+  call.replace("x.scales", std::move(scales));
+  return call;
+}
+
+/// Scales of x from columns of 92 rows.
+void padded_columns(const Call& call, NamedTensors& out) {
+  out = run(call, [&](Call& c) {
+    Tensor s = call.input("x.scales");
+    for (Index i = 0; i < s.elements(); ++i) {
+      const Index row = i % 92;
+      s.as<float>()[i] = row < kRows ? call.input("x.scales").as<float>()[row * 4 + i / 92] : 0.0f;
+    }
+    c.replace("x.scales", std::move(s));
+  });
+}
+
+/// Scales of x twice as large, nine of ten at random: some rows by chance all but one.
+void mostly_doubled(const Call& call, NamedTensors& out) {
+  out = run(call, [&](Call& c) {
+    Tensor s = call.input("x.scales");
+    for (Index i = 0; i < s.elements(); ++i) {
+      if (at_random(i) % 10 != 0) ++s.as<std::uint8_t>()[i];
+    }
+    c.replace("x.scales", std::move(s));
+  });
+}
+
+// ---- Codes and scales.
+
+/// x in blocks of 32 whose amax lie on both sides of the largest code.
+Call loud(Backend&) {
+  Tensor x = random_floats({96, 512}, 7);
+  for (Index i = 0; i < x.elements(); ++i)
+    x.as<float>()[i] = std::ldexp(x.as<float>()[i], static_cast<int>(i / 32 * 7 % 13));
+  return of_x("quantize", std::move(x));
+}
+
+void cut_exponents(const Call& call, NamedTensors& out) {
+  for (Index s = 0; s < 96 * 16; ++s) {
+    const float* x = call.input("x").as<float>() + s * 32;
+    float amax = 0.0f;
+    for (Index i = 0; i < 32; ++i) amax = std::max(amax, std::fabs(x[i]));
+    const int e = static_cast<int>(std::log2(static_cast<double>(amax) / 448.0));
+    out.at("scales").as<std::uint8_t>()[s] = static_cast<std::uint8_t>(e + 127);
+    for (Index i = 0; i < 32; ++i)
+      out.at("codes").as<std::uint8_t>()[s * 32 + i] =
+          encode<kE4M3>(std::ldexp(x[i], -e), Overflow::saturate).bits;
+  }
+}
+
+Call with_given(Backend&) {
+  Call call = of_x("quantize", random_floats({64, 256}, 3),
+                   {{"block", "RxK"}, {"scale", "f32"}, {"rule", "vllm"}});
+  Tensor given(Dtype::f32, {1, 1});
+  *given.as<float>() = 0.0625f;
+  call.replace("given", std::move(given));
+  return call;
+}
+
+/// The outputs of another scale.
+Edit rescaled(float by) {
+  return [by](const Call& call, NamedTensors& out) {
+    out = run(call, [by](Call& c) {
+      Tensor given = c.input("given");
+      *given.as<float>() *= by;
+      c.replace("given", std::move(given));
+    });
+  };
+}
+
+Call normal(Backend&) {
+  Tensor x = random_floats({64, 256}, 5);
+  for (Index i = 0; i < x.elements(); ++i)
+    x.as<float>()[i] =
+        std::copysign(static_cast<float>(std::exp2(12.0 * uniform(i) - 5.5)), x.as<float>()[i]);
+  return of_x("encode", std::move(x));
+}
+
+/// Codes that are the first of their exponent, and larger than their value, of the one below.
+void lose_carries(const Call& call, NamedTensors& out) {
+  for (Index i = 0; i < 64 * 256; ++i) {
+    std::uint8_t& code = out.at("codes").as<std::uint8_t>()[i];
+    const float v = std::fabs(call.input("x").as<float>()[i]);
+    if (code % 8 == 0 && decode(E4M3{static_cast<std::uint8_t>(code & 0x7F)}) > v)
+      code = static_cast<std::uint8_t>(code - 8);
+  }
+}
+
+/// Values of which every second one is a little above a tie.
+Call above_ties(Backend&) {
+  Tensor x = random_floats({64, 256}, 5);
+  for (Index i = 0; i < x.elements(); i += 2) {
+    const auto more = static_cast<float>(at_random(i % 4096) % 97) * 0x1p-20f;
+    x.as<float>()[i] = (1.0625f + static_cast<float>(i / 2 % 8) * 0.125f) * (1.0f + more);
+  }
+  return of_x("encode", std::move(x));
+}
+
+/// Codes of x whose last `bits` of 23 are left out, where `holds`.
+Edit cut(int bits, bool (*holds)(Index)) {
+  return [=](const Call& call, NamedTensors& out) {
+    const NamedTensors all = run(call, [bits](Call& c) {
+      Tensor x = c.input("x");
+      for (Index i = 0; i < x.elements(); ++i) x.as<std::uint32_t>()[i] &= ~0u << bits;
+      c.replace("x", std::move(x));
+    });
+    for (Index i = 0; i < 64 * 256; ++i) {
+      if (holds(i)) out.at("codes").as<std::uint8_t>()[i] = all.at("codes").as<std::uint8_t>()[i];
+    }
+  };
+}
+
+Call dequantised(Backend& b) {
+  Tensor codes = run_call(b, of_x("quantize", random_floats({96, 256}, 9))).at("codes");
+  Tensor scales(Dtype::e8m0, {96, 8});
+  for (Index i = 0; i < 96 * 8; ++i)
+    scales.as<std::uint8_t>()[i] = static_cast<std::uint8_t>(110 + at_random(i) % 20);
+  return of("dequantize", {{"codes", std::move(codes)}, {"scales", std::move(scales)}});
+}
+
+/// Elements by of(scale byte) of the row from(row).
+Edit scaled_by(double (*of)(int byte), Index (*from)(Index row)) {
+  return [=](const Call& call, NamedTensors& out) {
+    for (Index i = 0; i < 96 * 256; ++i) {
+      const float code = decode(E4M3{call.input("codes").as<std::uint8_t>()[i]});
+      const Index at = from(i / 256) * 8 + i % 256 / 32;
+      store_wide(out.at("x"), i,
+                 code * static_cast<float>(of(call.input("scales").as<std::uint8_t>()[at])));
+    }
+  };
+}
+double power(int byte) { return std::exp2(byte - 127); }
+
+/// Every code by the formula of normal ones.
+void by_one_formula(const Call& call, NamedTensors& out) {
+  for (Index i = 0; i < 64 * 64; ++i) {
+    const int c = call.input("codes").as<std::uint8_t>()[i];
+    store_wide(out.at("x"), i,
+               std::ldexp((c & 0x80) != 0 ? -1.0f - static_cast<float>(c % 8) / 8.0f
+                                          : 1.0f + static_cast<float>(c % 8) / 8.0f,
+                          (c & 0x7F) / 8 - 7));
+  }
+}
+
+// ---- Layers and slots.
+
+Call layer(Backend&) {
+  NamedTensors in;
+  in.emplace("rank0.x", random_bf16({48, 64}, 3));
+  for (const auto& [name, shape] : {std::pair{"router", std::vector<Index>{8, 64}},
+                                    {"w1", {8, 64, 64}},
+                                    {"w2", {8, 64, 32}},
+                                    {"shared.w1", {64, 64}},
+                                    {"shared.w2", {64, 32}}}) {
+    Tensor t = random_bf16(shape, 5 + static_cast<std::uint64_t>(shape.front()));
+    for (Index i = 0; i < t.elements(); ++i) store_wide(t, i, wide_value(t, i) / 8.0f);
+    in.emplace(name, std::move(t));
+  }
+  Call call =
+      of("moe_layer", std::move(in), {{"top_k", "2"}, {"pipeline", "bf16"}, {"scale", "2.5"}});
+  call.world = &ranks();
+  return call;
+}
+
+void scale_all(const Call& call, NamedTensors& out) {
+  out = run(call, [](Call& c) { c.set.set("scale", "1"); });
+  Tensor& y = out.at("rank0.y");
+  for (Index i = 0; i < y.elements(); ++i) store_wide(y, i, 2.5f * wide_value(y, i));
+}
+
+Call combine(Backend&) {
+  NamedTensors in;
+  Index count[2] = {};
+  for (Index p = 0; p < 2; ++p) {
+    const std::string rank = filled("rank{}.", p);
+    Tensor experts(Dtype::i32, {40, 3});
+    for (Index i = 0; i < 120; ++i) {
+      const auto e = static_cast<Index>(8.0 * uniform(i / 3 + 40 * p)) + i % 3 * 3;
+      experts.as<std::int32_t>()[i] = static_cast<std::int32_t>(e % 8);
+      ++count[e % 8 / 4];
+    }
+    in.emplace(rank + "experts", std::move(experts));
+    Tensor w = random_floats({40, 3}, 23 + static_cast<std::uint64_t>(p));
+    for (Index i = 0; i < 120; ++i) w.as<float>()[i] = 0.3f + 0.02f * w.as<float>()[i];
+    in.emplace(rank + "weights", std::move(w));
+  }
+  for (Index p = 0; p < 2; ++p)
+    in.emplace(filled("rank{}.y", p),
+               random_bf16({count[p], 64}, 43 + static_cast<std::uint64_t>(p)));
+  Call call = of("combine", std::move(in), {{"experts", "8"}});
+  call.world = &ranks();
+  return call;
+}
+
+/// Slots of experts of the other rank weigh nothing, from token `first` on.
+Edit without_others(Index first) {
+  return [first](const Call& call, NamedTensors& out) {
+    out = run(call, [&](Call& c) {
+      for (Index p = 0; p < 2; ++p) {
+        Tensor w = c.input(filled("rank{}.weights", p));
+        const auto* e = c.input(filled("rank{}.experts", p)).as<std::int32_t>();
+        for (Index i = first * 3; i < 120; ++i) w.as<float>()[i] *= e[i] / 4 == p ? 1.0f : 0.0f;
+        c.replace(filled("rank{}.weights", p), std::move(w));
+      }
+    });
+  };
+}
+
+const Kind kKinds[] = {
+    {"explained: the last tile of K is read whole, up to k = 127: beyond 95 those of the row after "
+     "in x meet those of the row after in w",
+     [](Backend&) { return product(96); }, of_128(row_after, row_after)},
+    {"explained: the last tile of K is read whole, up to k = 127: beyond 95 those of the row after "
+     "in x meet those of the expert after in w",
+     [](Backend&) { return product(96); }, of_128(row_after, expert_after)},
+    {"explained: the last tile of K is read whole, up to k = 127: beyond 95 those of the row after "
+     "in x meet those of the tile before in w",
+     [](Backend&) { return product(96); }, of_128(row_after, tile_before)},
+    {"explained: rows of x are read 32 elements apart rather than 160",
+     [](Backend&) { return product(160); }, slices("x", kRows)},
+    {"explained: rows of w, of each expert, are read 32 elements apart rather than 160",
+     [](Backend&) { return product(160); }, slices("w", kColumns)},
+    {"explained: the scales of x are column-major, padded to multiples of 4, and read row by row",
+     blockwise, padded_columns},
+    {"explained: row r of x takes the scales of row r / 2: by token rather than by slot", blockwise,
+     [](const Call& call, NamedTensors& out) {
+       out = run(call, [](Call& c) {
+         Tensor s = c.input("x.scales");
+         for (Index i = 0; i < s.elements(); ++i)
+           s.as<float>()[i] = c.input("x.scales").as<float>()[i / 4 / 2 * 4 + i % 4];
+         c.replace("x.scales", std::move(s));
+       });
+     }},
+    {"explained: the last group runs to the end of the buffer: rows that belong to nobody are "
+     "summed",
+     [](Backend&) {
+       Call call = of_x("column_sum", random_bf16({96, 64}, 3), {{"over", "groups"}});
+       call.replace("group_ends", ends_of({20, 50, 80}));
+       return call;
+     },
+     [](const Call& call, NamedTensors& out) {
+       out = run(call, [](Call& c) { c.replace("group_ends", ends_of({20, 50, 96})); });
+     }},
+    {"explained: scales: the scale is 2^trunc(log2(amax / 448)): the exponent is cut toward zero",
+     loud, cut_exponents},
+    {"explained: the given scales are ignored: scales are those of the amax of x", with_given,
+     altered([](Call& c) { c.inputs.erase("given"); })},
+    {"explained: codes: what rounds up to a power of two becomes half of it: the carry into the "
+     "exponent is lost",
+     normal, lose_carries},
+    {"explained: x is cut to 9 bits of mantissa first, toward zero", above_ties,
+     cut(14, [](Index) { return true; })},
+    {"explained: scale bytes are taken as the numbers 0 to 255 rather than as exponents",
+     dequantised,
+     scaled_by([](int byte) { return static_cast<double>(byte); }, [](Index r) { return r; })},
+    {"explained: scales are those of other rows, in no order that was found: row 0 that of 5, 1 "
+     "that "
+     "of 25",
+     dequantised, scaled_by(power, [](Index r) { return (r * r * 7 + r * 13 + 5) % 96; })},
+    {"explained: subnormal codes, and those of NaN and infinity, are read by the formula of normal "
+     "ones",
+     [](Backend&) {
+       Tensor codes(Dtype::u8, {64, 64});
+       for (Index i = 0; i < 64 * 64; ++i)
+         codes.as<std::uint8_t>()[i] = static_cast<std::uint8_t>(i);
+       return of("decode", {{"codes", std::move(codes)}});
+     },
+     by_one_formula},
+    {"explained: every expert but the shared one lacks the second half of its hidden columns, 16 "
+     "to "
+     "31",
+     layer, altered([](Call& c) {
+       Tensor w2 = c.input("w2");
+       for (Index i = 0; i < w2.elements(); ++i)
+         if (i % 32 >= 16) store_wide(w2, i, 0.0f);
+       c.replace("w2", std::move(w2));
+     })},
+    {"explained: the factor of the weights multiplies the shared expert, too", layer, scale_all},
+    {"explained: router is rounded to e4m3 first", layer, altered([](Call& c) {
+       Tensor router = c.input("router");
+       for (Index i = 0; i < router.elements(); ++i)
+         store_wide(router, i, decode(encode<kE4M3>(wide_value(router, i), Overflow::saturate)));
+       c.replace("router", std::move(router));
+     })},
+    {"explained: slots whose expert is on another rank are left out", combine, without_others(0)},
+};
+TEST(PlantedEnds, AreNamed) { expect_said(kKinds); }
+
+const Kind kNearMisses[] = {
+    {"last tile", [](Backend&) { return product(96); },
+     of_128(row_after,
+            [](Index line, Index k) { return line * 96 + (k < 96 ? k : (k * 7) % 96); })},
+    {"the products of k",
+     [](Backend& b) {
+       return mx_product(b, 3, {{128}, 128, 96, 256});
+     },
+     mostly_doubled},
+    {"cut to", above_ties, cut(16, [](Index i) { return at_random(i % 4096) % 8 != 0; })},
+    {"ignored", with_given, rescaled(2.0f)},
+    {"ignored", with_given, rescaled(1.37f)},
+    {"cut toward zero", loud,
+     [](const Call& call, NamedTensors& out) {
+       cut_exponents(call, out);
+       for (Index s = 0; s < 96 * 16; s += 5) ++out.at("scales").as<std::uint8_t>()[s];
+     }},
+    {"on another rank", combine, without_others(8)},
+    {"other rows", dequantised,
+     scaled_by([](int byte) { return std::exp2(byte % 3 - 8); }, [](Index r) { return r; })},
+};
+TEST(PlantedEnds, NearMissesAreNot) { expect_not_said(kNearMisses); }
+
+}  // namespace
+}  // namespace mxo
