@@ -64,7 +64,7 @@ def expert_layer(theirs: nn.Module, layout: Layout, product: ProductOf, hidden_s
     y = y * top_k_weights.reshape(-1)[order].unsqueeze(-1)
     back = torch.empty_like(order)
     back[order] = torch.arange(order.numel(), device=order.device)
-    y = y[back].view(tokens, top_k, -1).sum(dim=1)
+    y = y[back].view(tokens, top_k, y.shape[-1]).sum(dim=1)
     return y.to(hidden_states.dtype)
 
 
