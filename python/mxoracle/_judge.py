@@ -63,6 +63,8 @@ def _ratio(part: int, whole: int) -> str:
 
 
 def _decibels(value: float) -> str:
+    if math.isnan(value):
+        return "not known"
     if math.isinf(value):
         return "+inf" if value > 0 else "-inf"
     return f"{value:.2f} dB"

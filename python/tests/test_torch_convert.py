@@ -244,6 +244,22 @@ def test_what_a_forward_refuses_is_not_compared():
     assert isinstance(mxt.convert(Around(refuses), "bf16"), mxt.Experts)
 
 
+def test_inputs_that_do_not_fit_are_refused():
+    x, index, weights = operands()
+    ours = mxt.convert(Own(), "bf16")
+    for inputs, words in [
+        ((x[None], index, weights), r"hidden_states: found \[1, 32, 64\], needs \[T, D\]"),
+        ((x, index[:16], weights[:16]), r"top_k_index: found \[16, 2\], needs \[32, k\]"),
+        ((x, index[:, 0], weights[:, 0]), r"top_k_index: found \[32\], needs \[32, k\]"),
+        ((x, index.float(), weights), "top_k_index: found torch.float32, needs whole numbers"),
+        ((x, index == 0, weights), "top_k_index: found torch.bool"),
+        ((x, index, torch.cat([weights, weights])), r"top_k_weights: found \[64, 2\], needs \[32, 2\]"),
+        ((x, index, weights[:, :1]), r"top_k_weights: found \[32, 1\]"),
+    ]:  # fmt: skip
+        with pytest.raises(mxoracle.Error, match=words):
+            ours(*inputs)
+
+
 @pytest.mark.parametrize(
     "model, options, words",
     [
