@@ -167,7 +167,7 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 
 @pytest.hookimpl(hookwrapper=True)
 def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo) -> Any:
-    """A test whose thread failed has failed, whoever joined it."""
+    """A test fails if `assert_matches` failed in a thread of its own."""
     report = (yield).get_result()
     found = item.config.stash.get(_IN_THREADS, [])
     if found and report.passed and call.when != "setup":
