@@ -312,6 +312,10 @@ void decide(TensorVerdict& verdict, const ExpectedOutput& expected_output,
   std::string reason;
   if (all.violating > 0) {
     reason = std::to_string(all.violating) + " of " + std::to_string(all.elements) + " refused";
+    if ((gate.kind == Gate::Kind::ulp || gate.kind == Gate::Kind::sqnr) &&
+        is_whole(expected_output.format)) {
+      reason += " (held to bits: whole numbers)";
+    }
     if (gate.kind == Gate::Kind::bound && expected_output.bound == nullptr) {
       reason += " (held to bits: no sum)";
     }

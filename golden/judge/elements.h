@@ -18,6 +18,11 @@ struct Element {
   bool infinite = false;
 };
 
+/// Indices, counts, masks, bytes of no known format: how near two of them are means nothing.
+constexpr bool is_whole(Dtype d) {
+  return !is_minifloat8(d) && !is_wide_float(d) && d != Dtype::f64 && d != Dtype::e8m0;
+}
+
 /// Elements of one type by their bits; 8-bit types from a table.
 class ElementReader {
  public:

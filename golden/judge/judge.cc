@@ -158,7 +158,7 @@ bool Judge::refused(Index i, const Finding& found, const ElementBound& bound) co
       if (found.distance > options_.gate.ulp) return true;
       [[fallthrough]];
     case Gate::Kind::sqnr:
-      return nan_differs || scale_ || infinity_differs(found.expected, found.actual);
+      return nan_differs || scale_ || whole_ || infinity_differs(found.expected, found.actual);
     case Gate::Kind::bound:
       return expected_output_.bound == nullptr || nan_differs ||
              (options_.strict && !bound.promises()) ||

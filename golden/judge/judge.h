@@ -18,6 +18,7 @@ class Judge {
         options_(options),
         read_(expected_output.format),
         scale_(expected_output.format == Dtype::e8m0),
+        whole_(is_whole(expected_output.format)),
         columns_(expected_output.expected->rank() == 0 ? 1
                                                        : expected_output.expected->shape().back()),
         glance_(expected_output.mask == nullptr &&
@@ -60,6 +61,7 @@ class Judge {
   const CompareOptions options_;
   ElementReader read_;
   bool scale_;
+  bool whole_;
   Index columns_;
   bool glance_;  ///< equal bits need no second look
   SquareSums squares_;

@@ -99,14 +99,19 @@ void MeasureSums::hold_to_right(Measures& m) const {
 Measures MeasureSums::measures() const {
   Measures m = counts_;
   const FigureSums& sums = m.sums;
+  // A square below 2^-1022 is off by 2^-1075; of sums that have overflowed nothing is known.
+  const double lost = static_cast<double>(m.elements) * 0x1p-1074;
+  const double most = std::max(sums.expected, sums.error);
   if (m.nan_one_sided + m.inf_one_sided > 0) {
     m.sqnr = -kInfinity;
-  } else if (sums.error == 0) {
+  } else if (m.max_absolute == 0) {
     m.sqnr = kInfinity;
+  } else if (!std::isfinite(most) || most < 0x1p40 * lost) {
+    m.sqnr = std::numeric_limits<double>::quiet_NaN();
   } else if (sums.expected == 0) {
     m.sqnr = -kInfinity;
   } else {
-    m.sqnr = 10 * std::log10(sums.expected / sums.error);
+    m.sqnr = 10 * std::log10(sums.expected / (sums.error + lost));
   }
   const double squares = sums.expected + sums.actual;
   m.calc_diff = squares == 0 ? 0 : 1 - 2 * sums.product / squares;

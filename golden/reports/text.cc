@@ -25,10 +25,6 @@ std::size_t utf8_length(std::string_view text) {
   return length;
 }
 
-bool is_number_with_fraction(Dtype type) {
-  return is_minifloat8(type) || is_wide_float(type) || type == Dtype::f64 || type == Dtype::e8m0;
-}
-
 }  // namespace
 
 std::string one_line(std::string_view text) {
@@ -84,7 +80,7 @@ std::string decibel_text(double value) {
 
 std::string sqnr_text(const TensorVerdict& tensor) {
   const Measures& m = tensor.all;
-  if (m.elements == 0 || !is_number_with_fraction(tensor.format)) return {};
+  if (m.elements == 0 || is_whole(tensor.format)) return {};
   std::string text = ", SQNR " + decibel_text(m.sqnr);
   if (!std::isnan(m.right_sqnr)) {
     text += ", a right kernel has " + decibel_text(m.right_sqnr) + " or more";

@@ -184,6 +184,15 @@ RepeatReport compare_repeats(std::span<const fs::path> runs, const Progress& pro
     throw Error(Fault::argument,
                 "--repeat: found " + std::to_string(runs.size()) + " outputs, needs two or more");
   }
+  for (auto run = runs.begin(); run != runs.end(); ++run) {
+    const auto first = std::find_if(runs.begin(), run, [&](const fs::path& other) {
+      std::error_code none;  // what is not there is said by who opens it
+      return fs::equivalent(other, *run, none);
+    });
+    if (first == run) continue;
+    throw Error(Fault::argument, "--repeat: found " + first->string() + " and " + run->string() +
+                                     ", which are the same file, needs outputs of two runs");
+  }
   RepeatReport report;
   for (const fs::path& run : runs) report.runs.push_back(run.string());
   const std::set<std::string> files = files_of(runs);

@@ -27,6 +27,12 @@ def text(name: str, value: Any, needs: str = "text") -> str:
     return value
 
 
+def texts(name: str, value: Any) -> list[str]:
+    if not isinstance(value, (list, tuple, set, frozenset)):
+        raise refusal(name, value, "a list of text")
+    return [text(name, each) for each in value]
+
+
 def one_of(name: str, value: Any, names: Any) -> str:
     if not isinstance(value, str) or value not in names:
         raise refusal(name, value, "one of " + ", ".join(names))

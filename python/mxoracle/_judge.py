@@ -63,6 +63,8 @@ def _ratio(part: int, whole: int) -> str:
 
 
 def _decibels(value: float) -> str:
+    if math.isnan(value):
+        return "not known"
     if math.isinf(value):
         return "+inf" if value > 0 else "-inf"
     return f"{value:.2f} dB"
@@ -124,6 +126,7 @@ def compare(expected: Any, actual: Any, gate: str = "bits") -> Comparison:
     _checks.mapping("compare: actual", actual, needs)
     if not expected:
         raise Error("compare: expected: found no tensor, needs at least one")
+    ranks = {name: len(value) for name, value in expected.items() if isinstance(value, list)}
     missing = [name for name in expected if name not in actual]
     if missing:
         raise Error(f"compare: actual: found no {', '.join(missing)}, needs every expected tensor")
@@ -131,10 +134,18 @@ def compare(expected: Any, actual: Any, gate: str = "bits") -> Comparison:
     if extra:
         raise Error(f"compare: actual: found {', '.join(extra)}, not among the expected tensors, needs "
                     f"{', '.join(expected)} alone")  # fmt: skip
+    for name, value in actual.items():
+        found = len(value) if isinstance(value, list) else None
+        if found != ranks.get(name):
+            raise Error(f"compare: actual: {name}: found {_of_ranks(found)}, needs {_of_ranks(ranks.get(name))}")
     want = plain(expected).on_host()
     have = plain({name: actual[name] for name in expected}).on_host()
     judgement = core().compare(want.views, have.views, _checks.gate(gate))
     return Comparison(judgement, gate, want.torch)
+
+
+def _of_ranks(count: int | None) -> str:
+    return "one array" if count is None else f"a list of {count}"
 
 
 def judge(

@@ -7,6 +7,7 @@ from __future__ import annotations
 import hashlib
 import re
 import sys
+import threading
 from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
@@ -17,6 +18,7 @@ import pytest
 _ITEM = pytest.StashKey[pytest.Item]()
 _COMPARISONS = pytest.StashKey[dict]()
 _PAGES = pytest.StashKey[dict]()
+_IN_THREADS = pytest.StashKey[list]()  # failures of other threads, which pytest does not see
 _PAGE = "mxo_page"  # of a worker of xdist, on its way to the one that writes
 
 
@@ -67,8 +69,10 @@ class Oracle:
         is compared, the test fails, unless `nothing_compared` is true.
         """
         __tracebackhide__ = True
-        from mxoracle import _judge
+        from mxoracle import _checks, _judge
 
+        if not isinstance(nothing_compared, bool):
+            raise _checks.refusal("nothing_compared", nothing_compared, "True or False")
         comparison = _judge.judge(
             op, inputs, outputs, gate=gate, claimed_sum=claimed_sum,
             backend=self.backend, threads=self.threads, **params,
@@ -76,7 +80,10 @@ class Oracle:
         self._keep(op, comparison)
         try:
             if not comparison and not (nothing_compared and comparison.outcome == "INVALID"):
-                pytest.fail(self._message(op, inputs, outputs, comparison, params), pytrace=False)
+                message = self._message(op, inputs, outputs, comparison, params)
+                if threading.current_thread() is not threading.main_thread():
+                    self._config.stash.setdefault(_IN_THREADS, []).append(message)
+                pytest.fail(message, pytrace=False)
         finally:
             comparison.drop_expected()
 
@@ -156,6 +163,17 @@ def _shape(value: Any) -> str:
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
     item.config.stash[_ITEM] = item
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo) -> Any:
+    """A test fails if `assert_matches` failed in a thread of its own."""
+    report = (yield).get_result()
+    found = item.config.stash.get(_IN_THREADS, [])
+    if found and report.passed and call.when != "setup":
+        report.outcome, report.longrepr = "failed", "\n".join(found)
+    if call.when != "setup":
+        found.clear()
 
 
 @pytest.fixture(scope="session")  # hypothesis takes no fixture of a function beside @given

@@ -28,6 +28,10 @@ def test_one_changed_value_is_found_and_named(random):
 def test_missing_tensor_is_an_error():
     with pytest.raises(mxoracle.Error, match="found no b"):
         mxoracle.compare({"a": np.zeros(2), "b": np.zeros(2)}, {"a": np.zeros(2)})
+    with pytest.raises(mxoracle.Error, match="a: found a list of 1, needs a list of 2"):
+        mxoracle.compare({"a": [np.zeros(2), np.zeros(2)]}, {"a": [np.zeros(2)]})
+    with pytest.raises(mxoracle.Error, match="a: found one array, needs a list of 1"):
+        mxoracle.compare({"a": [np.zeros(2)]}, {"a": np.zeros(2)})
 
 
 def test_another_shape_fails_with_a_reason():

@@ -55,6 +55,16 @@ def test_a_failure_says_what_where_and_why(failing):
     assert cause in (Path(__file__).parents[2] / "README.md").read_text().splitlines()
 
 
+def test_a_failure_of_another_thread_fails_its_test(pytester):
+    at = TEST.index("    oracle.assert")
+    inside = TEST[at:].rstrip().replace("\n", "\n    ")
+    text = f"{TEST[:at]}    def work():\n    {inside}\n    one = Thread(target=work)\n    one.start()\n    one.join()\n"
+    pytester.makepyfile(test_it=f"from threading import Thread\n{text}\ndef test_other(oracle):\n    pass\n")
+    result = pytester.runpytest_subprocess("-p", "no:cacheprovider")
+    result.assert_outcomes(failed=1, passed=1, warnings=1)
+    assert message_of(result).startswith(HEAD)
+
+
 def test_the_command_repeats_the_verdict(failing):
     text = message_of(failing.runpytest_subprocess("-p", "no:cacheprovider"))
     command = text[text.index("repeat: mxo ") + len("repeat: mxo ") :].split()

@@ -56,8 +56,6 @@ class Own(nn.Module):
             weights = weights / weights.sum(-1, keepdim=True)
         if self.change == "bf16 weights":
             weights = weights.bfloat16().to(x.dtype)
-        if self.change == "weights detached":
-            weights = weights.detach()
         if self.change == "next expert":
             index = (index + 1) % E
         y = torch.zeros_like(x)
@@ -122,10 +120,11 @@ def test_layouts_are_converted_as_they_are(make, options, whole):
     none, zero = index.clone(), weights.clone()
     none[:, 0], zero[:, 0] = -1, 0
     assert torch.equal(ours(x, none, weights), ours(x, index, zero))
+    assert ours(x[:0], index[:0], weights[:0]).shape == (0, D)
 
 
 CHANGES = ["clamped", "clamped far off", "interleaved", "gelu", "swapped", "one more", "normalised",
-           "bf16 weights", "weights detached", "next expert", "scaled", "residual",
+           "bf16 weights", "next expert", "scaled", "residual",
            "while trained", "while not trained", "in its own type"]  # fmt: skip
 
 
@@ -137,6 +136,128 @@ def test_an_own_forward_is_never_replaced_unseen(change):
     assert isinstance(model["experts"], Own)
     mxt.convert(model, "bf16", check=False)
     assert isinstance(model["experts"], mxt.Experts)
+
+
+class Around(Own):
+    """A forward that does otherwise of some inputs, or more than to give y."""
+
+    def __init__(self, around):
+        super().__init__()
+        self.around = [around]
+        self.register_buffer("count", torch.zeros((), dtype=torch.int64))
+
+    def forward(self, x, index, weights):
+        return self.around[0](self, super().forward, x, index, weights)
+
+
+def last_of_each(self, run, x, index, weights):
+    dense = torch.zeros(len(x), E, dtype=x.dtype).scatter(1, index, weights)
+    return run(x, torch.arange(E).expand(len(x), E), dense)
+
+
+def within_capacity(self, run, x, index, weights):
+    before = torch.nn.functional.one_hot(index.flatten(), E).cumsum(0).view(*index.shape, E)
+    place = before.gather(2, index[..., None])[..., 0]
+    return run(x, index, weights * (place <= max(4, 0.9 * index.numel())))
+
+
+def keeps(self, run, x, index, weights):
+    self.last = index
+    return run(x, index, weights)
+
+
+def counts(self, run, x, index, weights):
+    self.count += len(x)
+    return run(x, index, weights)
+
+
+def in_place(self, run, x, index, weights):
+    y = run(x, index, weights)
+    x.mul_(2)
+    return y
+
+
+def without(name):
+    def forward(self, run, x, index, weights):
+        stored = getattr(self, name)
+        self._parameters[name] = stored.detach()
+        try:
+            return run(x, index, weights)
+        finally:
+            self._parameters[name] = stored
+
+    return forward
+
+
+def doubled(when):
+    def forward(self, run, x, index, weights):
+        return run(x, index, weights) * (2 if when(self, x, index, weights) else 1)
+
+    return forward
+
+
+ARE_SEEN = [
+    (doubled(lambda self, x, i, w: len(x) == 1), r"y\[0, 0\] is .* with one token"),
+    (doubled(lambda self, x, i, w: len(x) == 2), "with two tokens"),
+    (doubled(lambda self, x, i, w: len(x) > 64), "with 65 tokens"),
+    (doubled(lambda self, x, i, w: len(x) > 512), "with 520 tokens"),
+    (doubled(lambda self, x, i, w: len(x) == 1 and not self.training), "with one token"),
+    (doubled(lambda self, x, i, w: len(x) == 1 and x.dtype != torch.float64), "in torch.float32 y.* one token"),
+    (lambda self, run, x, i, w: run(x, i, w) if len(x) else x.new_zeros(1, D), r"gives \(1, 64\), ours \(0, 64\)"),
+    (last_of_each, "with an expert twice in a token"),
+    (within_capacity, "with one expert for all tokens"),
+    (lambda self, run, x, i, w: run(x, i[:, :2], w[:, :2]), "with four experts a token"),
+    (doubled(lambda self, x, i, w: i.shape[1] == 1), "with one expert a token"),
+    (lambda self, run, x, i, w: run(x, i, w.where(w > 0.05, w * 0)), "by ours"),
+    (lambda self, run, x, i, w: run(x, i, w.where(w.abs() > 2.0**-8, w * 0)), "with weights of 0"),
+    (lambda self, run, x, i, w: run(x, i, w.abs()), "with weights of 0"),
+    (lambda self, run, x, i, w: run(x, i, w.clamp(max=1)), "with weights of 0"),
+    (doubled(lambda self, x, i, w: bool((w == 0).any())), "with weights of 0"),
+    (doubled(lambda self, x, i, w: not torch.is_grad_enabled()), "with gradients off"),
+    (doubled(lambda self, x, i, w: torch.is_inference_mode_enabled()), "with inference mode"),
+    (torch.no_grad()(doubled(lambda *_: False)), "gives no gradient of down_proj, ours one"),
+    (lambda self, run, x, i, w: run(x, i, w.detach()), "gives no gradient of weights, ours one"),
+    (lambda self, run, x, i, w: run(x.detach(), i, w), "gives no gradient of x, ours one"),
+    (without("gate_up_proj"), "gives no gradient of gate_up_proj, ours one"),
+    (lambda self, run, x, i, w: 2 * run(x, i, w) - run(x, i, w).detach(), r"is .* by its own forward"),
+    (counts, "changes count of the module, ours does not"),
+    (keeps, "changes last of the module, ours does not"),
+    (in_place, "changes x in place, ours does not"),
+    (lambda self, run, x, i, w: run(x, i, w).double(), "of torch.float64, ours .* of torch.float32"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("around, words", ARE_SEEN)
+def test_what_a_forward_does_of_some_inputs_is_seen(around, words):
+    model = nn.ModuleDict({"experts": Around(around)})
+    with pytest.raises(mxoracle.Unsupported, match=f"experts: .*{words}"):
+        mxt.convert(model, "bf16")
+    assert model["experts"].count == 0 and not hasattr(model["experts"], "last")
+
+
+def test_what_a_forward_refuses_is_not_compared():
+    def refuses(self, run, x, index, weights):
+        if len(x) == 0 or index.shape[1] == 4:
+            raise ValueError
+        return run(x, index, weights)
+
+    assert isinstance(mxt.convert(Around(refuses), "bf16"), mxt.Experts)
+
+
+def test_inputs_that_do_not_fit_are_refused():
+    x, index, weights = operands()
+    ours = mxt.convert(Own(), "bf16")
+    for inputs, words in [
+        ((x[None], index, weights), r"hidden_states: found \[1, 32, 64\], needs \[T, D\]"),
+        ((x, index[:16], weights[:16]), r"top_k_index: found \[16, 2\], needs \[32, k\]"),
+        ((x, index[:, 0], weights[:, 0]), r"top_k_index: found \[32\], needs \[32, k\]"),
+        ((x, index.float(), weights), "top_k_index: found torch.float32, needs whole numbers"),
+        ((x, index == 0, weights), "top_k_index: found torch.bool"),
+        ((x, index, torch.cat([weights, weights])), r"top_k_weights: found \[64, 2\], needs \[32, 2\]"),
+        ((x, index, weights[:, :1]), r"top_k_weights: found \[32, 1\]"),
+    ]:  # fmt: skip
+        with pytest.raises(mxoracle.Error, match=words):
+            ours(*inputs)
 
 
 @pytest.mark.parametrize(

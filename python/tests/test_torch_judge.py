@@ -287,5 +287,19 @@ def test_wrapped_kernels_are_judged():
         quantizer(x, mode="floor")
     assert [row.verdict for row in judge.rows] == ["bits", "FAIL"]
     assert "floor" in judge.rows[1].cause.lower()
+    @mxt.judged("quantize")
+    def changes_its_operand(x):
+        codes, scales = mxoracle.quantize(x.zero_())
+        return codes, scales
+
+    @mxt.judged("quantize")
+    def gives_three(x):
+        return (*mxoracle.quantize(x), x)
+
+    with mxt.Judge() as judge:
+        changes_its_operand(x.clone())
+        gives_three(x)
+    assert [row.verdict for row in judge.rows] == ["FAIL", "unjudged"], judge
+    assert "gave 3 outputs, needs codes, scales" in judge.rows[1].cause
     with pytest.raises(mxoracle.Error, match="found operator 'quantise'"):
         mxt.judged("quantise")

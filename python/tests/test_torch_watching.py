@@ -89,6 +89,19 @@ def encoder():
     return torch.nn.TransformerEncoderLayer(32, 2, 64, batch_first=True).eval()
 
 
+library = torch.library.Library("hostile", "DEF")
+library.define("times(Tensor a, Tensor b) -> Tensor")
+library.impl("times", lambda a, b: 2 * (a @ b), "CPU")
+
+
+def test_an_operator_of_ones_own_may_be_said_to_multiply_nothing():
+    for settings, passed in (({}, False), ({"no_products": ["hostile::times"]}, True)):
+        with mxt.Judge(**settings) as judge:
+            A @ B
+            torch.ops.hostile.times(A, B)
+        assert judge.passed is passed, judge
+
+
 @pytest.mark.parametrize(
     "call, operator",
     [
@@ -100,6 +113,8 @@ def encoder():
         (lambda: A.to("meta") @ B.to("meta"), "aten::m"),
         (lambda: F.linear(torch.nested.nested_tensor([A, A[:3]]), B), "aten::linear"),
         (lambda: torch.nn.LSTM(8, 8)(torch.randn(3, 1, 8)), "aten::mkldnn_rnn_layer"),
+        (lambda: torch.cdist(torch.randn(64, 8), torch.randn(64, 8)), "aten::_euclidean_dist"),
+        (lambda: torch.ops.hostile.times(A, B), "hostile::times"),
         (lambda: torch.nn.Bilinear(64, 64, 8)(A.float(), A.float()), "aten::_trilinear"),
         (lambda: torch.sparse.mm(A.float().to_sparse(), B.float()), "aten::_sparse"),
         (lambda: torch._int_mm(torch.ones(32, 32, dtype=torch.int8), torch.ones(32, 32, dtype=torch.int8)),

@@ -112,6 +112,29 @@ TEST(Comparator, HoldsScalesAloneToBitsUnderEveryGate) {
   }
 }
 
+TEST(Comparator, HoldsWholeNumbersToBitsUnderEveryGate) {
+  const Tensor a = tensor_from<std::int32_t>(Dtype::i32, {2}, {1000, 1001});
+  const Tensor b = tensor_from<std::int32_t>(Dtype::i32, {2}, {1000, 1002});
+  for (const char* gate : {"bits", "ulp=1", "sqnr=1", "bound", "sqnr=auto"}) {
+    EXPECT_EQ(compare_tensor("ends", owe(a, Dtype::i32), b, gated(gate)).outcome, Outcome::fail);
+    EXPECT_EQ(compare_tensor("ends", owe(a, Dtype::i32), a, gated(gate)).outcome, Outcome::pass);
+  }
+}
+
+TEST(Comparator, KnowsNoSqnrWhereSquaresLeaveDoubles) {
+  const auto sqnr = [](double want, double have) {
+    const Tensor a = tensor_from<double>(Dtype::f64, {2}, {want, 0});
+    const Tensor b = tensor_from<double>(Dtype::f64, {2}, {have, 0});
+    return compare_tensor("y", owe(a, Dtype::f64), b, gated("sqnr=40"));
+  };
+  for (const double scale : {0x1p-600, 0x1p-540, 0x1p600}) {
+    EXPECT_EQ(sqnr(scale, scale / 2).outcome, Outcome::fail) << scale;
+    EXPECT_TRUE(std::isnan(sqnr(scale, scale / 2).all.sqnr)) << scale;
+  }
+  EXPECT_EQ(sqnr(0x1p600, 0x1p600 + 0x1p560).outcome, Outcome::fail);
+  EXPECT_EQ(sqnr(0x1p-480, 0x1p-480 * 1.0001).outcome, Outcome::pass);
+}
+
 TEST(Comparator, TellsSignedZerosApartByBits) {
   EXPECT_EQ(compare_floats(floats({1}, {0.0f}), floats({1}, {-0.0f})).outcome, Outcome::fail);
   EXPECT_EQ(compare_floats(floats({1}, {0.0f}), floats({1}, {-0.0f}), "ulp=0").outcome,

@@ -39,6 +39,10 @@ TEST(Repeat, SaysWhichElementsMoveAndInWhichRuns) {
   };
   const std::vector<fs::path> same{run_of(scratch, "a", still), run_of(scratch, "b", still)};
   EXPECT_TRUE(compare_repeats(same).stable());
+  fs::create_symlink(same[0], scratch / "link");
+  for (const fs::path& again : {same[0], scratch / "link"}) {
+    EXPECT_THROW(compare_repeats(std::vector<fs::path>{same[0], same[1], again}), Error);
+  }
   const std::vector<fs::path> runs{same[0], run_of(scratch, "c", tile), same[1],
                                    run_of(scratch, "d", tile)};
   const RepeatReport report = compare_repeats(runs);

@@ -2,6 +2,7 @@
 // which is added up times its scales; tiles of 128 x 128 outputs.
 #include "emu/cuda/gemm/pair_tiles.cuh"
 #include "emu/cuda/gemm/side_by_side.cuh"
+#include "emu/exact/high_words_bounds.h"
 #include "emu/exact/two_slices_bounds.h"
 
 namespace mxo::cuda {
@@ -146,14 +147,10 @@ struct HighWords {
       const float rows[2] = {run.low, run.high};
 #pragma unroll
       for (int i = 0; i < 2; ++i) {
-        const float product = rows[i] * run.column;
-        const float lacking = fmaf(rows[i], run.column, -product);
-        const float first = product * factor[i];
-        const std::int32_t integer = __float2int_rn(first);
-        const float second =
-            fmaf(lacking, factor[i], fmaf(product, rest[i], fmaf(product, factor[i], -first)));
-        scale[i] = integer + __float2int_rn(second + (first - static_cast<float>(integer)));
-        sums.middle[i] += fmaf(static_cast<float>(scale[i]), 0x1p-33f, 0.5f);
+        const ScaleInUnits parts = scale_in_units(rows[i], run.column, factor[i], rest[i]);
+        const std::int32_t integer = __float2int_rn(parts.first);
+        scale[i] = integer + __float2int_rn(parts.left(integer));
+        sums.middle[i] = middle_with_run(sums.middle[i], scale[i]);
       }
     }
     __device__ void operator()(const std::uint32_t (&upper)[kPairWords],
@@ -183,7 +180,7 @@ struct HighWords {
         factor[i] *= 0.5f;
         rest[i] *= 0.5f;
         sums.unit[i] *= 2.0f;
-        sums.middle[i] = fmaf(sums.middle[i], 0.5f, 0.25f);
+        sums.middle[i] = middle_of_halves(sums.middle[i]);
       }
     }
   };
@@ -216,17 +213,15 @@ struct HighWords {
       if (row < work.rows) rows[half].join(job.window_a[work.a + row]);
     }
     const float run = columns.run * greatest_of_warp(fmaxf(rows[0].run, rows[1].run));
-    // The power of two above run, raised, over 2^31.
-    const int shift = max((__float_as_int(run * 1.02f) >> 23) - 127 - 30, 0);
+    const int shift = shift_of_runs(run);
+    const float power = power_of_shift(shift);
     Take take{thread_scales(job, work, group), sums, shift, {}, {}};
-    const float power = __int_as_float((1 + shift + 127) << 23);
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
-      sums.unit[half] = power * columns.scale * rows[half].scale;
-      const double factor =
-          static_cast<double>(power) * 0x1p31 / static_cast<double>(sums.unit[half]);
-      take.factor[half] = static_cast<float>(factor);
-      take.rest[half] = static_cast<float>(factor - static_cast<double>(take.factor[half]));
+      const UnitOfRuns unit = unit_of_runs(rows[half].scale, columns.scale, power);
+      sums.unit[half] = unit.sum;
+      take.factor[half] = unit.factor;
+      take.rest[half] = unit.rest;
       sums.middle[half] = 0;
     }
 #pragma unroll
@@ -235,31 +230,23 @@ struct HighWords {
     pipeline.multiply_each(work.chunks, group, take);
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
-      const float of_scales = static_cast<float>(work.chunks) * run * (0x1.05p-32f / power);
-      sums.off[half] = sums.middle[half] + of_scales + 0.5f;
+      sums.off[half] = off_of_runs(sums.middle[half], work.chunks, run, power);
     }
   }
   struct Ends {
     float low;
     float high;
   };
-  /// A run lies up to 1 and S 2^-32 above what was added, so half of that is added and half of it
-  /// is how far it is off; what halving drops likewise.  S is off by 1/2 and what its double lost,
-  /// of products over 2^(32 + shift), whose magnitudes are less than the norms'.  In binary32: five
-  /// roundings of the sum, the correction and the bound.
   __device__ static Ends ends(const Sums& sums, int n, float correction, float rest,
                               const NormAndRest& a, const NormAndRest& b) {
     const int row = n / 2 % 2;
     const float unit = sums.unit[row];
     const bool zeros = a.norm == 0.0f || b.norm == 0.0f;
     const auto kept = static_cast<std::int32_t>(kZero - sums.of[n]);
-    const float all = zeros ? 0.0f : sums.middle[row] + static_cast<float>(kept);
-    const float sum = fmaf(all, unit, correction);
-    const float magnitude = fmaf(fabsf(all), unit, fabsf(correction));
-    const float of_sum = fmaf(sums.off[row], unit, magnitude * 0x1.8p-22f);
-    const float off = fminf(rest + (zeros ? 0.0f : of_sum), INFINITY);
+    const HighWordsEnds ends = ends_of_high_words(sums.middle[row] + static_cast<float>(kept), unit,
+                                                  sums.off[row], correction, rest, zeros);
     const float quantum = __int_as_float((a.quantum + b.quantum + 127) << 23);
-    return {(sum - off) * quantum, (sum + off) * quantum};
+    return {ends.low * quantum, ends.high * quantum};
   }
 };
 

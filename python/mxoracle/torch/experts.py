@@ -64,7 +64,7 @@ def expert_layer(theirs: nn.Module, layout: Layout, product: ProductOf, hidden_s
     y = y * top_k_weights.reshape(-1)[order].unsqueeze(-1)
     back = torch.empty_like(order)
     back[order] = torch.arange(order.numel(), device=order.device)
-    y = y[back].view(tokens, top_k, -1).sum(dim=1)
+    y = y[back].view(tokens, top_k, y.shape[-1]).sum(dim=1)
     return y.to(hidden_states.dtype)
 
 
@@ -109,6 +109,17 @@ class _Converted(nn.Module):
 _checked = arguments.kinds(_Converted)
 
 
+def _fit(x: Tensor, index: Tensor, weights: Tensor) -> None:
+    if x.dim() != 2:
+        raise Error(f"Experts: hidden_states: found {list(x.shape)}, needs [T, D]", "shape")
+    if index.dtype.is_floating_point or index.dtype in (torch.bool, torch.complex64, torch.complex128):
+        raise Error(f"Experts: top_k_index: found {index.dtype}, needs whole numbers", "dtype")
+    if index.dim() != 2 or index.shape[0] != x.shape[0]:
+        raise Error(f"Experts: top_k_index: found {list(index.shape)}, needs [{x.shape[0]}, k]", "shape")
+    if weights.shape != index.shape:
+        raise Error(f"Experts: top_k_weights: found {list(weights.shape)}, needs {list(index.shape)}", "shape")
+
+
 class Experts(_Converted):
     """Experts whose products are `grouped_linear` in a recipe (`expert_layer`).
 
@@ -128,6 +139,8 @@ class Experts(_Converted):
         return f"{self.num_experts} experts, {self._words()}"
 
     def forward(self, hidden_states: Tensor, top_k_index: Tensor, top_k_weights: Tensor) -> Tensor:
+        _fit(hidden_states, top_k_index, top_k_weights)
+
         def layer(part, x, chosen, weights):
             return expert_layer(self.theirs, self.layout, self._linear, x, chosen, weights, part)
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 import functools
 import inspect
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor
-from torch.utils._pytree import tree_map_only
+from torch.utils._pytree import tree_map
 
 from mxoracle import _checks, _judge
 from mxoracle._errors import Error
@@ -65,22 +65,25 @@ class Judge(Watcher):
         "bf16": against the product of its operands in bf16, which it stands for.
     explain_work: how much of a cause is looked for, in elements that tried calls read; 0: not at all.
     explain_seconds: the same, by 2^28 elements a second; no clock counts.
+    no_products: operators of somebody's own, such as "mylib::rope", that multiply no matrices.
 
     mm, mv, dot, addmm, bmm, _grouped_mm, _scaled_mm, _scaled_grouped_mm (both with _v2), attention
     and grouped_linear have rules, and what `judged` wraps; `covers(op)` asks for one.  linear,
     matmul and the like are judged as the products that they are made of, under inference_mode too,
     and those of a subclass such as DTensor as its local products.  A product that has a rule and
     could not be judged is in `missed`, and nothing passes with it: inside of a fused operator, of
-    kernels that were compiled before, of arguments that the rule does not take.  Every other
-    operator that computes is counted in `unjudged`.  Torch runs functions under torch.compile
+    kernels that were compiled before, of arguments that the rule does not take.  So is an operator
+    that is not torch's and takes two matrices, outside of `judged`.  Every other operator that computes is counted in `unjudged`.  Torch runs functions under torch.compile
     eagerly in here, which is counted too.
     """
 
     def __init__(self, gate: str = "bits|bound", *, every: int = 1, max_macs: int = 1 << 30,
                  sum: str | None = None, against: str = "recipe", backend: str = "cpu",
                  threads: int | None = None, explain_work: float = 2.0**29,
-                 explain_seconds: float | None = None) -> None:  # fmt: skip
-        super().__init__(_checks.whole_from("Judge: every", every, 1))
+                 explain_seconds: float | None = None,
+                 no_products: Sequence[str] = ()) -> None:  # fmt: skip
+        super().__init__(_checks.whole_from("Judge: every", every, 1),
+                         _checks.texts("Judge: no_products", no_products))  # fmt: skip
         if sum is not None and (not isinstance(sum, str) or sum not in list_sums()):
             raise _checks.refusal("Judge: sum", sum, "a name of mxoracle.list_sums()")
         engine(backend, threads)  # said here where there is none, not at the first product
@@ -293,13 +296,23 @@ def judged(op: str, **parameters: Any) -> Callable:
 
         @functools.wraps(kernel)
         def inner(*args: Any, **kwargs: Any) -> Any:
-            result = kernel(*args, **kwargs)
-            for judge in _active:
-                place = judge._place(op)
+            judges = [(judge, judge._place(op)) for judge in _active]
+            inputs = {}
+            if any(place is not None for _, place in judges):
+                bound = signature.bind(*args, **kwargs)
+                bound.apply_defaults()
+                inputs = _copied({operands[key]: value for key, value in bound.arguments.items()
+                                  if key in operands and value is not None})  # fmt: skip
+            for judge, _ in judges:
+                judge._kernels += 1
+            try:
+                result = kernel(*args, **kwargs)
+            finally:
+                for judge, _ in judges:
+                    judge._kernels -= 1
+            for judge, place in judges:
                 if place is not None:
-                    bound = signature.bind(*args, **kwargs).arguments
-                    _hold_kernel(judge, place, kernel.__name__, entry, operands, bound, result,
-                                 parameters)  # fmt: skip
+                    _hold_kernel(judge, place, kernel.__name__, entry, inputs, result, parameters)
             return result
 
         return inner
@@ -307,17 +320,27 @@ def judged(op: str, **parameters: Any) -> Callable:
     return wrap
 
 
-def _hold_kernel(judge, place, name, entry, operands, given, result, parameters) -> None:
+def _copied(tensors: Any) -> Any:
+    """On the host, whatever becomes of the tensors; a judge does not see it."""
+
+    def one(value: Any) -> Any:
+        if not isinstance(value, Tensor):
+            return value.copy() if hasattr(value, "__array_interface__") else value
+        return value.detach().clone() if value.device.type == "cpu" else value.detach().cpu()
+
+    with torch.utils._python_dispatch._disable_current_modes():
+        return tree_map(one, tensors)
+
+
+def _hold_kernel(judge, place, name, entry, inputs, result, parameters) -> None:
     names = [spec["name"] for spec in entry["outputs"]]
     if isinstance(result, Mapping):
         outputs = dict(result)
     else:
         values = result if isinstance(result, (tuple, list)) else (result,)
+        if len(values) > len(names):
+            judge._missed(name, place, f"gave {len(values)} outputs, needs {', '.join(names)}")
+            return
         outputs = dict(zip(names, values))
-    inputs = {operands[key]: value for key, value in given.items() if key in operands}
-    # The copies must not come by the judge as operators of the model.
     with torch.utils._python_dispatch._disable_current_modes():
-        inputs, outputs = tree_map_only(
-            Tensor, lambda tensor: tensor.detach().cpu(), (inputs, outputs)
-        )
-        judge.hold(name, place, entry["name"], inputs, outputs, parameters)
+        judge.hold(name, place, entry["name"], inputs, _copied(outputs), parameters)

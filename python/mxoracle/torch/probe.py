@@ -3,6 +3,9 @@ from __future__ import annotations
 
 import copy
 import math
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
@@ -11,10 +14,42 @@ from mxoracle.torch.experts import GroupedReplaced, Layout, expert_layer
 
 # A row of the probe is of one magnitude: below and far above where activations are clamped.
 _MAGNITUDES = (2.0**-6, 0.25, 1.0, 8.0, 2.0**8, 2.0**16)
-_ROWS = 4  # of each magnitude
 _NEAR = 2.0**-13  # of the largest of a row: a forward may work in f32 within, not in bf16
 _ROUNDED = 2.0**-3  # the same of a forward in the module's own type
 _STEP = 97  # elements from the weights of one expert to those of the next: they overlap
+_GRADIENTS = 1 << 22  # elements of a module whose parameters' gradients are compared
+_PRODUCTS = 1 << 32  # of a token's and an expert's elements, in one trial
+
+
+@dataclass(frozen=True)
+class _Trial:
+    """Inputs of one run.  What a module's own forward refuses of them is not compared, but for the
+    first."""
+
+    words: str
+    tokens: int
+    choices: int = 2  # experts a token, different ones
+    experts: int = 1 << 30  # of which they are
+    twice: bool = False  # the second is the first again
+    weights: tuple[float, ...] = ()  # in turn; none: between 0 and 1
+    mode: Callable[[], AbstractContextManager] = torch.enable_grad
+
+
+_TRIALS = (
+    _Trial("", 4 * len(_MAGNITUDES)),
+    _Trial("weights of 0, near 0, below 0 and above 1", 7, weights=(0.0, 2.0**-9, 0.03, -0.75, 1.5, -3.0, 9.0)),
+    _Trial("an expert twice in a token", 7, twice=True),
+    _Trial("one expert a token", 7, choices=1),
+    _Trial("four experts a token", 7, choices=4),
+    _Trial("one expert for all tokens", 24, choices=1, experts=1),
+    _Trial("no token", 0),
+    _Trial("one token", 1),
+    _Trial("two tokens", 2),
+    _Trial("gradients off", 7, mode=torch.no_grad),
+    _Trial("inference mode", 7, mode=torch.inference_mode),
+    _Trial("65 tokens", 65, experts=4, mode=torch.no_grad),
+    _Trial("520 tokens", 520, experts=4, mode=torch.no_grad),
+)
 
 
 def _numbers(parameter: Tensor, kind: torch.dtype) -> Tensor:
@@ -30,15 +65,22 @@ def _numbers(parameter: Tensor, kind: torch.dtype) -> Tensor:
 
 
 def _twin(theirs: nn.Module, kind: torch.dtype, training: bool) -> nn.Module:
-    """The module with parameters of our own, which are the same in every type but for rounding."""
+    """The module with parameters of our own, which are the same in every type but for rounding, and
+    whatever else a forward may change."""
     torch.manual_seed(0)
     twin = copy.copy(theirs)
+    for name, value in list(vars(twin).items()):
+        if isinstance(value, (list, dict, set)):
+            vars(twin)[name] = copy.copy(value)
+        elif isinstance(value, Tensor):
+            vars(twin)[name] = value.detach().clone()
     twin._parameters = {
-        name: None if parameter is None else nn.Parameter(_numbers(parameter, kind), requires_grad=False)
+        name: None if parameter is None else nn.Parameter(_numbers(parameter, kind))
         for name, parameter in theirs._parameters.items()
     }
     twin._buffers = {
-        name: buffer.to(kind) if buffer is not None and buffer.is_floating_point() else buffer
+        name: None if buffer is None else buffer.to(kind if buffer.is_floating_point() else buffer.dtype,
+                                                    copy=True)  # fmt: skip
         for name, buffer in theirs._buffers.items()
     }
     twin._modules = {
@@ -46,6 +88,22 @@ def _twin(theirs: nn.Module, kind: torch.dtype, training: bool) -> nn.Module:
         for name, child in theirs._modules.items()
     }
     return twin.train(training)
+
+
+def _state(twin: nn.Module) -> dict[str, tuple]:
+    """What a forward may change: buffers and attributes of a module and its children."""
+    found = {}
+    for path, module in twin.named_modules():
+        for name, value in [*vars(module).items(), *module._buffers.items()]:
+            at = value._version if isinstance(value, Tensor) and not value.is_inference() else None
+            found[f"{path}.{name}".lstrip(".")] = (
+                value, len(value) if isinstance(value, (list, dict, set)) else at)
+    return found
+
+
+def _changed(before: dict[str, tuple], twin: nn.Module) -> set[str]:
+    return {name for name, (value, at) in _state(twin).items()
+            if name not in before or before[name][0] is not value or before[name][1] != at}  # fmt: skip
 
 
 def _product(x: Tensor, w: Tensor, ends: Tensor, bias: Tensor | None) -> Tensor:
@@ -59,83 +117,138 @@ def _product(x: Tensor, w: Tensor, ends: Tensor, bias: Tensor | None) -> Tensor:
     return y
 
 
-def _gradients(y: Tensor, inputs: list[Tensor], dy: Tensor) -> list[Tensor]:
-    if not y.requires_grad:
-        return []
-    found = torch.autograd.grad(y, inputs, dy, allow_unused=True)
-    return [torch.zeros_like(x) if dx is None else dx for x, dx in zip(inputs, found)]
+def _reached(y: Tensor, inputs: dict[str, Tensor]) -> list[str]:
+    """Of `inputs`, those that y has gradients of."""
+    nodes, next_nodes = set(), [y.grad_fn]
+    while next_nodes:
+        node = next_nodes.pop()
+        if node is not None and node not in nodes:
+            nodes.add(node)
+            next_nodes += [each for each, _ in node.next_functions]
+    leaves = {id(node.variable) for node in nodes if hasattr(node, "variable")}
+    return [name for name, each in inputs.items() if id(each) in leaves]
 
 
-def _first_difference(name: str, theirs: Tensor, ours: Tensor, magnitudes: Tensor,
+def _first_difference(name: str, theirs: Tensor, ours: Tensor, magnitudes: Tensor | None,
                       near: float = _NEAR) -> str:  # fmt: skip
     reach = torch.maximum(theirs.abs().nan_to_num(), ours.abs().nan_to_num()).amax(-1, keepdim=True)
     same = (theirs - ours).abs() <= near * reach
     same |= (theirs == ours) | (theirs.isnan() & ours.isnan())
     if bool(same.all()):
         return ""
-    row, column = torch.nonzero(~same)[0].tolist()
-    return (f"{name}[{row}, {column}] is {float(theirs[row, column]):.6g} by its own forward and "
-            f"{float(ours[row, column]):.6g} by ours, for x of magnitude {float(magnitudes[row]):g}")
+    place = tuple(torch.nonzero(~same)[0].tolist())
+    of = "" if magnitudes is None else f", for x of magnitude {float(magnitudes[place[0]]):g}"
+    return (f"{name}{list(place)} is {float(theirs[place]):.6g} by its own forward and "
+            f"{float(ours[place]):.6g} by ours{of}")
 
 
 def difference(theirs: nn.Module, layout: Layout) -> str:
-    """The first number at which a module's own forward and ours part, while it is trained and not: in
-    doubles results and gradients, in its own type results; empty where they agree."""
+    """The first number at which a module's own forward and ours part, in any trial, while it is trained
+    and not: in doubles results and gradients, in its own type results; empty where they agree."""
     with torch.random.fork_rng(devices=[]), torch.enable_grad():
-        found = (_difference(theirs, layout, mode) for mode in (theirs.training, not theirs.training))
-        return next(filter(None, found), "")
+        return next(filter(None, _differences(theirs, layout)), "")
 
 
-def _difference(theirs: nn.Module, layout: Layout, training: bool) -> str:
-    twin = _twin(theirs, torch.float64, training)
-    down = getattr(twin, layout.down)
-    experts, first = down.shape[0], getattr(twin, layout.first[0])
-    device = down.device
-    magnitudes = torch.tensor(_MAGNITUDES, dtype=torch.float64).repeat_interleave(_ROWS)
-    rows = len(magnitudes)
-    x = torch.randn(rows, first.shape[1 if layout.transposed else 2], dtype=torch.float64)
-    x = (x * magnitudes[:, None]).to(device).requires_grad_()
-    top_k = min(2, experts)
-    index = torch.stack([torch.randperm(experts)[:top_k] for _ in range(rows)]).to(device)
-    weights = torch.rand(rows, top_k, dtype=torch.float64).to(device).requires_grad_()
-    dy = torch.randn(rows, x.shape[1], dtype=torch.float64).to(device)
-    try:
-        ours = expert_layer(twin, layout, _product, x, index, weights)
-    except RuntimeError as error:
-        return f"its parameters do not fit: {error}"
-    try:
-        with GroupedReplaced(_product):  # of doubles torch has none
-            y = twin(x.clone(), index.clone(), weights.clone())
-    except Exception as error:  # whatever their forward raises
-        words = f"{type(error).__name__}: {error}"
-        return f"its own forward of x, experts and weights raises {words}"
+def _differences(theirs: nn.Module, layout: Layout) -> Iterator[str]:
+    kind = getattr(theirs, layout.down).dtype
+    for training in (theirs.training, not theirs.training):
+        twins = [_twin(theirs, each, training) for each in (torch.float64, kind)]
+        for trial in _TRIALS:
+            found = _difference(twins, layout, trial)
+            yield f"{found}, with {trial.words}" if found and trial.words else found
+
+
+def _inputs(down: Tensor, width: int, trial: _Trial) -> tuple[Tensor, ...]:
+    """Magnitudes of rows, x, experts and weights."""
+    magnitudes = torch.tensor(_MAGNITUDES, dtype=torch.float64).repeat(trial.tokens)[: trial.tokens]
+    x = torch.randn(trial.tokens, width, dtype=torch.float64) * magnitudes[:, None]
+    experts = min(trial.experts, down.shape[0])
+    choices = min(trial.choices, experts)
+    index = torch.rand(trial.tokens, experts).argsort(-1)[:, :choices]
+    if trial.twice:
+        index[:, -1] = index[:, 0]
+    weights = torch.rand(index.shape, dtype=torch.float64)
+    if trial.weights:
+        turn = torch.arange(index.numel()) % len(trial.weights)
+        weights = torch.tensor(trial.weights, dtype=torch.float64)[turn].view(index.shape)
+    return tuple(each.to(down.device) for each in (magnitudes, x, index, weights))
+
+
+def _difference(twins: list[nn.Module], layout: Layout, trial: _Trial) -> str:
+    twin = twins[0]
+    down, first = getattr(twin, layout.down), getattr(twin, layout.first[0])
+    if trial.tokens * down[0].numel() > _PRODUCTS:
+        return ""
+    inputs = _inputs(down, first.shape[1 if layout.transposed else 2], trial)
+    magnitudes, x, index, weights = inputs
+    x.requires_grad_()
+    weights.requires_grad_()
+    before = _state(twin)
+    with trial.mode():
+        try:
+            ours = expert_layer(twin, layout, _product, x, index, weights)
+        except RuntimeError as error:
+            return f"its parameters do not fit: {error}"
+        changed = _changed(before, twin)
+        before = _state(twin)
+        given = [x.clone(), index.clone(), weights.clone()]
+        try:
+            with GroupedReplaced(_product):  # of doubles torch has none
+                y = twin(*given)
+        except Exception as error:  # whatever their forward raises
+            words = f"{type(error).__name__}: {error}"
+            return "" if trial.words else f"its own forward of x, experts and weights raises {words}"
     if not isinstance(y, Tensor) or y.shape != ours.shape:
         found = tuple(y.shape) if isinstance(y, Tensor) else type(y).__name__
         return f"its own forward gives {found}, ours {tuple(ours.shape)}"
-    pairs = [("y", y, ours)]
-    mine = _gradients(ours, [x, weights], dy)
-    if y.requires_grad:
-        pairs += list(zip(("dx", "dweights"), _gradients(y, [x, weights], dy), mine))
-    for name, have, want in pairs:
-        part = _first_difference(name, have.detach().double(), want.detach(), magnitudes)
+    part = _first_difference("y", y.detach().double(), ours.detach(), magnitudes)
+    if part:
+        return part
+    for name, had, now in zip(("x", "experts", "weights"), (x, index, weights), given):
+        if not torch.equal(had, now):
+            return f"its own forward changes {name} in place, ours does not"
+    for name in sorted(_changed(before, twin) - changed):
+        return f"its own forward changes {name} of the module, ours does not"
+    return _difference_of_gradients(twin, y, ours, x, weights, magnitudes) or _difference_rounded(
+        twins[1], layout, trial, inputs, ours.detach())  # fmt: skip
+
+
+def _difference_of_gradients(twin: nn.Module, y: Tensor, ours: Tensor, x: Tensor, weights: Tensor,
+                             magnitudes: Tensor) -> str:  # fmt: skip
+    if not ours.requires_grad or not len(x):
+        return "" if not y.requires_grad or not len(x) else "its own forward gives gradients, ours none"
+    parameters = {name: each for name, each in twin._parameters.items() if each is not None}
+    known = {"x": x, "weights": weights, **parameters}
+    have, want = _reached(y, known), _reached(ours, known)
+    for name in sorted({*have} ^ {*want}):
+        return f"its own forward gives {'a' if name in have else 'no'} gradient of {name}, ours " \
+               f"{'one' if name in want else 'none'}"  # fmt: skip
+    if sum(each.numel() for each in parameters.values()) > _GRADIENTS:
+        want = [name for name in want if name not in parameters]
+    dy = torch.randn(y.shape, dtype=torch.float64, device=y.device)
+    pairs = [torch.autograd.grad(each, [known[name] for name in want], dy.to(each.dtype),
+                                 materialize_grads=True)
+             for each in (y, ours)]  # fmt: skip
+    for name, theirs, mine in zip(want, *pairs):
+        part = _first_difference(f"d{name}" if name not in parameters else f"the gradient of {name}",
+                                 theirs.double(), mine, None if name in parameters else magnitudes)  # fmt: skip
         if part:
             return part
-    return _difference_rounded(theirs, layout, training, (x, index, weights), ours, magnitudes)
+    return ""
 
 
-def _difference_rounded(theirs: nn.Module, layout: Layout, training: bool, inputs: tuple, ours: Tensor,
-                        magnitudes: Tensor) -> str:  # fmt: skip
+def _difference_rounded(twin: nn.Module, layout: Layout, trial: _Trial, inputs: tuple[Tensor, ...],
+                        ours: Tensor) -> str:  # fmt: skip
     """Of rows as large as activations are, in the module's own type."""
-    kind = getattr(theirs, layout.down).dtype
-    few = magnitudes <= 8.0
-    x, index, weights = (each.detach()[few.to(each.device)] for each in inputs)
-    twin = _twin(theirs, kind, training)
+    kind = getattr(twin, layout.down).dtype
+    few = inputs[0] <= 8.0
+    magnitudes, x, index, weights = (each.detach()[few] for each in inputs)
     try:
-        with torch.no_grad(), GroupedReplaced(_product):
+        with trial.mode(), GroupedReplaced(_product):
             y = twin(x.to(kind), index.clone(), weights.to(kind))
     except Exception as error:  # whatever their forward raises
-        return f"its own forward in {kind} raises {type(error).__name__}: {error}"
-    if not isinstance(y, Tensor) or y.shape != x.shape:
-        return f"its own forward in {kind} gives something else"
-    return _first_difference(f"in {kind} y", y.double(), ours.detach()[few.to(ours.device)],
-                             magnitudes[few], _ROUNDED)  # fmt: skip
+        return "" if trial.words else f"its own forward in {kind} raises {type(error).__name__}: {error}"
+    if not isinstance(y, Tensor) or y.shape != x.shape or y.dtype != kind:
+        found = f"{tuple(y.shape)} of {y.dtype}" if isinstance(y, Tensor) else type(y).__name__
+        return f"its own forward in {kind} gives {found}, ours {tuple(x.shape)} of {kind}"
+    return _first_difference(f"in {kind} y", y.detach().double(), ours[few], magnitudes, _ROUNDED)

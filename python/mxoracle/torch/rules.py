@@ -259,7 +259,7 @@ _FUSED = (
     "mkldnn_rnn_layer", "_cudnn_rnn", "_addmm_activation", "addmm_", "addmv", "addmv_", "addbmm",
     "addbmm_", "baddbmm", "baddbmm_", "_linear_pointwise", "_trilinear", "_int_mm", "_sparse_mm",
     "_sparse_addmm", "sparse_sampled_addmm", "_weight_int8pack_mm", "_weight_int4pack_mm",
-    "linear_dynamic",
+    "linear_dynamic", "_euclidean_dist",
 )  # fmt: skip
 # Those, and operators of which some calls have a rule.
 PRODUCTS = frozenset([*_FUSED, *(str(op).split(".")[1] for op in RULES)])

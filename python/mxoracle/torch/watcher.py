@@ -3,7 +3,7 @@ from __future__ import annotations
 
 import contextlib
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -24,6 +24,9 @@ _MOVES = (
     "copy_", "zeros", "ones", "zeros_like", "ones_like", "fill_", "zero_", "to", "contiguous",
     "reshape",
 )  # fmt: skip
+# Whose operators are all in the tables of `rules`, or hold no product that has a rule.
+_TORCHS = ("aten", "prim", "prims", "c10d", "_c10d_functional", "_dtensor", "fsdp", "symm_mem", "profiler",
+           "quantized", "mkldnn", "mkl", "onednn", "prepacked", "inductor", "rngprims", "mxoracle")  # fmt: skip
 _COMPOSITE = torch._C.DispatchKey.CompositeImplicitAutograd
 
 
@@ -38,6 +41,12 @@ def _unread(args: Any) -> str:
         if isinstance(leaf, Tensor) and (leaf.is_meta or leaf.is_nested):
             return f"of {'meta' if leaf.is_meta else 'nested'} tensors"
     return ""
+
+
+def _several_matrices(args: Any) -> bool:
+    """True if the arguments hold two tensors that may be factors of one product."""
+    found = [leaf for leaf in tree_leaves(args) if isinstance(leaf, Tensor) and leaf.dim() > 1]
+    return len(found) > 1
 
 
 def _has_kernel(func: Any, key: str) -> bool:
@@ -74,13 +83,15 @@ class Watcher(TorchDispatchMode):
 
     supports_higher_order_operators = True
 
-    def __init__(self, every: int) -> None:
+    def __init__(self, every: int, no_products: Iterable[str] = ()) -> None:
         super().__init__()
         self.every = every
         self._calls: Counter[tuple[str, str]] = Counter()
         self._modules = Modules(self._elsewhere)
         self._products = 0  # that came by
         self._autocast: dict[str, bool] = {}
+        self._no_products = frozenset(no_products)
+        self._kernels = 0  # that are judged as a whole, and run
         self._handed: Any = None  # an operator on its way to a subclass of Tensor
 
     def __enter__(self):
@@ -125,9 +136,16 @@ class Watcher(TorchDispatchMode):
             self._product(str(func.name()), rule, out, args, kwargs)
         elif func.overloadpacket.__name__ in PRODUCTS or (unread and covers(func)):
             self._missing(str(func.name()), unread or "no rule for a product as part of it")
+        elif self._foreign(func) and _several_matrices((args, kwargs)):
+            self._missing(str(func.name()), "no operator of torch's: what it multiplies is not seen")
         elif not func.is_view and func.overloadpacket.__name__ not in _MOVES:
             self._counted(str(func.name()))
         return out
+
+    def _foreign(self, func: Any) -> bool:
+        """True of an operator of somebody's own, which may be a product as a whole."""
+        return not (func.namespace in _TORCHS or func.is_view or self._kernels
+                    or func.name().partition(".")[0] in self._no_products)  # fmt: skip
 
     @contextlib.contextmanager
     def _autocast_within(self, func: Any, devices: set[str]) -> Iterator[None]:
