@@ -4,7 +4,6 @@
 #include "emu/cuda/canonical.cuh"
 #include "emu/cuda/gemm/async_copy.cuh"
 #include "emu/cuda/launch.cuh"
-#include "emu/reference/elementwise.h"
 
 namespace mxo::cuda {
 
@@ -52,7 +51,8 @@ __global__ void __launch_bounds__(LongSums<B>::kThreads)
       constexpr int kPiece = 16 / sizeof(T);
       constexpr int kPieces = kWidth / kPiece;
 #pragma unroll
-      for (int n = thread; n < Of::kTerms * kPieces; n += Of::kThreads) {
+      for (int i = 0; i < Of::kTerms * kPieces / Of::kThreads; ++i) {
+        const int n = thread + i * Of::kThreads;
         const int line = n / kPieces;
         const int at = n % kPieces * kPiece;
         const Index k = number * Of::kTerms + line;
@@ -76,7 +76,7 @@ __global__ void __launch_bounds__(LongSums<B>::kThreads)
 #pragma unroll 16
     for (int k = 0; k < Of::kTerms; ++k) {  // past the end there are zeros
       const float4 left = *reinterpret_cast<const float4*>(&stage.left[k][own]);
-      const float right = to_float(stage.right[k][column]);
+      const float right = as_float(stage.right[k][column]);
       sum[0] += left.x * right;
       sum[1] += left.y * right;
       sum[2] += left.z * right;
@@ -107,7 +107,7 @@ __global__ void __launch_bounds__(kThreads)
   float right[kFewExperts][4] = {};
 #pragma unroll
   for (int k = 0; k < kFewExperts; ++k) {
-    for (int n = 0; n < 4 && k < terms; ++n) right[k][n] = to_float(b(k, j + n));
+    for (int n = 0; n < 4 && k < terms; ++n) right[k][n] = as_float(b(k, j + n));
   }
   const Index first = Index{blockIdx.x} * kRowsOfFewTerms;
   const Index end = min(first + kRowsOfFewTerms, c.extent[0]);
