@@ -21,9 +21,9 @@ __device__ inline void copy_16(void* to, const void* from, bool there) {
 /// are under way.
 template <typename B>
 struct LongSums {
-  static constexpr int kThreads = 128;
+  static constexpr int kThreads = 256;
   static constexpr int kColumns = 64;
-  static constexpr int kOwn = 4;  ///< experts of a thread
+  static constexpr int kOwn = 2;  ///< experts of a thread
   static constexpr int kTerms = 64;
   static constexpr int kStages = sizeof(B) == 2 ? 4 : 2;
   static_assert(kThreads * kOwn == kFewExperts * kColumns);
@@ -51,8 +51,9 @@ __global__ void __launch_bounds__(LongSums<B>::kThreads)
       constexpr int kPiece = 16 / sizeof(T);
       constexpr int kPieces = kWidth / kPiece;
 #pragma unroll
-      for (int i = 0; i < Of::kTerms * kPieces / Of::kThreads; ++i) {
+      for (int i = 0; i < ceil_div(Of::kTerms * kPieces, Of::kThreads); ++i) {
         const int n = thread + i * Of::kThreads;
+        if (n >= Of::kTerms * kPieces) return;
         const int line = n / kPieces;
         const int at = n % kPieces * kPiece;
         const Index k = number * Of::kTerms + line;
@@ -75,12 +76,10 @@ __global__ void __launch_bounds__(LongSums<B>::kThreads)
     const typename Of::Stage& stage = stages[number % Of::kStages];
 #pragma unroll 16
     for (int k = 0; k < Of::kTerms; ++k) {  // past the end there are zeros
-      const float4 left = *reinterpret_cast<const float4*>(&stage.left[k][own]);
+      const float2 left = *reinterpret_cast<const float2*>(&stage.left[k][own]);
       const float right = as_float(stage.right[k][column]);
       sum[0] += left.x * right;
       sum[1] += left.y * right;
-      sum[2] += left.z * right;
-      sum[3] += left.w * right;
     }
     __syncthreads();
   }
@@ -101,27 +100,34 @@ inline constexpr int kRowsOfFewTerms = 64;
 template <typename B>
 __global__ void __launch_bounds__(kThreads)
     few_terms_kernel(Matrix<const float> a, Matrix<const B> b, Matrix<float> c) {
+  __shared__ alignas(16) float left[kRowsOfFewTerms][kFewExperts];
+  const auto terms = static_cast<int>(a.extent[1]);
+  const Index first = Index{blockIdx.x} * kRowsOfFewTerms;
+  const Index rows = min(Index{kRowsOfFewTerms}, c.extent[0] - first);
+  for (int n = static_cast<int>(threadIdx.x); n < kRowsOfFewTerms * kFewExperts; n += kThreads) {
+    const int i = n / kFewExperts;
+    const int k = n % kFewExperts;
+    left[i][k] = i < rows && k < terms ? a(first + i, k) : 0.0f;
+  }
+  __syncthreads();
   const Index j = (Index{blockIdx.y} * kThreads + threadIdx.x) * 4;
   if (j >= c.extent[1]) return;
-  const auto terms = static_cast<int>(a.extent[1]);
   float right[kFewExperts][4] = {};
 #pragma unroll
   for (int k = 0; k < kFewExperts; ++k) {
     for (int n = 0; n < 4 && k < terms; ++n) right[k][n] = as_float(b(k, j + n));
   }
-  const Index first = Index{blockIdx.x} * kRowsOfFewTerms;
-  const Index end = min(first + kRowsOfFewTerms, c.extent[0]);
+  float* out = &c(first, j);
 #pragma unroll 2
-  for (Index i = first; i < end; ++i) {
+  for (int i = 0; i < rows; ++i, out += c.stride[0]) {
     float sum[4] = {};
 #pragma unroll
     for (int k = 0; k < kFewExperts; ++k) {  // past the last there are zeros
-      const float left = k < terms ? a(i, k) : 0.0f;
 #pragma unroll
-      for (int n = 0; n < 4; ++n) sum[n] += left * right[k][n];
+      for (int n = 0; n < 4; ++n) sum[n] += left[i][k] * right[k][n];
     }
-    *reinterpret_cast<float4*>(&c(i, j)) = {canonical<float>(sum[0]), canonical<float>(sum[1]),
-                                            canonical<float>(sum[2]), canonical<float>(sum[3])};
+    *reinterpret_cast<float4*>(out) = {canonical<float>(sum[0]), canonical<float>(sum[1]),
+                                       canonical<float>(sum[2]), canonical<float>(sum[3])};
   }
 }
 
