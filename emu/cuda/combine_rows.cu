@@ -38,14 +38,14 @@ __device__ float joined(float acc, float x, float weight) {
   }
 }
 
-/// N columns of one token a thread, slots ascending.
-template <int N, CombineSteps Steps, typename R, typename Y>
+/// N columns of one token a thread, slots ascending; kAhead rows are under way while the sums go on
+/// in order.
+template <int N, int kAhead, CombineSteps Steps, typename R, typename Y>
 __global__ void combine_kernel(Matrix<const R> rows, Slots slots, Matrix<Y> out) {
   const Index strips = ceil_div(out.extent[1] / N, blockDim.x);
   const Index t = static_cast<Index>(blockIdx.x) / strips;
   const Index d = (static_cast<Index>(blockIdx.x) % strips * blockDim.x + threadIdx.x) * N;
   if (d >= out.extent[1]) return;
-  constexpr int kAhead = 4;  // rows under way while the sums go on in order
   float acc[N] = {};
   for (Index first = 0; first < slots.slot.extent[1]; first += kAhead) {
     Index row[kAhead];
@@ -81,8 +81,12 @@ void launch_combine(cudaStream_t stream, const CombineRows& op, const Slots& slo
   const Index words = op.out.extent[1] / N;
   const int threads = static_cast<int>(std::min<Index>(round_up(words, 32), kThreads));
   const Index blocks = op.out.extent[0] * ceil_div(words, threads);
-  combine_kernel<N, Steps><<<static_cast<unsigned>(blocks), threads, 0, stream>>>(
-      op.rows.as<const R, 2>(), slots, op.out.as<Y, 2>());
+  const auto run = [&](auto* kernel) {
+    kernel<<<static_cast<unsigned>(blocks), threads, 0, stream>>>(op.rows.as<const R, 2>(), slots,
+                                                                  op.out.as<Y, 2>());
+  };
+  if (N > 1 && op.slots.extent[1] == 1) return run(combine_kernel<N, 1, Steps, R, Y>);
+  run(combine_kernel<N, 4, Steps, R, Y>);
 }
 
 /// Which slot names each row: t * k + s, or -1.
