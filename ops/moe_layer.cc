@@ -167,7 +167,7 @@ SavedMoeLayer moe_layer(Backend& backend, Communicator& communicator, const MoeL
     send_weights(backend, communicator, saved);
   }
 
-  BackendTensor out = zeros(backend, Dtype::bf16, {saved.plan.rows, width});
+  BackendTensor out = expert_rows(backend, saved.plan, width);
   run_experts(backend, saved, out.result());
   see(op, "expert_out", out.operand());
 

@@ -64,7 +64,7 @@ class Backward {
     const Operand h_rows = call_.recompute ? h.operand() : saved_.h.operand();
     const Operand act_rows = call_.recompute ? act.operand() : saved_.act.operand();
 
-    BackendTensor dact = zeros(backend_, Dtype::bf16, {act_rows.extent[0], act_rows.extent[1]});
+    BackendTensor dact = expert_rows(backend_, saved_.plan, act_rows.extent[1]);
     through_second(dy.view(), act_rows, dact.result());
     see("dact", dact.operand());
 
@@ -83,7 +83,7 @@ class Backward {
     }
     see("dh", dh.operand());
 
-    BackendTensor du = zeros(backend_, Dtype::bf16, {saved_.plan.rows, call_.x.extent[1]});
+    BackendTensor du = expert_rows(backend_, saved_.plan, call_.x.extent[1]);
     const SavedLinear first{first_product(saved_), {}, {}};
     grouped_linear_backward(backend_, first, {dh.operand(), du.result(), op_.dw1, op_.dw1_bias});
     through_dispatch(du.operand());

@@ -18,6 +18,16 @@ BackendTensor zeros(Backend& backend, Dtype dtype, std::initializer_list<Index> 
   return t;
 }
 
+BackendTensor expert_rows(Backend& backend, const ExpertPlan& plan, Index columns) {
+  BackendTensor t(backend, Dtype::bf16, {plan.rows, columns});
+  const auto* ends = plan.group_ends.host().as<std::int32_t>();
+  const Index end = plan.local > 0 ? ends[plan.local - 1] : 0;
+  const auto row = static_cast<std::size_t>(columns) * sizeof(BF16);
+  backend.fill_zero(static_cast<std::byte*>(t.result().data) + static_cast<std::size_t>(end) * row,
+                    static_cast<std::size_t>(plan.rows - end) * row);
+  return t;
+}
+
 namespace {
 template <typename View>
 View with_leading_axis(const View& w) {
@@ -209,7 +219,7 @@ void run_product(Backend& backend, const SavedMoeLayer& saved, GroupedLinear pro
 void activate(Backend& backend, const SavedMoeLayer& saved, BackendTensor& h, BackendTensor& act) {
   const Index rows = saved.plan.rows;
   const Index width = saved.call.w1.extent[1];
-  h = zeros(backend, Dtype::bf16, {rows, width});
+  h = expert_rows(backend, saved.plan, width);
   run_product(backend, saved, first_product(saved), MoeScores::first_product, h.result());
   act = BackendTensor(backend, Dtype::bf16, {rows, features_of(saved.call, saved.call.w1)});
   Operand probs;

@@ -7,6 +7,9 @@ namespace mxo {
 
 /// A zeroed tensor: rows that no expert owns stay zero.
 BackendTensor zeros(Backend& backend, Dtype dtype, std::initializer_list<Index> shape);
+/// bf16 [plan.rows, columns], of which rows beyond the last expert's are zeros: a product writes
+/// the others.
+BackendTensor expert_rows(Backend& backend, const ExpertPlan& plan, Index columns);
 
 /// [N, K] as [1, N, K].
 Operand as_one_group(const Operand& w);

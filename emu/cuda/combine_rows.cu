@@ -38,14 +38,14 @@ __device__ float joined(float acc, float x, float weight) {
   }
 }
 
-/// N columns of one token a thread, slots ascending.
-template <int N, CombineSteps Steps, typename R, typename Y>
+/// N columns of one token a thread, slots ascending; kAhead rows are under way while the sums go on
+/// in order.
+template <int N, int kAhead, CombineSteps Steps, typename R, typename Y>
 __global__ void combine_kernel(Matrix<const R> rows, Slots slots, Matrix<Y> out) {
   const Index strips = ceil_div(out.extent[1] / N, blockDim.x);
   const Index t = static_cast<Index>(blockIdx.x) / strips;
   const Index d = (static_cast<Index>(blockIdx.x) % strips * blockDim.x + threadIdx.x) * N;
   if (d >= out.extent[1]) return;
-  constexpr int kAhead = 4;  // rows under way while the sums go on in order
   float acc[N] = {};
   for (Index first = 0; first < slots.slot.extent[1]; first += kAhead) {
     Index row[kAhead];
@@ -81,8 +81,12 @@ void launch_combine(cudaStream_t stream, const CombineRows& op, const Slots& slo
   const Index words = op.out.extent[1] / N;
   const int threads = static_cast<int>(std::min<Index>(round_up(words, 32), kThreads));
   const Index blocks = op.out.extent[0] * ceil_div(words, threads);
-  combine_kernel<N, Steps><<<static_cast<unsigned>(blocks), threads, 0, stream>>>(
-      op.rows.as<const R, 2>(), slots, op.out.as<Y, 2>());
+  const auto run = [&](auto* kernel) {
+    kernel<<<static_cast<unsigned>(blocks), threads, 0, stream>>>(op.rows.as<const R, 2>(), slots,
+                                                                  op.out.as<Y, 2>());
+  };
+  if (N > 1 && op.slots.extent[1] == 1) return run(combine_kernel<N, 1, Steps, R, Y>);
+  run(combine_kernel<N, 4, Steps, R, Y>);
 }
 
 /// Which slot names each row: t * k + s, or -1.
@@ -145,6 +149,46 @@ struct WeightTerm {
                : as_float(r.gradient[d * dout.stride[1]]) * as_float(r.output[d * rows.stride[1]]);
   }
 };
+
+/// sum_rows() of such terms where rows have neighbouring elements and start on 16 bytes: a thread
+/// takes eight of a row at a time.
+template <typename R, typename G>
+__global__ void __launch_bounds__(kSumRows, sizeof(R) + sizeof(G) == 4 ? 8 : 4)
+    weight_terms_kernel(Index rows, int columns, WeightTerm<R, G> term, Matrix<float> out) {
+  using Row = typename WeightTerm<R, G>::Row;
+  constexpr int kPiece = 8;
+  constexpr int kAcross = kSumColumns / kPiece;
+  __shared__ float tile[kSumRows][kSumColumns + 1];
+  __shared__ Row row[kSumRows];
+  const int thread = static_cast<int>(threadIdx.x);
+  const Index r = static_cast<Index>(blockIdx.x) * kSumRows + thread;
+  row[thread] = r < rows ? term.row(r) : Row{nullptr, nullptr};
+  __syncthreads();
+  const int at = thread % kAcross * kPiece;
+  float total = 0.0f;
+  for (int first = 0; first < columns; first += kSumColumns) {
+#pragma unroll 2
+    for (int n = thread / kAcross; n < kSumRows; n += kSumRows / kAcross) {
+      const Row& from = row[n];
+      const bool there = from.output != nullptr && first + at < columns;
+      Pack<G, kPiece> gradient{};
+      Pack<R, kPiece> output{};
+      if (there) {
+        gradient = *reinterpret_cast<const Pack<G, kPiece>*>(from.gradient + first + at);
+        output = *reinterpret_cast<const Pack<R, kPiece>*>(from.output + first + at);
+      }
+#pragma unroll
+      for (int i = 0; i < kPiece; ++i) {
+        tile[n][at + i] = there ? as_float(gradient.v[i]) * as_float(output.v[i]) : 0.0f;
+      }
+    }
+    __syncthreads();
+#pragma unroll
+    for (int c = 0; c < kSumColumns; ++c) total += tile[thread][c];  // past the end there are zeros
+    __syncthreads();
+  }
+  if (r < rows) out(r / out.extent[1], r % out.extent[1]) = canonical<float>(total);
+}
 
 struct RowOfMatrix {
   Matrix<float> out;
@@ -216,9 +260,15 @@ void DeviceBackend::run(const CombineRowsBackward& op) {
     if (!op.dweights.given()) return;
     visit_wide_float(op.rows.dtype, [&](auto from) {
       using R = typename decltype(from)::type;
-      sum_rows(stream(), count, dout.extent[1],
-               WeightTerm<R, G>{op.rows.as<const R, 2>(), dout, slots},
-               RowOfMatrix{op.dweights.as<float, 2>()});
+      const WeightTerm<R, G> term{op.rows.as<const R, 2>(), dout, slots};
+      const auto out = op.dweights.as<float, 2>();
+      if (count > 0 && dout.extent[1] % 8 == 0 && dout.extent[1] < Index{1} << 30 &&
+          rows_aligned(op.dout, 16) && rows_aligned(op.rows, 16)) {
+        weight_terms_kernel<<<blocks_for(count, kSumRows), kSumRows, 0, stream()>>>(
+            count, static_cast<int>(dout.extent[1]), term, out);
+      } else {
+        sum_rows(stream(), count, dout.extent[1], term, RowOfMatrix{out});
+      }
     });
   });
   check_launch("combine_rows_backward");

@@ -34,8 +34,11 @@ struct LaidSide {
       : of(f),
         later(by_two_slices && takes_columns(p, f, f.rows)),
         codes((later ? room_for_k_vectors : lay_k_vectors)(backend, p, f, f.rows, scratch)) {}
-  TwoSlices two_slices(DeviceBackend& backend, const Problem& p, TwoSliceScratch& parts) const {
-    return (later ? slice_columns : make_two_slices)(backend, p, of, codes, of.rows, parts);
+  /// Nothing where `given_up` is given and not 0 on the device.
+  TwoSlices two_slices(DeviceBackend& backend, const Problem& p, TwoSliceScratch& parts,
+                       const std::int32_t* given_up) const {
+    return later ? slice_columns(backend, p, of, codes, of.rows, parts)
+                 : make_two_slices(backend, p, of, codes, of.rows, parts, given_up);
   }
   /// If one of the two numbers that `wanted` has on the device is not 0.
   void lay_now(DeviceBackend& backend, const Problem& p, const std::int32_t* wanted) const {
@@ -63,14 +66,25 @@ void multiply_hard_tiles(DeviceBackend& backend, const Problem& p, const Laid& l
   compute_failed_outputs(backend, p, a, b, failed, hard.any);
 }
 
-/// By two slices all tiles but hard ones, which it names.  `wanted` says of tiles whether some are
-/// hard, and of outputs whether the codes of some are needed.
+/// By two slices all tiles but hard ones, which it names, if not all of them are.  `wanted` says of
+/// tiles whether some are hard, and of outputs whether the codes of some are needed.
 void multiply_easy_tiles(DeviceBackend& backend, const Problem& p, const Laid& laid,
-                         const HardTiles& hard, std::int32_t* wanted) {
+                         const HardTiles& hard, Index tiles, std::int32_t* wanted) {
+  std::optional<Scratch<std::int32_t>> looks;  // two of them, and what comes of them
+  const std::int32_t* given_up = nullptr;
+  if (!laid.a.later && !laid.b.later) {
+    looks.emplace(backend, 5);
+    backend.fill_zero(reinterpret_cast<std::byte*>(looks->data()), 5 * sizeof(std::int32_t));
+    auto* look = reinterpret_cast<Look*>(looks->data());
+    look_at(backend, p, p.a, laid.a.codes, p.a.rows, look);
+    look_at(backend, p, p.b, laid.b.codes, p.b.rows, look + 1);
+    give_up_hopeless(backend, look, hard, tiles, looks->data() + 4);
+    given_up = looks->data() + 4;
+  }
   TwoSliceScratch scratch_a;
   TwoSliceScratch scratch_b;
-  const TwoSlices a = laid.a.two_slices(backend, p, scratch_a);
-  const TwoSlices b = laid.b.two_slices(backend, p, scratch_b);
+  const TwoSlices a = laid.a.two_slices(backend, p, scratch_a, given_up);
+  const TwoSlices b = laid.b.two_slices(backend, p, scratch_b, given_up);
   std::optional<Scratch<std::uint8_t>> sums;
   const Corrections corrections = make_corrections(backend, p, a, b, sums);
   constexpr Index kMostDoubts = Index{1} << 25;
@@ -108,7 +122,7 @@ void multiply_exactly(DeviceBackend& backend, const Problem& p) {
   const HardTiles of_two{tile.data(), wanted.data()};
   const HardTiles again{tile.data() + tiles, wanted.data() + 2};
   const HardTiles of_three{tile.data() + 2 * tiles, wanted.data() + 3};
-  if (by_two_slices) multiply_easy_tiles(backend, p, laid, of_two, wanted.data());
+  if (by_two_slices) multiply_easy_tiles(backend, p, laid, of_two, tiles, wanted.data());
   if (by_three_slices) {
     multiply_by_three_slices(backend, p, laid.a.codes, laid.b.codes,
                              by_two_slices ? of_two : HardTiles{}, again, of_three);

@@ -1,5 +1,6 @@
 // The router's matrix gradients on the device: f32 products whose sums run in the stated order.
 #include "emu/cuda/canonical.cuh"
+#include "emu/cuda/few_experts.cuh"
 #include "emu/cuda/launch.cuh"
 #include "emu/reference/elementwise.h"
 #include "ops/router_gradients.h"
@@ -119,12 +120,47 @@ void multiply(cudaStream_t stream, const Matrix<const float>& a, const Operand& 
   check_launch("router_gradients");
 }
 
+void multiply_few_terms(cudaStream_t stream, const Matrix<const float>& a, const Operand& b,
+                        const Result& out) {
+  const auto c = out.as<float, 2>();
+  const dim3 blocks(static_cast<unsigned>(ceil_div(c.extent[0], kRowsOfFewTerms)),
+                    static_cast<unsigned>(ceil_div(c.extent[1], 4 * kThreads)));
+  visit_wide_float(b.dtype, [&](auto type) {
+    using B = typename decltype(type)::type;
+    few_terms_kernel<<<blocks, kThreads, 0, stream>>>(a, b.as<const B, 2>(), c);
+  });
+  check_launch("router_gradients");
+}
+
+void multiply_few_rows(cudaStream_t stream, const Matrix<const float>& a, const Operand& b,
+                       const Result& out) {
+  const auto c = out.as<float, 2>();
+  visit_wide_float(b.dtype, [&](auto type) {
+    using B = typename decltype(type)::type;
+    using Of = LongSums<B>;
+    const dim3 blocks(static_cast<unsigned>(ceil_div(c.extent[1], Of::kColumns)),
+                      static_cast<unsigned>(ceil_div(c.extent[0], kFewExperts)));
+    few_rows_kernel<<<blocks, Of::kThreads, 0, stream>>>(a, b.as<const B, 2>(), c);
+  });
+  check_launch("router_gradients");
+}
+
 }  // namespace
 
 void DeviceBackend::run(const RouterGradients& op) {
   const auto dlogits = op.dlogits.as<const float, 2>();
-  if (op.dx.given()) multiply<Square>(stream(), dlogits, op.router, op.dx);
-  if (!op.drouter.given()) return;
+  if (op.dx.given() && op.dx.elements() > 0) {
+    if (dlogits.extent[1] <= kFewExperts && rows_aligned(op.dx, 16)) {
+      multiply_few_terms(stream(), dlogits, op.router, op.dx);
+    } else {
+      multiply<Square>(stream(), dlogits, op.router, op.dx);
+    }
+  }
+  if (!op.drouter.given() || op.drouter.elements() == 0) return;
+  if (dlogits.extent[1] <= 2 * kFewExperts && rows_aligned(op.dlogits, 16) &&
+      rows_aligned(op.x, 16)) {
+    return multiply_few_rows(stream(), dlogits, op.x, op.drouter);
+  }
   const bool flat = dlogits.extent[1] <= 2 * Flat::kRows;
   (flat ? multiply<Flat> : multiply<Square>)(stream(), turned(dlogits), op.x, op.drouter);
 }

@@ -214,6 +214,8 @@ TEST_F(CudaMoeSteps, RouterMatrixGradientsAgree) {
                                                {130, 67, 77},
                                                {70, 5, 300},
                                                {1000, 8, 96},
+                                               {300, 16, 136},
+                                               {257, 4, 64},
                                                {129, 17, 33}}) {
     for (const Lie& lie : lies()) {
       for (const Dtype dtype : kWide) {

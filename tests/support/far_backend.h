@@ -3,6 +3,7 @@
 
 #include <sys/mman.h>
 
+#include <cstring>
 #include <map>
 
 #include "emu/backends.h"
@@ -18,6 +19,7 @@ struct OwnedCpu {
 
 /// Its memory has no access rights but while one of its operators or copies runs: a composition
 /// that reads an operand on the host where only the backend may ends with a segmentation fault.
+/// What was never written is NaN.
 class FarBackend : private OwnedCpu, public ForwardingBackend {
  public:
   FarBackend() : ForwardingBackend(*cpu) {}
@@ -33,8 +35,10 @@ class FarBackend : private OwnedCpu, public ForwardingBackend {
 
   std::byte* allocate(std::size_t bytes) override {
     const std::size_t least = bytes > 0 ? bytes : 1;
-    void* memory = mmap(nullptr, least, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    void* memory = mmap(nullptr, least, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (memory == MAP_FAILED) throw Error(Fault::unsupported, "far: mmap: no memory");
+    std::memset(memory, 0xFF, least);
+    mprotect(memory, least, PROT_NONE);
     blocks_[memory] = least;
     return static_cast<std::byte*>(memory);
   }

@@ -17,7 +17,8 @@ constexpr int kTurnThreads = 256;
 /// A block turns 128 places of 128 K-vectors.
 template <typename Of, bool OfA>
 __global__ void __launch_bounds__(kTurnThreads)
-    turn_kernel(Problem p, KVectorMemory from, SideBySide to) {
+    turn_kernel(Problem p, KVectorMemory from, const std::int32_t* given_up, SideBySide to) {
+  if (given_up != nullptr && *given_up != 0) return;
   __shared__ std::uint8_t tile[kSide][kSide + 4];
   if (OfA && !p.contracts_rows() && Index{blockIdx.x} >= p.span[p.groups].row_tile) return;
   const Side side = side_number<OfA>(p, blockIdx.x);
@@ -62,7 +63,7 @@ SideBySide turn(DeviceBackend& backend, const Problem& p, const TwoSlices& of, I
   scratch.emplace(backend, tiles * kSide * m.k_vector_bytes);
   const SideBySide turned{scratch->data(), tiles * kSide};
   const dim3 blocks(static_cast<unsigned>(tiles), static_cast<unsigned>(m.k_vector_bytes / kSide));
-  turn_kernel<Of, OfA><<<blocks, kTurnThreads, 0, backend.stream()>>>(p, m, turned);
+  turn_kernel<Of, OfA><<<blocks, kTurnThreads, 0, backend.stream()>>>(p, m, of.given_up, turned);
   return turned;
 }
 
@@ -246,6 +247,7 @@ template <typename Of>
 __global__ void __launch_bounds__(Of::kThreads, 1024 / Of::kThreads)
     corrections_kernel(Problem p, TwoSlices a, TwoSlices b, SideBySide side_by_side_a,
                        SideBySide side_by_side_b, typename Of::Sum* out) {
+  if (a.given_up != nullptr && *a.given_up != 0) return;
   extern __shared__ uint4 memory[];
   auto& shared = *reinterpret_cast<Shared<Of>*>(memory);
   const int lane = static_cast<int>(threadIdx.x) % 32;

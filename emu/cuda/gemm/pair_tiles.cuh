@@ -32,9 +32,10 @@ struct PairJob {
   Corrections corrections;
   Doubts doubts;
   HardTiles hard;
-  std::uint32_t* arrivals;  ///< of the blocks' pace
-  HardTiles of;             ///< tiles that are wanted; none: all
-  bool all_lows;            ///< of three slices, whatever K-vectors have
+  std::uint32_t* arrivals;       ///< of the blocks' pace
+  HardTiles of;                  ///< tiles that are wanted; none: all
+  bool all_lows;                 ///< of three slices, whatever K-vectors have
+  const std::int32_t* given_up;  ///< not 0: there is nothing to multiply
 };
 
 struct PairWork {
@@ -306,6 +307,7 @@ __global__ void __launch_bounds__(kPipelineThreads, 1)
     pair_product_kernel(const __grid_constant__ CUtensorMap a,
                         const __grid_constant__ CUtensorMap b,
                         const __grid_constant__ PairJob job) {
+  if (job.given_up != nullptr && *job.given_up != 0) return;
   extern __shared__ std::uint8_t tiles[];
   __shared__ Plan<Scheme> plans[kPlans];
   PairPipeline pipeline(tiles);
@@ -332,7 +334,7 @@ void multiply_pairs(DeviceBackend& backend, const Problem& p, const TwoSlices& a
   const PairJob job{
       p,        a.slices.window, b.slices.window, a.residuals, b.residuals,     a.scales,
       b.scales, corrections,     doubts,          hard,        arrivals.data(), {},
-      false};
+      false,    a.given_up};
   auto* kernel = pair_product_kernel<Scheme>;
   check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, kPairBytes),
         "cudaFuncSetAttribute");

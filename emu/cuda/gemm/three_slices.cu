@@ -11,7 +11,10 @@
 namespace mxo::cuda {
 namespace {
 
+/// Threads of a block; fewer where K-vectors are short, so that all of them have work.
 constexpr int kThreads = 256;
+constexpr int kFewThreads = 128;
+constexpr Index kShort = 4096;
 /// Times 16 elements that a thread keeps between its two looks at them.
 constexpr int kKept = 4;
 /// Place of the greatest bit of the integers: three signed slices hold 0x7F7F7F, more than 254 *
@@ -184,15 +187,15 @@ struct Sixteen {
   }
 };
 
-template <typename Code>
-__global__ void __launch_bounds__(kThreads)
+template <typename Code, int Threads>
+__global__ void __launch_bounds__(Threads)
     three_slices_kernel(Problem p, Factor f, KVectorMemory memory, Index k_vectors,
                         const std::int32_t* wanted, KVectorMemory slices, KVectorWindow* window,
                         Lows* lows, std::uint8_t* out) {
   if (wanted != nullptr && *wanted == 0) return;
   __shared__ Totals total;
   const Index first = Index{threadIdx.x} * kStep;
-  constexpr Index kAll = Index{kThreads} * kStep;
+  constexpr Index kAll = Index{Threads} * kStep;
   for (Index index = blockIdx.x; index < k_vectors; index += gridDim.x) {
     const KVectorAt at = k_vector_at(p, f, memory, index);
     if (!at.has_outputs) continue;
@@ -318,16 +321,19 @@ ThreeSlices make_three_slices(DeviceBackend& backend, const Problem& p, const Fa
   made.lows = scratch.lows->data();
   const auto blocks =
       static_cast<unsigned>(std::min<Index>(std::max<Index>(windows, 1), Index{1} << 20));
-  const auto run = [&](auto* kernel) {
-    kernel<<<blocks, kThreads, 0, backend.stream()>>>(
+  const auto run = [&](auto tag) {
+    using Code = typename decltype(tag)::type;
+    const bool few = p.depth <= kShort;
+    (few ? three_slices_kernel<Code, kFewThreads>
+         : three_slices_kernel<
+               Code, kThreads>)<<<blocks, few ? kFewThreads : kThreads, 0, backend.stream()>>>(
         p, f, codes, windows, wanted, made.slices.memory, scratch.slices.window->data(),
         scratch.lows->data(), scratch.slices.slices->data());
   };
   if (f.codes.dtype == Dtype::bf16) {
-    run(three_slices_kernel<BF16>);
+    run(TypeTag<BF16>{});
   } else {
-    visit_minifloat8(f.codes.dtype,
-                     [&](auto tag) { run(three_slices_kernel<typename decltype(tag)::type>); });
+    visit_minifloat8(f.codes.dtype, run);
   }
   check_launch("three_slices_kernel");
   return made;

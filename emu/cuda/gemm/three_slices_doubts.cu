@@ -111,6 +111,63 @@ __device__ Rest rest_of(const Problem& p, const ThreeSlices& a, Index of_a, cons
   return {beyond ? HUGE_VAL : off, window_a.quantum + window_b.quantum};
 }
 
+/// Writes an output whose sums and lists decide it.
+__device__ void write_if_decided(const Problem& p, Index at, double known, double listed,
+                                 const Rest& rest, TileDoubt& doubt) {
+  const TwoSum all = two_sum(known, listed);
+  const RoundingTest rounded =
+      test_rounding(all.sum, fabs(all.lost) + rest.off, 1.0, rest.quantum, 7);
+  if (!rounded.passed) return;
+  static_cast<BF16*>(p.out.data)[at] = BF16{static_cast<std::uint16_t>(rounded.bits)};
+  doubt.row = kSettled;
+}
+
+/// Lists that a thread goes through by itself.
+constexpr int kShortList = 24;
+
+/// A side's lists times the other's middle slices, by one thread: false where they are long, or
+/// where those of residuals are wanted.
+template <bool OfA>
+__device__ bool adds_short_list(const Problem& p, const Lows& lows, int added, const Factor& other,
+                                const Slices& slices, Index of_other, std::int32_t& sum) {
+  if ((added & (OfA ? kLowsOfA : kLowsOfB)) != 0) return lows.rests == 0;
+  if (lows.count > kShortList) return false;
+  const auto* middle =
+      reinterpret_cast<const std::int8_t*>(slice_of(p, other, slices, of_other, 1));
+  for (int n = 0; n < lows.count; ++n) {
+    const std::uint32_t item = lows.item[n];
+    sum += static_cast<std::int8_t>(item >> 16) * middle[item & 0xFFFF];
+  }
+  return true;
+}
+
+/// Doubts whose lists are short, a thread to one.
+__global__ void __launch_bounds__(kThreads)
+    settle_short_lists_kernel(Problem p, ThreeSlices a, ThreeSlices b, TileDoubts doubts,
+                              const std::int32_t* wanted) {
+  if (wanted != nullptr && *wanted == 0) return;
+  const Tiles tiles(p);
+  for (Index tile = blockIdx.x * Index{kWarps} + threadIdx.x / 32; tile < tiles.down * tiles.across;
+       tile += gridDim.x * Index{kWarps}) {
+    const std::uint32_t count = doubts.count_of(tile);
+    if (count == 0) continue;
+    const Index down = tile / tiles.across;
+    const Index group = Tiles::group_of(p, down);
+    for (std::uint32_t i = threadIdx.x % 32; i < count; i += 32) {
+      TileDoubt& doubt = doubts.list[tile * TileDoubts::kTile + i];
+      const Index row = (down - Tiles::first(p, group)) * kSide + doubt.row;
+      const Index column = tile % tiles.across * kSide + doubt.column;
+      const Index of_a = window_of<true>(p, group, down) + doubt.row;
+      const Index of_b = group * p.b.rows + column;
+      std::int32_t sum = 0;
+      if (!adds_short_list<true>(p, a.lows[of_a], doubt.added, p.b, b.slices, of_b, sum)) continue;
+      if (!adds_short_list<false>(p, b.lows[of_b], doubt.added, p.a, a.slices, of_a, sum)) continue;
+      write_if_decided(p, p.out_at(group, row, column), doubt.sum, 256.0 * sum,
+                       rest_of(p, a, of_a, b, of_b, doubt.added), doubt);
+    }
+  }
+}
+
 /// Doubts of some tiles in the order of their row or column, those that have any, and room for the
 /// middle slices of two.
 struct Sorted {
@@ -147,6 +204,7 @@ struct Settling {
       const Index tile = tile_at(n);
       for (std::uint32_t i = threadIdx.x; i < doubts.count_of(tile); i += kThreads) {
         const TileDoubt& doubt = doubts.list[tile * TileDoubts::kTile + i];
+        if (doubt.row == kSettled) continue;
         if (((doubt.added & (OfA ? kLowsOfB : kLowsOfA)) != 0) != rests) continue;
         const std::uint32_t number = static_cast<std::uint32_t>(n) * TileDoubts::kTile + i;
         visit(OfA ? doubt.row : doubt.column,
@@ -201,13 +259,8 @@ struct Settling {
         doubt.next = sum;
       } else {
         const double listed = static_cast<double>(next) + static_cast<double>(sum);
-        const TwoSum all = two_sum(known, 256.0 * listed);
-        const RoundingTest rounded =
-            test_rounding(all.sum, fabs(all.lost) + rest.off, 1.0, rest.quantum, 7);
-        if (!rounded.passed) continue;
         const Index at = p.out_at(group, (down0 - Tiles::first(p, group)) * kSide + row, column);
-        static_cast<BF16*>(p.out.data)[at] = BF16{static_cast<std::uint16_t>(rounded.bits)};
-        doubt.row = kSettled;
+        write_if_decided(p, at, known, 256.0 * listed, rest, doubt);
       }
     }
   }
@@ -317,6 +370,7 @@ void settle_tile_doubts(DeviceBackend& backend, const Problem& p, const ThreeSli
                         const std::int32_t* wanted) {
   const Index bytes = std::min<Index>(2 * round_up(p.depth, 128), Index{kMaxTripleChunks} * 128);
   const auto blocks = static_cast<unsigned>(backend.multiprocessors() * 64);
+  settle_short_lists_kernel<<<blocks, kThreads, 0, backend.stream()>>>(p, a, b, doubts, wanted);
   for (auto* kernel : {settle_kernel<false>, settle_kernel<true>}) {
     check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
                                static_cast<int>(bytes)),

@@ -70,8 +70,9 @@ constexpr float kRunFloor = 0x1p19f;
 template <typename Code, bool Scaled>
 __global__ void __launch_bounds__(32 * kWarps)
     two_slices_kernel(Problem p, Factor f, KVectorMemory memory, Index k_vectors,
-                      KVectorMemory slices, KVectorWindow* window, Residuals* residuals,
-                      std::uint8_t* out) {
+                      const std::int32_t* given_up, KVectorMemory slices, KVectorWindow* window,
+                      Residuals* residuals, std::uint8_t* out) {
+  if (given_up != nullptr && *given_up != 0) return;
   __shared__ std::int32_t found[kWarps];
   const int lane = static_cast<int>(threadIdx.x) % 32;
   const int warp = static_cast<int>(threadIdx.x) / 32;
@@ -157,6 +158,44 @@ __global__ void __launch_bounds__(32 * kWarps)
   }
 }
 
+/// K-vectors of a factor that are looked at.
+constexpr Index kLooked = 128;
+
+template <typename Code>
+__global__ void __launch_bounds__(32)
+    look_kernel(Problem p, Factor f, KVectorMemory memory, Index step, Look* look) {
+  const int lane = static_cast<int>(threadIdx.x);
+  const KVectorAt at = k_vector_at(p, f, memory, blockIdx.x * step);
+  if (!at.has_outputs) return;
+  const Top top = top_of<Code>(p, f, at);
+  unsigned left = 0;
+  const Index length = top.beyond || top.bit == kNoBit ? 0 : at.length;
+  for (Index c = Index{lane} * kStep; c < length; c += 32 * kStep) {
+    float x[kStep];
+    std::uint32_t v[kStep];
+    decode_codes<Code>(*reinterpret_cast<const uint4*>(at.codes + c), x);
+    to_integers(held_scale(p, f, at, c).exponent - (top.bit - kTopBit), x, v);
+#pragma unroll
+    for (int i = 0; i < kStep; ++i) left += x[i] != integer_of(v[i]) ? 1 : 0;
+  }
+  left = __reduce_add_sync(~0u, left);
+  if (lane != 0) return;
+  atomicAdd(&look->all, 1);
+  if (left > static_cast<unsigned>(most_residuals(p, at.length))) atomicAdd(&look->many, 1);
+}
+
+__global__ void __launch_bounds__(32 * kWarps)
+    give_up_kernel(const Look* looks, HardTiles hard, Index tiles, std::int32_t* given_up) {
+  const auto hopeless = [](const Look& of) { return 2 * of.many > of.all; };
+  if (!hopeless(looks[0]) && !hopeless(looks[1])) return;
+  for (Index i = blockIdx.x * Index{32 * kWarps} + threadIdx.x; i < tiles;
+       i += gridDim.x * Index{32 * kWarps}) {
+    hard.tile[i] = 1;
+  }
+  *hard.any = 1;
+  *given_up = 1;
+}
+
 }  // namespace
 
 bool takes_two_slices(const Problem& p) {
@@ -167,8 +206,10 @@ bool takes_two_slices(const Problem& p) {
 }
 
 TwoSlices make_two_slices(DeviceBackend& backend, const Problem& p, const Factor& f,
-                          const KVectorMemory& codes, Index k_vectors, TwoSliceScratch& scratch) {
+                          const KVectorMemory& codes, Index k_vectors, TwoSliceScratch& scratch,
+                          const std::int32_t* given_up) {
   TwoSlices made;
+  made.given_up = given_up;
   const Index windows =
       make_slice_memory(backend, p, f, codes, k_vectors, 2, made.slices, scratch.slices);
   scratch.residuals.emplace(backend, windows);
@@ -180,7 +221,7 @@ TwoSlices make_two_slices(DeviceBackend& backend, const Problem& p, const Factor
     using Code = typename decltype(tag)::type;
     const auto run = [&](auto* kernel) {
       kernel<<<blocks, 32 * kWarps, 0, backend.stream()>>>(
-          p, f, codes, windows, made.slices.memory, scratch.slices.window->data(),
+          p, f, codes, windows, given_up, made.slices.memory, scratch.slices.window->data(),
           scratch.residuals->data(), scratch.slices.slices->data());
     };
     run(p.form == ScaleForm::blockwise ? two_slices_kernel<Code, true>
@@ -188,6 +229,25 @@ TwoSlices make_two_slices(DeviceBackend& backend, const Problem& p, const Factor
   });
   check_launch("two_slices_kernel");
   return made;
+}
+
+void look_at(DeviceBackend& backend, const Problem& p, const Factor& f, const KVectorMemory& codes,
+             Index k_vectors, Look* look) {
+  const Index windows = f.rows_are_rows ? k_vectors : k_vectors * p.groups;
+  const Index step = std::max<Index>(ceil_div(windows, kLooked), 1);
+  visit_minifloat8(f.codes.dtype, [&](auto tag) {
+    look_kernel<typename decltype(tag)::type>
+        <<<static_cast<unsigned>(ceil_div(windows, step)), 32, 0, backend.stream()>>>(p, f, codes,
+                                                                                      step, look);
+  });
+  check_launch("look_kernel");
+}
+
+void give_up_hopeless(DeviceBackend& backend, const Look* looks, const HardTiles& hard, Index tiles,
+                      std::int32_t* given_up) {
+  give_up_kernel<<<static_cast<unsigned>(backend.multiprocessors()), 32 * kWarps, 0,
+                   backend.stream()>>>(looks, hard, tiles, given_up);
+  check_launch("give_up_kernel");
 }
 
 }  // namespace mxo::cuda

@@ -59,7 +59,8 @@ struct TwoSlices {
   Slices slices;
   const Residuals* residuals = nullptr;  ///< of each window
   RunScales scales;
-  std::uint8_t* high_lines = nullptr;  ///< the high slices side by side, if they were made so
+  std::uint8_t* high_lines = nullptr;      ///< the high slices side by side, if they were made so
+  const std::int32_t* given_up = nullptr;  ///< not 0: there are none
 };
 struct TwoSliceScratch {
   SliceScratch slices;
@@ -87,9 +88,24 @@ __host__ __device__ inline int most_residuals(const Problem& p, Index length) {
 /// The scales of `f`, p.a or p.b itself, which are of runs.
 RunScales lay_run_scales(DeviceBackend& backend, const Problem& p, const Factor& f,
                          std::optional<Scratch<float>>& scratch);
-/// Takes `f` apart, p.a or p.b itself, whose K-vectors are laid in `codes`.
+/// Takes `f` apart, p.a or p.b itself, whose K-vectors are laid in `codes`; not where `given_up` is
+/// given and not 0 on the device.
 TwoSlices make_two_slices(DeviceBackend& backend, const Problem& p, const Factor& f,
-                          const KVectorMemory& codes, Index k_vectors, TwoSliceScratch& scratch);
+                          const KVectorMemory& codes, Index k_vectors, TwoSliceScratch& scratch,
+                          const std::int32_t* given_up = nullptr);
+/// What is found of a few K-vectors of a factor: how many there are, and how many of these have
+/// more residuals than they may.
+struct Look {
+  std::int32_t all;
+  std::int32_t many;
+};
+/// Adds to `look` what a look at `f` finds, whose K-vectors are laid in `codes`.
+void look_at(DeviceBackend& backend, const Problem& p, const Factor& f, const KVectorMemory& codes,
+             Index k_vectors, Look* look);
+/// If most of the K-vectors that either of two looks found have too many residuals, makes all tiles
+/// hard and sets `given_up`.
+void give_up_hopeless(DeviceBackend& backend, const Look* looks, const HardTiles& hard, Index tiles,
+                      std::int32_t* given_up);
 /// The same from where K-vectors lie side by side, without their codes in `codes`, where
 /// takes_columns().
 bool takes_columns(const Problem& p, const Factor& f, Index k_vectors);
