@@ -7,6 +7,7 @@
 
 #include "emu/cuda/cuda_check.cuh"
 #include "emu/cuda/gemm/k_vector_elements.cuh"
+#include "emu/exact/nine_products.h"
 
 namespace mxo::cuda {
 namespace {
@@ -191,6 +192,7 @@ __global__ void __launch_bounds__(kThreads)
                         Lows* lows, std::uint8_t* out) {
   if (wanted != nullptr && *wanted == 0) return;
   __shared__ Totals total;
+  const bool whole = p.out.dtype == Dtype::f32;  // all products are taken
   const Index first = Index{threadIdx.x} * kStep;
   constexpr Index kAll = Index{kThreads} * kStep;
   for (Index index = blockIdx.x; index < k_vectors; index += gridDim.x) {
@@ -247,7 +249,7 @@ __global__ void __launch_bounds__(kThreads)
           ++slot;
         }
       }
-      if (of.lows == 0) return;
+      if (of.lows == 0 || whole) return;
       std::int32_t slot = atomicAdd(&total.lows, __popc(of.lows));
 #pragma unroll
       for (int i = 0; i < kStep; ++i) {
@@ -285,7 +287,7 @@ __global__ void __launch_bounds__(kThreads)
     }
     __syncthreads();
     if (threadIdx.x == 0) {
-      const bool open = given && leaves_much(total, at.length);
+      const bool open = given && (whole ? total.rests > kMostRests : leaves_much(total, at.length));
       const bool many = given && many_lows<Code>(total.lows, at.length);
       // What is added in binary32, 200 numbers in a row at most, is off by less than 2^-16.
       const float left = total.rest * 1.001f;
@@ -296,7 +298,7 @@ __global__ void __launch_bounds__(kThreads)
                               : split.slices,
                        sqrtf(total.squares) * 1.001f,
                        static_cast<float>(total.low_sum),
-                       share_of_residuals(left, chunks),
+                       whole ? static_cast<float>(total.rests) : share_of_residuals(left, chunks),
                        left};
       lows[index].count = min(total.lows, kMaxLows);
       lows[index].sum = total.low_sum;
