@@ -1,5 +1,5 @@
 // What a device makes of all nine products of three slices: their sum as an integer, and its one
-// rounding to f32.  docs/exact_product.md, Three slices, Into f32.
+// rounding to f32.  docs/exact_product.md, Three slices into f32.
 #pragma once
 
 #include <cstdint>
@@ -9,19 +9,22 @@
 
 namespace mxo {
 
-/// Residuals of a K-vector whose products are added: those of two K-vectors, each at most 2^22, fit
-/// int32.
-inline constexpr int kMostRests = 128;
+/// Residuals of a K-vector whose products are added: those of two K-vectors, each at most 2^22,
+/// times two, fit int32.
+inline constexpr int kMostRests = 64;
 
-/// A residual times an element of the other K-vector, both in quanta and of eight bits: rounded to
-/// an integer.
+/// A residual times an element of the other K-vector, both in quanta and of eight bits: twice the
+/// nearest integer, or one more if that is not the product.  Sums of it are made of the even parts;
+/// bit 0 of a sum says that one of them is not exact.  So a product of two residuals is not.
 MXO_HD inline std::int32_t rest_product(float rest, float element) {
-  return static_cast<std::int32_t>(rintf(rest * element));
+  const float product = rest * element;
+  const float integer = rintf(product);
+  return static_cast<std::int32_t>(integer) * 2 + (integer != product ? 1 : 0);
 }
-/// How far the sum of all of them is off: each by half at most, and both of one place hold the
-/// product of their residuals, at most a quarter, twice.
-MXO_HD inline std::int64_t off_of_rests(std::int32_t of_a, std::int32_t of_b) {
-  return std::int64_t{of_a} + of_b;
+/// How far `sum` is off: each product by half at most, and both of one place hold that of their
+/// residuals, at most a quarter, twice.
+MXO_HD inline std::int64_t off_of_rests(bool exact, std::int32_t of_a, std::int32_t of_b) {
+  return exact ? 0 : std::int64_t{of_a} + of_b;
 }
 
 /// The products of the lower weights: what they add to 65536, and the rest.
@@ -29,9 +32,10 @@ struct LowerSum {
   std::int32_t carried;
   std::int16_t left;
 };
-/// `w1` counts 256: products with one lowest slice and a middle one; `w0` has those of lowest ones.
+/// `w1` counts 256: products with one lowest slice and a middle one; `w0` has those of lowest ones,
+/// `rests` what rest_product() gave.
 MXO_HD inline LowerSum lower_sum(std::int32_t w1, std::int32_t w0, std::int32_t rests) {
-  const std::int64_t sum = std::int64_t{w1} * 256 + w0 + rests;
+  const std::int64_t sum = std::int64_t{w1} * 256 + w0 + (rests >> 1);
   return {static_cast<std::int32_t>((sum + 32768) >> 16), static_cast<std::int16_t>(sum)};
 }
 /// All nine: w2, w1 and w0 count 65536, 256 and 1 times 65536.  Below 2^62.

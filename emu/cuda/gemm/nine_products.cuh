@@ -1,5 +1,5 @@
 // The exact product of three slices into f32: all nine products of slices, and what the few
-// residuals add as integers.  docs/exact_product.md, Three slices, Into f32.
+// residuals add as integers.  docs/exact_product.md, Three slices into f32.
 #pragma once
 
 #include "emu/cuda/gemm/three_slices.cuh"
@@ -13,7 +13,7 @@ inline bool takes_nine_products(const Problem& p) {
          p.b.codes.dtype == Dtype::bf16;
 }
 
-/// Sums of products of residuals, in quanta of both K-vectors: rows of tiles of 128 x 128 outputs
+/// Sums of rest_product(), in quanta of both K-vectors: rows of tiles of 128 x 128 outputs
 /// one after the other, in the order of Corrections::place(); nothing of hard tiles.
 std::int32_t* add_rest_products(DeviceBackend& backend, const Problem& p, const ThreeSlices& a,
                                 const ThreeSlices& b,

@@ -29,10 +29,12 @@ struct NineProducts {
 struct NineJob {
   PairJob pair;
   const std::int32_t* rests;  ///< of add_rest_products()
-  std::uint32_t* left;        ///< of the lower sums, a word for two outputs, kLeftWords a block
+  std::uint32_t* left;        ///< of the lower sums, a word for two outputs, then a bit for each
+                              ///< whose rests are not exact; kLeftWords a block
   FailedOutputs failed;
 };
-constexpr int kLeftWords = kPairWords / 2 * 256;
+constexpr int kSumWords = kPairWords / 2;
+constexpr int kLeftWords = (kSumWords + kPairWords / 32) * 256;
 
 __device__ void fetch_tiles(const PairJob& job, TriplePipeline& pipeline, const CUtensorMap* a,
                             const CUtensorMap* b) {
@@ -50,6 +52,7 @@ __device__ void fetch_tiles(const PairJob& job, TriplePipeline& pipeline, const 
 
 /// What the lower sums and the residuals carry to w0; the rest goes to `left`.
 __device__ void carry(const std::int32_t* rests, int group, PairSums& sums, std::uint32_t* left) {
+  std::uint32_t inexact[kPairWords / 32] = {};
   rests += (group * 64 + row_of_word(0)) * kPairColumns + column_of_word(0);
 #pragma unroll
   for (int n = 0; n < kPairWords; n += 2) {
@@ -59,11 +62,14 @@ __device__ void carry(const std::int32_t* rests, int group, PairSums& sums, std:
       const LowerSum lower = lower_sum(static_cast<std::int32_t>(sums.w1[i]),
                                        static_cast<std::int32_t>(sums.w0[i]), rest);
       sums.w0[i] = static_cast<std::uint32_t>(lower.carried);
+      inexact[i / 32] |= (static_cast<std::uint32_t>(rest) & 1u) << i % 32;
       return static_cast<std::uint32_t>(static_cast<std::uint16_t>(lower.left));
     };
     const std::uint32_t first = of(n, two.x);
     __stcg(left + n / 2 * 256, first | of(n + 1, two.y) << 16);
   }
+#pragma unroll
+  for (int i = 0; i < kPairWords / 32; ++i) __stcg(left + (kSumWords + i) * 256, inexact[i]);
 }
 
 /// Rounds and writes this thread's outputs, and marks those that are left.
@@ -79,6 +85,7 @@ __device__ void write(const NineJob& job, int group, const PairSums& sums,
 #pragma unroll
   for (int some = 0; some < kPairWords; some += kFlight) {
     std::uint32_t lefts[kFlight / 2];
+    const std::uint32_t inexact = __ldcg(left + (kSumWords + some / 32) * 256) >> some % 32;
 #pragma unroll
     for (int i = 0; i < kFlight / 2; ++i) lefts[i] = __ldcg(left + (some / 2 + i) * 256);
 #pragma unroll
@@ -95,7 +102,8 @@ __device__ void write(const NineJob& job, int group, const PairSums& sums,
                                            static_cast<std::int32_t>(sums.w1[n + side]),
                                            static_cast<std::int32_t>(sums.w0[n + side]),
                                            static_cast<std::int16_t>(lefts[i / 2] >> 16 * side));
-        of[side] = round_whole(sum, off_of_rests(of_row.rests, of_column.rests),
+        const bool exact = (inexact >> (i + side) & 1u) == 0;
+        of[side] = round_whole(sum, off_of_rests(exact, of_row.rests, of_column.rests),
                                of_row.quantum + of_column.quantum);
         of[side].passed = of[side].passed && of_row.rests != kOpen && of_column.rests != kOpen;
       }

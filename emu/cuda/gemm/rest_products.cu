@@ -12,64 +12,102 @@ namespace {
 constexpr int kThreads = 512;
 constexpr int kTile = kSide * kSide;
 
-/// A K-vector of a tile.
-struct Line {
-  int rests;
-  float power;  ///< quanta in one
+constexpr int kEach = 4;  ///< of a K-vector's residuals at a time
+
+/// A residual of K-vector `line` of a tile: those of a, then those of b.
+struct Rest {
+  std::uint32_t word;  ///< of Lows
+  std::int32_t line;
 };
+/// What a block shares.
+struct Shared {
+  std::int32_t sums[kTile];
+  float power[2][kSide];  ///< quanta in one
+  Rest rests[2 * kSide * kEach];
+  int count;
+};
+/// A tile's K-vectors of one factor.
+struct Lines {
+  const BF16* codes;
+  Index row_step;
+  Index step;
+  Index window;  ///< of the first one
+  int count;
+};
+__device__ Lines lines_of(const Problem& p, const Factor& f, Index group, Index first, Index window,
+                          Index rows) {
+  return {static_cast<const BF16*>(f.codes.data) + p.code_at(f, group, first, 0), f.row_step,
+          f.step, window, static_cast<int>(min(Index{kSide}, rows - first))};
+}
 
 /// Where an output's sum lies: 32 neighbours of a row or of a column in all banks.
 __device__ int place_of_sum(int row, int column) { return row * kSide + (column ^ row % 32); }
 
-/// Of 128 lines of one factor, a line to a thread.
-__device__ Line line_of(const KVectorWindow* window, int line, int count) {
-  if (line >= count || window[line].slices >= kBeyond) return {0, 0.0f};
-  return {static_cast<int>(window[line].residual),
-          __int_as_float((127 - window[line].quantum) << 23)};
+/// A warp: one residual times the elements of all K-vectors of the other factor.
+__device__ void add_rest(const Rest& rest, const Lines& other, Shared& shared) {
+  const bool of_a = rest.line < kSide;
+  const BF16* codes = other.codes + (rest.word & 0xFFFF) * other.step;
+  const int lane = static_cast<int>(threadIdx.x) % 32;
+  float elements[kSide / 32];
+#pragma unroll
+  for (int i = 0; i < kSide / 32; ++i) {
+    const int m = lane + 32 * i;
+    elements[i] = m < other.count ? decode(codes[m * other.row_step]) : 0.0f;
+  }
+#pragma unroll
+  for (int i = 0; i < kSide / 32; ++i) {
+    const int m = lane + 32 * i;
+    const std::int32_t product = rest_product(__uint_as_float(rest.word & 0xFFFF0000u),
+                                              elements[i] * shared.power[of_a ? 1 : 0][m]);
+    std::int32_t* sum =
+        shared.sums + (of_a ? place_of_sum(rest.line, m) : place_of_sum(m, rest.line - kSide));
+    atomicAdd(sum, product & ~1);
+    if ((product & 1) != 0) atomicOr(sum, 1);
+  }
 }
 
 __global__ void __launch_bounds__(kThreads, 3)
     rest_products_kernel(Problem p, ThreeSlices a, ThreeSlices b, std::int32_t* out) {
-  extern __shared__ std::int32_t sums[];
-  __shared__ Line lines[2][kSide];
+  extern __shared__ uint4 memory[];
+  Shared& shared = *reinterpret_cast<Shared*>(memory);
   const int thread = static_cast<int>(threadIdx.x);
+  const bool along_rows = p.contracts_rows();
   const Index tiles = tiles_of<kSide>(p);
   for (Index index = blockIdx.x; index < tiles; index += gridDim.x) {
     const Tile t = tile_of<kSide>(p, index);
-    const Index first[2] = {t.row, t.column};
-    const Index windows[2] = {
-        p.contracts_rows() ? t.group * p.a.rows + t.row : p.span[t.group].start + t.row,
-        t.group * p.b.rows + t.column};
-    const int counts[2] = {static_cast<int>(min(Index{kSide}, p.rows_of(t.group) - t.row)),
-                           static_cast<int>(min(Index{kSide}, p.b.rows - t.column))};
+    const Index first_a = along_rows ? t.group * p.a.rows : Index{p.span[t.group].start};
+    const Lines of_a = lines_of(p, p.a, t.group, t.row, first_a + t.row, p.rows_of(t.group));
+    const Lines of_b = lines_of(p, p.b, t.group, t.column, t.group * p.b.rows + t.column, p.b.rows);
+    const Lows* list = nullptr;
+    int own = 0;  // residuals of this thread's K-vector
     if (thread < 2 * kSide) {
-      const bool of_b = thread >= kSide;
-      lines[of_b ? 1 : 0][thread % kSide] =
-          line_of((of_b ? b : a).slices.window + windows[of_b ? 1 : 0], thread % kSide,
-                  counts[of_b ? 1 : 0]);
+      const bool is_a = thread < kSide;
+      const int line = thread % kSide;
+      const Index window = (is_a ? of_a : of_b).window + line;
+      KVectorWindow w{};
+      if (line < (is_a ? of_a : of_b).count) w = (is_a ? a : b).slices.window[window];
+      const bool given = w.slices != 0 && w.slices < kBeyond;
+      list = (is_a ? a : b).lows + window;
+      own = given ? static_cast<int>(w.residual) : 0;
+      shared.power[is_a ? 0 : 1][line] = given ? __int_as_float((127 - w.quantum) << 23) : 0.0f;
     }
-    for (int n = thread; n < kTile; n += kThreads) sums[n] = 0;
-    __syncthreads();
-    for (int n = thread / 32; n < 2 * kSide; n += kThreads / 32) {
-      const int side = n / kSide;
-      const int line = n % kSide;
-      const Lows& lows = (side == 0 ? a : b).lows[windows[side] + line];
-      const Factor& other = side == 0 ? p.b : p.a;
-      for (int i = 0; i < lines[side][line].rests; ++i) {
-        const std::uint32_t word = lows.rest[i];
-        const float rest = __uint_as_float(word & 0xFFFF0000u);
-        for (int m = thread % 32; m < counts[1 - side]; m += 32) {
-          const KVector of = vector_of(p, other, t.group, first[1 - side] + m);
-          const Index c = word & 0xFFFF;
-          const float element = of.code(c) * of.scale(c) * lines[1 - side][m].power;
-          const int at = side == 0 ? place_of_sum(line, m) : place_of_sum(m, line);
-          atomicAdd(sums + at, rest_product(rest, element));
-        }
+    for (int n = thread; n < kTile; n += kThreads) shared.sums[n] = 0;
+    for (int done = 0; __syncthreads_or(own > done) != 0; done += kEach) {
+      if (thread == 0) shared.count = 0;
+      __syncthreads();
+      const int some = min(own - done, kEach);
+      const int slot = some > 0 ? atomicAdd(&shared.count, some) : 0;
+      for (int i = 0; i < some; ++i) shared.rests[slot + i] = {list->rest[done + i], thread};
+      __syncthreads();
+      for (int i = thread / 32; i < shared.count; i += kThreads / 32) {
+        const Rest rest = shared.rests[i];
+        add_rest(rest, rest.line < kSide ? of_b : of_a, shared);
       }
     }
-    __syncthreads();
     std::int32_t* to = out + Corrections::place(p, t.group, t.row, t.column) * kTile;
-    for (int n = thread; n < kTile; n += kThreads) to[n] = sums[place_of_sum(n / kSide, n % kSide)];
+    for (int n = thread; n < kTile; n += kThreads) {
+      to[n] = shared.sums[place_of_sum(n / kSide, n % kSide)];
+    }
     __syncthreads();
   }
 }
@@ -79,7 +117,7 @@ __global__ void __launch_bounds__(kThreads, 3)
 std::int32_t* add_rest_products(DeviceBackend& backend, const Problem& p, const ThreeSlices& a,
                                 const ThreeSlices& b,
                                 std::optional<Scratch<std::int32_t>>& scratch) {
-  constexpr int kBytes = kTile * static_cast<int>(sizeof(std::int32_t));
+  constexpr int kBytes = sizeof(Shared);
   scratch.emplace(backend, (p.contracts_rows() ? p.groups : 1) * sides_a(p) *
                                ceil_div(p.b.rows, kSide) * kTile);
   check(cudaFuncSetAttribute(rest_products_kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
