@@ -7,11 +7,8 @@
 
 namespace mxo::cuda {
 
-/// True if a product is tried with them.
-inline bool takes_nine_products(const Problem& p) {
-  return p.out.dtype == Dtype::f32 && p.form == ScaleForm::none && p.a.codes.dtype == Dtype::bf16 &&
-         p.b.codes.dtype == Dtype::bf16;
-}
+/// True if a product is tried with them: of bf16 into f32, in tiles that are not mostly empty.
+bool takes_nine_products(const Problem& p);
 
 /// Sums of rest_product(), in quanta of both K-vectors: rows of tiles of 128 x 128 outputs
 /// one after the other, in the order of Corrections::place(); nothing of hard tiles.
