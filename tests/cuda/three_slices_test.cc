@@ -139,7 +139,8 @@ TEST_F(CudaProducts, OfFarElementsHaveTheBytesOfCpu) {
 }
 
 /// Lines into f32: of up to as many residuals as are added, and of more; ties that one of them
-/// breaks, and that nothing does; results beyond both ends of f32; one sign, as long as sums of
+/// breaks, by more than a quantum and by less, that an element far below two others does, which
+/// cancel, and that nothing does; results beyond both ends of f32; one sign, as long as sums of
 /// int32 allow, and longer.
 TEST_F(CudaProducts, OfNineProductsHaveTheBytesOfCpu) {
   enum class Kind { residuals, ties, range, longest, longer };
@@ -164,22 +165,30 @@ TEST_F(CudaProducts, OfNineProductsHaveTheBytesOfCpu) {
             const auto code = [&](Index e) {
               return (bits & 0x807Fu) | static_cast<std::uint32_t>(e) << 7;
             };
+            const std::uint32_t sign = line % 3 == 1 ? 0u : 0x8000u;
+            const bool far = line >= 256;  // another tile
             switch (kind) {
               case Kind::residuals: return code(c > 0 && c <= line / 2 ? 106 : 129 - c % 3);
               case Kind::ties:
-                return c == 1                      ? 127u << 7
-                       : c == 300                  ? 103u << 7
-                       : c != 401 || line % 3 == 0 ? 0u
-                                                   : (97u << 7) + (line % 3 == 1 ? 0 : 0x8000);
+                switch (c) {
+                  case 300: return 103u << 7;
+                  case 401: return far || line % 3 == 0 ? 0u : sign | 97u << 7;
+                  case 404: return 127u << 7;
+                  case 405: return far ? 67u << 7 : 0u;
+                  case 406: return far ? sign | 8u : 0u;
+                  case 407: return far ? 0x8000u | 67u << 7 : 0u;
+                  default: return 0u;
+                }
               case Kind::range: return code(127 - 60 + line % 121 - c % 4);
               default: return c % 5 == 0 ? 0x42FEu : 0x3FFFu - (bits >> 16) % 1024;
             }
           },
           [&](Index line, Index c) -> std::uint32_t {
             const auto bits = static_cast<std::uint32_t>(random());
-            if (kind == Kind::ties) return 127u << 7;
+            if (kind == Kind::ties) return (c == 401 && line % 2 != 0 ? 111u : 127u) << 7;
             if (is_long) return c % 7 == 0 ? 0x42FEu : 0x3FFFu - (bits >> 16) % 1024;
-            const Index exponent = kind == Kind::range ? 127 - 60 + line * 3 : 127;
+            const bool left = kind == Kind::residuals && c % 97 == line;
+            const Index exponent = kind == Kind::range ? 127 - 60 + line * 3 : left ? 103 : 127;
             return (bits & 0x807Fu) | static_cast<std::uint32_t>(exponent - c % 4) << 7;
           });
       EXPECT_EQ(differing(gemm, kExact), 0) << static_cast<int>(kind) << ", " << describe(spec);

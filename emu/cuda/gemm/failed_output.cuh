@@ -76,7 +76,7 @@ struct SlicedSides {
 /// lanes' sums are added with what each operation lacks kept: `lost`, 2 numbers of at most 2^-53 N
 /// for each of n = length / 512 + 6 operations, is itself off by less than (2 n) (2 n) 2^-106 N,
 /// and exact where none of its own additions lacks anything.  `Exactly`: every product of bf16 is
-/// added so, and an output is decided if nothing is lacking.
+/// added so, n = length / 32 + 22.
 template <bool Exactly, int kCount>
 __device__ unsigned float64_outputs(const Problem& p, const SlicedSides& sides, Index k_vector_a,
                                     const KVectorOfGroup& of, const Index (&j)[kCount], int count) {
@@ -138,7 +138,8 @@ __device__ unsigned float64_outputs(const Problem& p, const SlicedSides& sides, 
     }
   }
   const bool exact = is_e4m3(p.a.codes.dtype) && is_e4m3(p.b.codes.dtype);
-  const auto steps = static_cast<double>(at_a.length / 512 + 6);
+  const auto steps =
+      static_cast<double>(Exactly ? at_a.length / 32 + kStep + 6 : at_a.length / 512 + 6);
   const double of_steps = exact ? 0.0 : static_cast<double>(at_a.length / 32 + kStep) * 0x1p-53;
   unsigned decided = 0;
 #pragma unroll
@@ -149,7 +150,6 @@ __device__ unsigned float64_outputs(const Problem& p, const SlicedSides& sides, 
       add(n, of_other, __shfl_xor_sync(~0u, lost[n], apart));
     }
     const bool any = __any_sync(~0u, (inexact >> n & 1u) != 0) != 0;
-    if (Exactly && any) continue;
     const double roundings = (Exactly ? 0 : of_steps) + (any ? steps * steps * 0x1p-102 : 0.0);
     const KVectorWindow b = sides.window_b[g * p.b.rows + j[n]];
     if (b.slices >= kBeyond) continue;
