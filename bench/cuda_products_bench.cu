@@ -346,6 +346,7 @@ int main(int argc, char** argv) {
   bench.row("exact, bf16 -> bf16", Pass::forward, none, kExact, Dtype::bf16);
   bench.row("exact, bf16 -> f32", Pass::forward, none, kExact, Dtype::f32);
   bench.row("exact wgrad, bf16 -> bf16", Pass::wgrad, none, kExact, Dtype::bf16);
+  bench.row("exact dgrad, bf16 -> f32", Pass::dgrad, none, kExact, Dtype::f32);
   bench.row("exact wgrad, bf16 -> f32", Pass::wgrad, none, kExact, Dtype::f32);
   bench.row("exact, e4m3 row-wise -> bf16", Pass::forward, rows, kExact, Dtype::bf16);
   bench.row("exact, e4m3 row-wise -> f32", Pass::forward, rows, kExact, Dtype::f32);
@@ -376,6 +377,8 @@ int main(int argc, char** argv) {
               kExact, Dtype::bf16);
     bench.row(("exact, bf16 -> bf16, " + std::string(name)).c_str(), Pass::forward, none, kExact,
               Dtype::bf16);
+    bench.row(("exact, bf16 -> f32, " + std::string(name)).c_str(), Pass::forward, none, kExact,
+              Dtype::f32);
     if (style != Style::swiglu) continue;
     bench.row("exact wgrad, e4m3 + e8m0 -> bf16, swiglu", Pass::wgrad, mx, kExact, Dtype::bf16);
     bench.row("exact wgrad, bf16 -> bf16, swiglu", Pass::wgrad, none, kExact, Dtype::bf16);

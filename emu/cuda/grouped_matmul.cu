@@ -7,6 +7,7 @@
 #include "emu/cuda/cuda_check.cuh"
 #include "emu/cuda/gemm/exact_product.cuh"
 #include "emu/cuda/gemm/machine_product.cuh"
+#include "emu/cuda/gemm/nine_products.cuh"
 #include "emu/cuda/gemm/three_slices.cuh"
 #include "emu/cuda/gemm/two_slices.cuh"
 #include "ops/fused_dot.h"
@@ -110,8 +111,11 @@ void multiply_exactly(DeviceBackend& backend, const Problem& p) {
   if (p.form == ScaleForm::other || !is_hopper(backend)) return add_in_fixed_point(backend, p);
   const bool by_two_slices = takes_two_slices(p);
   const bool by_three_slices = takes_three_slices(p);
+  const bool by_nine_products = takes_nine_products(p);
   const Laid laid{{backend, p, p.a, by_two_slices}, {backend, p, p.b, by_two_slices}};
-  if (!by_three_slices && !by_two_slices) return multiply_hard_tiles(backend, p, laid, {});
+  if (!by_three_slices && !by_two_slices && !by_nine_products) {
+    return multiply_hard_tiles(backend, p, laid, {});
+  }
   const Index tiles = (p.contracts_rows() ? p.groups * ceil_div(p.a.rows, 128)
                                           : ceil_div(p.a.rows, 128) + p.groups) *
                       ceil_div(p.b.rows, 256);
@@ -127,7 +131,10 @@ void multiply_exactly(DeviceBackend& backend, const Problem& p) {
     multiply_by_three_slices(backend, p, laid.a.codes, laid.b.codes,
                              by_two_slices ? of_two : HardTiles{}, again, of_three);
   }
-  multiply_hard_tiles(backend, p, laid, by_three_slices ? of_three : of_two);
+  if (by_nine_products) {
+    multiply_by_nine_products(backend, p, laid.a.codes, laid.b.codes, of_three);
+  }
+  multiply_hard_tiles(backend, p, laid, by_two_slices && !by_three_slices ? of_two : of_three);
 }
 
 void multiply(DeviceBackend& backend, const Accumulation& sum, const Problem& p) {

@@ -1,6 +1,7 @@
 // Products that three slices decide, of the cuda backend against those of cpu.
 #include <cmath>
 #include <random>
+#include <utility>
 
 #include "formats/minifloat.h"
 #include "tests/cuda/products.h"
@@ -8,16 +9,21 @@
 namespace mxo::test {
 namespace {
 
+constexpr std::pair<Pass, Dtype> kCases[] = {{Pass::forward, Dtype::bf16},
+                                             {Pass::wgrad, Dtype::bf16},
+                                             {Pass::forward, Dtype::f32},
+                                             {Pass::wgrad, Dtype::f32}};
+
 /// Lines of three slices: the first 128 with up to 25 lowest slices, which lists hold, the others
 /// with up to 600; elements that three slices do not hold, more than lists hold, a greatest
 /// significand of 255, few bits and ties, zeros, NaN and infinity.
 TEST_F(CudaProducts, OfManyLowestSlicesHaveTheBytesOfCpu) {
   std::mt19937_64 random(13);
-  for (const Pass pass : {Pass::forward, Pass::wgrad}) {
+  for (const auto& [pass, out] : kCases) {
     GemmSpec spec;
     spec.scales = Scales::none;
     spec.pass = pass;
-    spec.out = Dtype::bf16;
+    spec.out = out;
     spec.groups = {700, 410};
     spec.n = 320;
     spec.k = 1200;
@@ -47,13 +53,13 @@ TEST_F(CudaProducts, OfManyLowestSlicesHaveTheBytesOfCpu) {
 TEST_F(CudaProducts, OfLowestSlicesAloneHaveTheBytesOfCpu) {
   enum class Kind { none, lowest, residuals };
   for (const Kind kind : {Kind::none, Kind::lowest, Kind::residuals}) {
-    for (const Pass pass : {Pass::forward, Pass::wgrad}) {
+    for (const auto& [pass, out] : kCases) {
       std::mt19937_64 random(17);
       const Index lines = kind == Kind::none ? 1000 : 16;
       GemmSpec spec;
       spec.scales = Scales::none;
       spec.pass = pass;
-      spec.out = Dtype::bf16;
+      spec.out = out;
       spec.n = lines;
       spec.k = pass == Pass::forward ? 704 : lines;
       spec.groups = {pass == Pass::forward ? lines : 704};
@@ -86,11 +92,12 @@ TEST_F(CudaProducts, OfSwigluHaveTheBytesOfCpu) {
   std::mt19937 random(19);
   std::normal_distribution<float> normal;
   for (const Scales scales : {Scales::mx, Scales::none}) {
-    for (const Pass pass : {Pass::forward, Pass::wgrad}) {
+    for (const auto& [pass, out] : kCases) {
       for (const bool both : {false, true}) {
         GemmSpec spec;
         spec.scales = scales;
         spec.pass = pass;
+        spec.out = out;
         spec.groups = {1312, 0, 160};
         spec.n = 288;
         spec.k = pass == Pass::forward ? 2048 : 320;
@@ -112,10 +119,11 @@ TEST_F(CudaProducts, OfSwigluHaveTheBytesOfCpu) {
 /// A tie of 2^74 and 2^66 times ones, and an element of the least magnitude that is not 0 beside
 /// it: which way, only that says.  Few enough outputs that all may be in doubt.
 TEST_F(CudaProducts, OfFarElementsHaveTheBytesOfCpu) {
-  for (const Pass pass : {Pass::forward, Pass::wgrad}) {
+  for (const auto& [pass, out] : kCases) {
     GemmSpec spec;
     spec.scales = Scales::none;
     spec.pass = pass;
+    spec.out = out;
     spec.groups = {pass == Pass::forward ? 16 : 416};
     spec.n = 16;
     spec.k = pass == Pass::forward ? 416 : 16;
@@ -127,6 +135,64 @@ TEST_F(CudaProducts, OfFarElementsHaveTheBytesOfCpu) {
     };
     fill(gemm, line, [](Index, Index) { return 127u << 7; });
     EXPECT_EQ(differing(gemm, kExact), 0) << describe(spec);
+  }
+}
+
+/// Lines into f32: of up to as many residuals as are added, and of more; ties that one of them
+/// breaks, by more than a quantum and by less, that an element far below two others does, which
+/// cancel, and that nothing does; results beyond both ends of f32; one sign, as long as sums of
+/// int32 allow, and longer.
+TEST_F(CudaProducts, OfNineProductsHaveTheBytesOfCpu) {
+  enum class Kind { residuals, ties, range, longest, longer };
+  for (const Kind kind : {Kind::residuals, Kind::ties, Kind::range, Kind::longest, Kind::longer}) {
+    for (const Pass pass : {Pass::forward, Pass::wgrad}) {
+      std::mt19937_64 random(23);
+      const bool is_long = kind == Kind::longest || kind == Kind::longer;
+      const Index length = kind == Kind::longest ? 43520 : kind == Kind::longer ? 43521 : 416;
+      const Index lines = is_long ? 8 : 296;
+      GemmSpec spec;
+      spec.scales = Scales::none;
+      spec.pass = pass;
+      spec.out = Dtype::f32;
+      spec.n = is_long ? 8 : 40;
+      spec.k = pass == Pass::forward ? length : lines;
+      spec.groups = {pass == Pass::forward ? lines : length};
+      GemmCase gemm(spec);
+      fill(
+          gemm,
+          [&](Index line, Index c) -> std::uint32_t {
+            const auto bits = static_cast<std::uint32_t>(random());
+            const auto code = [&](Index e) {
+              return (bits & 0x807Fu) | static_cast<std::uint32_t>(e) << 7;
+            };
+            const std::uint32_t sign = line % 3 == 1 ? 0u : 0x8000u;
+            const bool far = line >= 256;  // another tile
+            switch (kind) {
+              case Kind::residuals: return code(c > 0 && c <= line / 2 ? 106 : 129 - c % 3);
+              case Kind::ties:
+                switch (c) {
+                  case 300: return 103u << 7;
+                  case 401: return far || line % 3 == 0 ? 0u : sign | 97u << 7;
+                  case 404: return 127u << 7;
+                  case 405: return far ? 67u << 7 : 0u;
+                  case 406: return far ? sign | 8u : 0u;
+                  case 407: return far ? 0x8000u | 67u << 7 : 0u;
+                  default: return 0u;
+                }
+              case Kind::range: return code(127 - 60 + line % 121 - c % 4);
+              default: return c % 5 == 0 ? 0x42FEu : 0x3FFFu - (bits >> 16) % 1024;
+            }
+          },
+          [&](Index line, Index c) -> std::uint32_t {
+            const auto bits = static_cast<std::uint32_t>(random());
+            if (kind == Kind::ties) return (c == 401 && line % 2 != 0 ? 111u : 127u) << 7;
+            if (is_long) return c % 7 == 0 ? 0x42FEu : 0x3FFFu - (bits >> 16) % 1024;
+            const bool left = kind == Kind::residuals && c % 97 == line;
+            const Index exponent = kind == Kind::range ? 127 - 60 + line * 3 : left ? 103 : 127;
+            return (bits & 0x807Fu) | static_cast<std::uint32_t>(exponent - c % 4) << 7;
+          });
+      EXPECT_EQ(differing(gemm, kExact), 0) << static_cast<int>(kind) << ", " << describe(spec);
+    }
   }
 }
 

@@ -75,8 +75,9 @@ struct SlicedSides {
 /// products add up to at most that of the whole K-vectors' norms, N.  The steps' sums, scaled, and
 /// lanes' sums are added with what each operation lacks kept: `lost`, 2 numbers of at most 2^-53 N
 /// for each of n = length / 512 + 6 operations, is itself off by less than (2 n) (2 n) 2^-106 N,
-/// and exact where nothing is lacking.
-template <int kCount>
+/// and exact where none of its own additions lacks anything.  `Exactly`: every product of bf16 is
+/// added so, n = length / 32 + 22.
+template <bool Exactly, int kCount>
 __device__ unsigned float64_outputs(const Problem& p, const SlicedSides& sides, Index k_vector_a,
                                     const KVectorOfGroup& of, const Index (&j)[kCount], int count) {
   const Index g = of.group;
@@ -90,8 +91,10 @@ __device__ unsigned float64_outputs(const Problem& p, const SlicedSides& sides, 
   const auto add = [&](int n, double value, double lacking) {
     const TwoSum both = two_sum(sum[n], value);
     sum[n] = both.sum;
-    lost[n] += both.lost + lacking;
-    if (both.lost != 0 || lacking != 0) inexact |= 1u << n;
+    const TwoSum here = two_sum(both.lost, lacking);
+    const TwoSum all = two_sum(lost[n], here.sum);
+    lost[n] = all.sum;
+    if (here.lost != 0 || all.lost != 0) inexact |= 1u << n;
   };
 #pragma unroll
   for (int n = 0; n < kCount; ++n) {
@@ -118,6 +121,11 @@ __device__ unsigned float64_outputs(const Problem& p, const SlicedSides& sides, 
 #pragma unroll
         for (int k = 0; k < kStep; ++k) step += scaled_down(x[k] * y[k]);
         step *= 0x1p896;
+      } else if constexpr (Exactly) {
+        for (int k = 0; k < kStep; ++k) {
+          add(n, static_cast<double>(x[k]) * static_cast<double>(y[k]), 0);
+        }
+        continue;
       } else {
 #pragma unroll
         for (int k = 0; k < kStep; ++k) {
@@ -130,7 +138,8 @@ __device__ unsigned float64_outputs(const Problem& p, const SlicedSides& sides, 
     }
   }
   const bool exact = is_e4m3(p.a.codes.dtype) && is_e4m3(p.b.codes.dtype);
-  const auto steps = static_cast<double>(at_a.length / 512 + 6);
+  const auto steps =
+      static_cast<double>(Exactly ? at_a.length / 32 + kStep + 6 : at_a.length / 512 + 6);
   const double of_steps = exact ? 0.0 : static_cast<double>(at_a.length / 32 + kStep) * 0x1p-53;
   unsigned decided = 0;
 #pragma unroll
@@ -141,7 +150,7 @@ __device__ unsigned float64_outputs(const Problem& p, const SlicedSides& sides, 
       add(n, of_other, __shfl_xor_sync(~0u, lost[n], apart));
     }
     const bool any = __any_sync(~0u, (inexact >> n & 1u) != 0) != 0;
-    const double roundings = of_steps + (any ? steps * steps * 0x1p-102 : 0.0);
+    const double roundings = (Exactly ? 0 : of_steps) + (any ? steps * steps * 0x1p-102 : 0.0);
     const KVectorWindow b = sides.window_b[g * p.b.rows + j[n]];
     if (b.slices >= kBeyond) continue;
     const double norms =
@@ -169,14 +178,19 @@ __device__ unsigned float64_outputs(const Problem& p, const SlicedSides& sides, 
   return decided;
 }
 
-/// Computes and writes outputs (at, j[0..count)).
+/// Computes and writes outputs (at, j[0..count)).  The definition takes far longer than binary64.
 template <int kCount>
 __device__ void failed_outputs(const Problem& p, const SlicedSides& sides, Index k_vector_a,
                                const KVectorOfGroup& at, const Index (&j)[kCount], int count) {
-  const unsigned decided = float64_outputs(p, sides, k_vector_a, at, j, count);
-#pragma unroll
-  for (int n = 0; n < kCount; ++n) {
-    if (n < count && (decided >> n & 1u) == 0) exact_output(p, at.group, at.k_vector, j[n]);
+  const unsigned decided = float64_outputs<false>(p, sides, k_vector_a, at, j, count);
+#pragma unroll 1
+  for (int n = 0; n < count; ++n) {
+    if ((decided >> n & 1u) != 0) continue;
+    const Index one[1] = {j[n]};
+    if (p.form == ScaleForm::none && float64_outputs<true>(p, sides, k_vector_a, at, one, 1) != 0) {
+      continue;
+    }
+    exact_output(p, at.group, at.k_vector, one[0]);
   }
 }
 

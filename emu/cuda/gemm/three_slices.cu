@@ -7,6 +7,7 @@
 
 #include "emu/cuda/cuda_check.cuh"
 #include "emu/cuda/gemm/k_vector_elements.cuh"
+#include "emu/exact/nine_products.h"
 
 namespace mxo::cuda {
 namespace {
@@ -194,6 +195,7 @@ __global__ void __launch_bounds__(Threads)
                         Lows* lows, std::uint8_t* out) {
   if (wanted != nullptr && *wanted == 0) return;
   __shared__ Totals total;
+  const bool whole = p.out.dtype == Dtype::f32;  // all products are taken
   const Index first = Index{threadIdx.x} * kStep;
   constexpr Index kAll = Index{Threads} * kStep;
   for (Index index = blockIdx.x; index < k_vectors; index += gridDim.x) {
@@ -250,7 +252,7 @@ __global__ void __launch_bounds__(Threads)
           ++slot;
         }
       }
-      if (of.lows == 0) return;
+      if (of.lows == 0 || whole) return;
       std::int32_t slot = atomicAdd(&total.lows, __popc(of.lows));
 #pragma unroll
       for (int i = 0; i < kStep; ++i) {
@@ -288,7 +290,7 @@ __global__ void __launch_bounds__(Threads)
     }
     __syncthreads();
     if (threadIdx.x == 0) {
-      const bool open = given && leaves_much(total, at.length);
+      const bool open = given && (whole ? total.rests > kMostRests : leaves_much(total, at.length));
       const bool many = given && many_lows<Code>(total.lows, at.length);
       // What is added in binary32, 200 numbers in a row at most, is off by less than 2^-16.
       const float left = total.rest * 1.001f;
@@ -299,7 +301,7 @@ __global__ void __launch_bounds__(Threads)
                               : split.slices,
                        sqrtf(total.squares) * 1.001f,
                        static_cast<float>(total.low_sum),
-                       share_of_residuals(left, chunks),
+                       whole ? static_cast<float>(total.rests) : share_of_residuals(left, chunks),
                        left};
       lows[index].count = min(total.lows, kMaxLows);
       lows[index].sum = total.low_sum;

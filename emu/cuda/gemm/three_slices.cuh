@@ -25,8 +25,9 @@ struct alignas(16) Lows {
 };
 
 /// Three slices of every K-vector.  Their windows have kManyResiduals in place of a number of
-/// slices where these do not serve, in place of the residuals' norm share_of_residuals(), and in
-/// place of the greatest magnitude the sum of the lowest slices' magnitudes.
+/// slices where these do not serve, in place of the residuals' norm share_of_residuals(), or, for
+/// results in f32, their number, and in place of the greatest magnitude the sum of the lowest
+/// slices' magnitudes, which are not listed for those.
 struct ThreeSlices {
   Slices slices;
   const Lows* lows = nullptr;  ///< of each window

@@ -67,6 +67,26 @@ class TriplePipeline {
       ring_.advance();
     }
   }
+  /// Fetches their lowest and middle slices, before the others of multiply_all(); one thread.
+  __device__ void fetch_lower(const CUtensorMap* a, const CUtensorMap* b, int chunks, int k,
+                              int k_vector_a, int k_vector_b) {
+    Ring<kTriplePairs> at = pairs();
+    for (int i = 0; i < lower_pairs(chunks); ++i) {
+      if (i % 2 == 0) pace_.step();
+      barrier_wait(empty_ + at.stage, at.phase ^ 1u);
+      if (i < 2 * chunks) {
+        std::uint8_t* to = tiles_ + at.stage * kSlicePairBytes;
+        std::uint64_t* full = full_ + at.stage;
+        barrier_expect(full, kSlicePairBytes);
+        copy_box(to, a, full, k + i / 2 * kChunkBytes, k_vector_a, i % 2);
+        copy_box(to + kBoxBytes, b, full, k + i / 2 * kChunkBytes, k_vector_b, i % 2);
+      } else {
+        barrier_arrive(full_ + at.stage);
+      }
+      at.advance();
+    }
+    ring_ = {at.stage / 3, at.phase};
+  }
   __device__ void keep_pace(std::uint32_t* arrivals) { pace_.keep(arrivals); }
 
   /// The sums of the next `chunks` chunks; one warpgroup, `group` 0 or 1.  Calls meanwhile() while
@@ -76,6 +96,24 @@ class TriplePipeline {
 #pragma unroll
     for (int i = 0; i < kPairWords; ++i) sums.w0[i] = sums.w1[i] = sums.w2[i] = 0;
     if (lows != 0) add_lows(sums.w0, Next(chunks, lows).count, group);
+    add_upper(sums, chunks, group, meanwhile);
+  }
+  /// All nine products: of w1 the two with a lowest slice and a middle one, and of w0 that of
+  /// lowest slices, which carry() takes and leaves in w0 what the other six are added to.
+  template <typename Carry, typename Work>
+  __device__ void multiply_all(PairSums& sums, int chunks, int group, Carry carry, Work meanwhile) {
+#pragma unroll
+    for (int i = 0; i < kPairWords; ++i) sums.w0[i] = sums.w1[i] = 0;
+    add_lower(sums, chunks, group);
+    carry();
+#pragma unroll
+    for (int i = 0; i < kPairWords; ++i) sums.w1[i] = sums.w2[i] = 0;
+    add_upper(sums, chunks, group, meanwhile);
+  }
+
+ private:
+  template <typename Work>
+  __device__ void add_upper(PairSums& sums, int chunks, int group, Work meanwhile) {
     int previous = -1;
     for (int i = 0; i < chunks; ++i) {
       const int pairs = 3 * ring_.stage;
@@ -117,8 +155,49 @@ class TriplePipeline {
     wgmma_wait<0>();
     if (previous >= 0) release(previous);
   }
-
- private:
+  /// Pairs of a ring of their own, from the next stage on; for multiply_all() whole stages of them,
+  /// the last ones empty.
+  __device__ Ring<kTriplePairs> pairs() const { return {3 * ring_.stage, ring_.phase}; }
+  __device__ static int lower_pairs(int chunks) { return (2 * chunks + 2) / 3 * 3; }
+  __device__ void add_lower(PairSums& sums, int chunks, int group) {
+    Ring<kTriplePairs> at = pairs();
+    int previous[2] = {-1, -1};
+#pragma unroll 1
+    for (int i = 0; i < chunks; ++i) {
+      const int lowest = at.stage;
+      const SlicePair low = take(lowest, at.phase, group);
+      at.advance();
+      const int next = at.stage;
+      const SlicePair middle = take(next, at.phase, group);
+      at.advance();
+      wgmma_fence();
+#pragma unroll
+      for (int step = 0; step < 4; ++step) {
+        wgmma<Unit::s8>(sums.w1, low.a + 2 * step, middle.b + 2 * step, 1);
+        wgmma<Unit::s8>(sums.w0, low.a + 2 * step, low.b + 2 * step, 1);
+        wgmma<Unit::s8>(sums.w1, middle.a + 2 * step, low.b + 2 * step, 1);
+      }
+      wgmma_commit();
+      wgmma_wait<1>();
+      if (i > 0) {
+        release(previous[0]);
+        release(previous[1]);
+      }
+      previous[0] = lowest;
+      previous[1] = next;
+    }
+    wgmma_wait<0>();
+    if (chunks > 0) {
+      release(previous[0]);
+      release(previous[1]);
+    }
+    for (int i = 2 * chunks; i < lower_pairs(chunks); ++i) {
+      barrier_wait(full_ + at.stage, at.phase);
+      release(at.stage);
+      at.advance();
+    }
+    ring_ = {at.stage / 3, at.phase};
+  }
   /// Products of lowest slices with middle ones, by chunks: of a, of b, or one of each in turn.
   struct Next {
     int both;  ///< 1: in turn
@@ -166,8 +245,9 @@ class TriplePipeline {
   struct SlicePair {
     std::uint64_t a, b;
   };
-  __device__ SlicePair take(int pair, int group) const {
-    barrier_wait(full_ + pair, ring_.phase);
+  __device__ SlicePair take(int pair, int group) const { return take(pair, ring_.phase, group); }
+  __device__ SlicePair take(int pair, std::uint32_t phase, int group) const {
+    barrier_wait(full_ + pair, phase);
     const std::uint32_t tiles = shared_address(tiles_ + pair * kSlicePairBytes);
     return {tile_descriptor(tiles + group * 64 * kChunkBytes), tile_descriptor(tiles + kBoxBytes)};
   }
