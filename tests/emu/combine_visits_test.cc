@@ -92,21 +92,6 @@ TEST(CombineVisits, AddTheRowsOfTheSlotsInOrder) {
   }
 }
 
-TEST(CombineVisits, StepsAreThreeDifferentSums) {
-  const Tensor rows = filled<float>(Dtype::f32, kRows), weights = weights_of_tokens();
-  int narrow = 0;
-  int fused = 0;
-  for (Index d = 0; d < kWidth; ++d) {
-    const auto of = [&](CombineSteps steps) {
-      return combined<float>(rows, weights.as<float>(), steps, 0, d);
-    };
-    narrow += of(CombineSteps::f32) != of(CombineSteps::bf16);
-    fused += of(CombineSteps::f32) != of(CombineSteps::fused);
-  }
-  EXPECT_GT(narrow, 0);
-  EXPECT_GT(fused, 0);
-}
-
 TEST(CombineVisits, GradientsAreProductsWithTheWeights) {
   const Tensor rows = filled<BF16>(Dtype::bf16, kRows), slots = slots_of_tokens();
   const Tensor weights = weights_of_tokens(), dout = filled<float>(Dtype::f32, kTokens);

@@ -1,7 +1,6 @@
-// Gradients of dispatch and combine are their exact adjoints; the sums they rest on, in order.
+// Gradients of dispatch and combine are their exact adjoints.
 #include "ops/expert_parallel.h"
 
-#include "ops/combine_rows.h"
 #include "tests/support/expert_parallel_cases.h"
 
 namespace mxo::test {
@@ -186,54 +185,6 @@ TEST_P(ExpertParallelGradients, CombineBackwardOnAnMxWireSendsTheQuantisedGradie
     const NamedTensors q = call_operator(*cpu_, "quantize", x, {});
     expect_same({{"c", q.at("codes")}, {"s", q.at("scales")}},
                 {{"c", low.at(rank(p) + "dy.codes")}, {"s", low.at(rank(p) + "dy.scales")}});
-  }
-}
-
-/// Numbers whose sums depend on their order.
-TEST(CombineRows, AddsSlotsAscendingWithOneRoundingAStep) {
-  Twister random(5);
-  std::normal_distribution<float> draw;
-  constexpr Index kTokens = 40, kWidth = 300, kTopK = 6;
-  Tensor rows(Dtype::bf16, {kTokens * kTopK, kWidth});
-  for (Index i = 0; i < rows.elements(); ++i) rows.as<BF16>()[i] = encode<kBF16>(draw(random));
-  Tensor slots(Dtype::i32, {kTokens, kTopK});
-  for (Index i = 0; i < slots.elements(); ++i) {
-    slots.as<std::int32_t>()[i] =
-        i % 11 == 3 ? -1 : static_cast<std::int32_t>(slots.elements() - 1 - i);
-  }
-  Tensor weights(Dtype::f32, {kTokens, kTopK});
-  for (Index i = 0; i < weights.elements(); ++i) weights.as<float>()[i] = draw(random);
-  Tensor dout(Dtype::f32, {kTokens, kWidth});
-  for (Index i = 0; i < dout.elements(); ++i) dout.as<float>()[i] = draw(random);
-  for (const char* name : {"reference", "cpu"}) {
-    const auto backend = make_backend(name, 3);
-    Tensor out(Dtype::f32, {kTokens, kWidth});
-    combine_rows(*backend, {rows.operand(), slots.operand(), weights.operand(), out.result()});
-    Tensor drows(Dtype::bf16, rows.shape());
-    Tensor dweights(Dtype::f32, weights.shape());
-    combine_rows_backward(*backend, {rows.operand(), slots.operand(), weights.operand(),
-                                     dout.operand(), drows.result(), dweights.result()});
-    for (Index t = 0; t < kTokens; ++t) {
-      float dw[kTopK] = {};
-      for (Index d = 0; d < kWidth; ++d) {
-        float acc = 0.0f;
-        for (Index s = 0; s < kTopK; ++s) {
-          const Index row = slots.as<std::int32_t>()[t * kTopK + s];
-          if (row < 0) continue;
-          const float value = decode(rows.as<BF16>()[row * kWidth + d]);
-          const float product = value * weights.as<float>()[t * kTopK + s];
-          acc = acc + product;
-          const float term = dout.as<float>()[t * kWidth + d] * value;
-          dw[s] = dw[s] + term;
-          const float gradient =
-              dout.as<float>()[t * kWidth + d] * weights.as<float>()[t * kTopK + s];
-          ASSERT_EQ(drows.as<BF16>()[row * kWidth + d].bits, encode<kBF16>(gradient).bits);
-        }
-        ASSERT_EQ(out.as<float>()[t * kWidth + d], acc) << name;
-      }
-      for (Index s = 0; s < kTopK; ++s) ASSERT_EQ(dweights.as<float>()[t * kTopK + s], dw[s]);
-    }
-    ASSERT_EQ(drows.as<BF16>()[(slots.elements() - 1 - 3) * kWidth].bits, 0);
   }
 }
 

@@ -175,63 +175,6 @@ TEST(SwigluQuantize, TakesAnyStridesAndWritesNothingBetweenThem) {
   fused_is_unfused(questions);
 }
 
-TEST(SwigluQuantize, NamesWhatIsWrongBeforeItWritesAByte) {
-  const auto cpu = make_backend("cpu", 1);
-  const auto message = [&](const NamedTensors& in,
-                           std::initializer_list<std::pair<const char*, const char*>> settings) {
-    Parameters set;
-    for (const auto& [key, value] : settings) set.set(key, value);
-    try {
-      call_operator(*cpu, "swiglu_quantize", in, set);
-    } catch (const Error& error) {
-      return std::string(error.what());
-    }
-    return std::string("no error");
-  };
-  NamedTensors in;
-  in.emplace("x", Tensor(Dtype::bf16, {4, 80}));
-  EXPECT_EQ(message(in, {{"block", "1x128"}}), "no error");
-  EXPECT_EQ(message(in, {}), "swiglu_quantize: x: K is 40, not a multiple of 32");
-  EXPECT_NE(message(in, {{"block", "1x128"}, {"rule", "ocp"}, {"scale", "f32"}}).find("rule"),
-            std::string::npos);
-  EXPECT_NE(message(in, {{"block", "1x8"}, {"rule", "flow"}}).find("rule"), std::string::npos);
-  EXPECT_NE(message(in, {{"block", "1x8"}, {"transpose", "true"}}).find("transpose"),
-            std::string::npos);
-  EXPECT_NE(message(in, {{"block", "64"}}).find("block"), std::string::npos);
-  in.emplace("group_ends", group_ends_of({2, 4}));
-  EXPECT_NE(message(in, {{"block", "1x8"}}).find("group_ends"), std::string::npos);
-  Tensor x(Dtype::bf16, {32, 64});
-  ScaledResult to;
-  to.codes = x.result();
-  to.codes.dtype = Dtype::e4m3;
-  to.codes.extent[1] = 32;
-  Tensor scales(Dtype::e8m0, {32, 1});
-  to.scales = scales.result();
-  EXPECT_THROW(swiglu_quantize(*cpu, {x.operand(), {}, {}, Dtype::f32, to}), Error);
-}
-
-TEST(SwigluQuantize, GivesThroughItsNameWhatTheTwoOperatorsGive) {
-  for (const char* block : {"1x32", "1x128"}) {
-    const auto cpu = make_backend("cpu", 2);
-    NamedTensors in;
-    in.emplace("x", random_floats(Dtype::bf16, {64, 192}, 5));
-    in.emplace("probs", random_floats(Dtype::f32, {64}, 6));
-    Parameters set;
-    set.set("rounding", "bf16");
-    NamedTensors y;
-    y.emplace("x", call_operator(*cpu, "swiglu", in, set).at("y"));
-    set.set("block", block);
-    const NamedTensors fused = call_operator(*cpu, "swiglu_quantize", in, set);
-    Parameters how;
-    how.set("block", block);
-    const NamedTensors want = call_operator(*cpu, "quantize", y, how);
-    for (const char* name : {"codes", "scales"}) {
-      ASSERT_EQ(fused.at(name).shape(), want.at(name).shape());
-      EXPECT_EQ(std::memcmp(fused.at(name).data(), want.at(name).data(), want.at(name).bytes()), 0);
-    }
-  }
-}
-
 TEST(SwigluQuantize, TakesBlocksOf128ForTheFlowUnlessToldOtherwise) {
   NamedTensors in;
   in.emplace("x", random_floats(Dtype::bf16, {8, 320}, 5));

@@ -1,11 +1,9 @@
-// Rows of gates against their elements; NaN of gates, of routers and of their gradients.
+// NaN of gates, of routers and of their gradients.
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
-#include <type_traits>
-#include <utility>
 #include <vector>
 
 #include "emu/reference/router_gradients.h"
@@ -15,61 +13,11 @@
 namespace mxo {
 namespace {
 
-constexpr Index kRows = 2;
-constexpr Index kWidth = 3;
-
-template <typename T>
-Tensor waves(Dtype dtype, std::vector<Index> shape, float phase) {
-  Tensor t(dtype, std::move(shape));
-  for (Index i = 0; i < t.elements(); ++i) {
-    t.as<T>()[i] = from_float<T>(2.0f * std::sin(phase + static_cast<float>(i)));
-  }
-  return t;
-}
 Tensor sevens(std::vector<Index> shape) {
   Tensor t(Dtype::f32, std::move(shape));
   std::fill_n(t.as<float>(), t.elements(), 7.0f);
   return t;
 }
-constexpr Halves kHalves[] = {Halves::gate_first, Halves::up_first, Halves::interleaved,
-                              Halves::gate_only};
-
-/// Element (r, f) of x as a gate sees it.
-template <typename T>
-GateElement element_of(const GateRule& gate, const Tensor& x, Index r, Index f) {
-  const HalvesColumns at = columns_of_halves(gate.halves, f, kWidth);
-  const T* row = x.as<T>() + r * x.extent(1);
-  return {gate, std::is_same_v<T, F16>, to_float(row[at.a]),
-          gate.halves == Halves::gate_only ? 1.0f : to_float(row[at.b])};
-}
-
-template <typename T>
-void expect_forward(Dtype dtype, const GateRule& gate, bool weighted) {
-  const Tensor x = waves<T>(dtype, {kRows, kWidth * halves_of(gate)}, 0.5f);
-  const Tensor probs = waves<float>(Dtype::f32, {kRows}, 1.0f);
-  Tensor y = sevens({kRows, kWidth});
-  const Swiglu op{x.operand(), weighted ? probs.operand() : Operand{}, y.result(), gate};
-  visit_swiglu(op, [](auto row) {
-    for (Index r = 0; r < kRows; ++r) row(r);
-  });
-  for (Index i = 0; i < y.elements(); ++i) {
-    const float gated = element_of<T>(gate, x, i / kWidth, i % kWidth).gated();
-    EXPECT_EQ(y.as<float>()[i], weighted ? gated * probs.as<float>()[i / kWidth] : gated) << i;
-  }
-}
-
-TEST(SwigluVisits, EveryOrderOfHalvesIsFound) {
-  for (const Halves halves : kHalves) {
-    for (const bool weighted : {true, false}) {
-      expect_forward<float>(Dtype::f32, {.halves = halves}, weighted);
-      // Steps in 16 bits are f16 where x is, else bf16.
-      const GateRule every{.halves = halves, .bf16_steps = Bf16Steps::every};
-      expect_forward<F16>(Dtype::f16, every, weighted);
-      expect_forward<BF16>(Dtype::bf16, every, weighted);
-    }
-  }
-}
-
 TEST(SwigluVisits, EveryNanIsTheCanonicalOne) {
   Tensor x = sevens({1, 2}), dy = sevens({1, 1}), probs = sevens({1});
   Tensor y = sevens({1, 1}), dx = sevens({1, 2}), dprobs = sevens({1});

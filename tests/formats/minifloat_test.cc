@@ -1,4 +1,5 @@
-// The codecs at every code, between neighbours, and where formats differ.
+// Codes that are no finite number, and where formats differ; the rest is in
+// minifloat_oracle_test.cc.
 #include "formats/minifloat.h"
 
 #include <gtest/gtest.h>
@@ -68,36 +69,8 @@ class EveryCode : public testing::Test {
   static constexpr int kSignBit = 1 << kSpec.sign_shift();
 
   static Format code(int bits) { return {static_cast<typename Format::Bits>(bits)}; }
-  /// The definition: (-1)^s 2^e (1 + f / 2^m), below the least exponent without the one.
-  static double value(int magnitude) {
-    const int field = magnitude >> kSpec.mantissa_bits;
-    const int fraction = magnitude % (1 << kSpec.mantissa_bits);
-    const int whole = fraction + (field > 0 ? 1 << kSpec.mantissa_bits : 0);
-    return std::ldexp(whole, (field > 0 ? field : 1) - kSpec.bias - kSpec.mantissa_bits);
-  }
 };
 TYPED_TEST_SUITE(EveryCode, test::AllFormats, test::FormatName);
-
-TYPED_TEST(EveryCode, IsItsValueAndComesBack) {
-  constexpr FormatSpec spec = TypeParam::spec;
-  constexpr bool fnuz = spec.special == Special::nan_minus_0;
-  for (int c = 0; c <= spec.max_finite(); ++c) {
-    const auto expected = static_cast<float>(this->value(c));
-    ASSERT_EQ(bits(decode(this->code(c))), bits(expected)) << c;
-    ASSERT_EQ(encode<spec>(expected).bits, c);
-    ASSERT_FALSE(is_nan(this->code(c)));
-    ASSERT_FALSE(is_infinite(this->code(c)));
-    if (fnuz && c == 0) continue;
-    const int negative = c | TestFixture::kSignBit;
-    ASSERT_EQ(bits(decode(this->code(negative))), bits(-expected)) << c;
-    ASSERT_EQ(encode<spec>(-expected).bits, negative);
-    ASSERT_FALSE(is_nan(this->code(negative)));
-    ASSERT_FALSE(is_infinite(this->code(negative)));
-  }
-  if (fnuz) {
-    EXPECT_EQ(encode<spec>(-0.0f).bits, 0);
-  }
-}
 
 TYPED_TEST(EveryCode, BeyondTheFiniteOnesIsInfiniteOrNan) {
   constexpr FormatSpec spec = TypeParam::spec;
@@ -115,37 +88,6 @@ TYPED_TEST(EveryCode, BeyondTheFiniteOnesIsInfiniteOrNan) {
     EXPECT_TRUE(is_nan(this->code(TestFixture::kSignBit)));
     EXPECT_EQ(bits(decode(this->code(TestFixture::kSignBit))), 0x7FC00000u);
   }
-}
-
-TYPED_TEST(EveryCode, NeighboursPartAtTheirMiddle) {
-  constexpr FormatSpec spec = TypeParam::spec;
-  for (int c = 0; c < spec.max_finite(); ++c) {
-    const auto middle = static_cast<float>((this->value(c) + this->value(c + 1)) / 2);
-    ASSERT_EQ(encode<spec>(of(bits(middle) - 1)).bits, c);
-    ASSERT_EQ(encode<spec>(middle).bits, c + c % 2);
-    ASSERT_EQ(encode<spec>(of(bits(middle) + 1)).bits, c + 1);
-    ASSERT_EQ(encode<spec>(of(bits(middle) + 2)).bits, c + 1);
-  }
-  EXPECT_EQ(encode<spec>(0x1p-149f).bits, 0);
-}
-
-TYPED_TEST(EveryCode, OverflowStartsAtTheMiddleBeyondTheLast) {
-  constexpr FormatSpec spec = TypeParam::spec;
-  const int last = spec.max_finite();
-  const auto middle = static_cast<float>((this->value(last) + this->value(last + 1)) / 2);
-  const int nonfinite = spec.special == Special::ieee           ? last + 1
-                        : spec.special == Special::nan_all_ones ? TestFixture::kSignBit - 1
-                                                                : TestFixture::kSignBit;
-  const int sign = TestFixture::kSignBit;
-  const auto beyond = {of(bits(middle) + 1), INFINITY};
-  for (const float x : beyond) {
-    EXPECT_EQ(encode<spec>(x, Overflow::saturate).bits, last);
-    EXPECT_EQ(encode<spec>(-x, Overflow::saturate).bits, last | sign);
-    EXPECT_EQ(encode<spec>(x, Overflow::nonfinite).bits, nonfinite);
-    EXPECT_EQ(encode<spec>(-x, Overflow::nonfinite).bits, nonfinite | sign);
-  }
-  EXPECT_EQ(encode<spec>(of(bits(middle) - 1), Overflow::nonfinite).bits, last);
-  EXPECT_EQ(encode<spec>(middle, Overflow::nonfinite).bits, last % 2 == 0 ? last : nonfinite);
 }
 
 }  // namespace

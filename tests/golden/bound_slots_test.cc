@@ -64,26 +64,6 @@ TEST(Bound, IsNoneForRoundedSlotsAndOtherGates) {
   EXPECT_FALSE(certified_bound("swiglu", "y", x, gelu, ""));
 }
 
-TEST(Bound, RefusesRoutingThatItsRowsContradict) {
-  const auto backend = make_cpu_backend();
-  const auto world = make_world("in_process");
-  const Call call = rank_exhibits()[0].operands(*backend, *world, 1);
-  const auto refuses = [&](const std::string& name, Tensor tensor) {
-    NamedTensors inputs;
-    for (const auto& [operand, held] : call.inputs) inputs.emplace(operand, *held);
-    inputs.insert_or_assign(name, std::move(tensor));
-    EXPECT_THROW(certified_bound("combine", "rank0.out", inputs, call.set, ""), Error) << name;
-  };
-  refuses("rank0.y", Tensor(Dtype::bf16, {3, 64}));
-  refuses("rank1.y", Tensor(Dtype::bf16, {120, 32}));
-  refuses("rank0.weights", Tensor(Dtype::f32, {40, 2}));
-  Tensor experts = call.input("rank1.experts");
-  experts.as<std::int32_t>()[0] = 8;
-  refuses("rank1.experts", experts);
-  experts.as<std::int32_t>()[0] = -2;
-  refuses("rank1.experts", std::move(experts));
-}
-
 /// 40000 + 40000 is infinity in f16, as 300 silu(300) is; half of it is not.
 TEST(Bound, ResultsBeyondF16AreInfinite) {
   const auto filled = [](std::vector<Index> shape, float v) {

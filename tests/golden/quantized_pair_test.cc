@@ -138,23 +138,6 @@ TEST(ScaleMap, FindsTheScaleOfCodesThatWereTurned) {
   }
 }
 
-TEST(ScaleMap, RefusesScalesOfAnotherTensor) {
-  EXPECT_FALSE(ScaleMap::of({64, 96}, {64, 2}, Dtype::e8m0, {}));
-  EXPECT_FALSE(ScaleMap::of({64, 96}, {3, 64}, Dtype::e8m0, {}));
-  EXPECT_FALSE(ScaleMap::of({2, 64, 96}, {3, 64, 3}, Dtype::e8m0, {}));
-  EXPECT_FALSE(ScaleMap::of({200, 320}, {2560}, Dtype::e8m0, {}));
-  EXPECT_FALSE(ScaleMap::of({}, {}, Dtype::e8m0, {}));
-}
-
-TEST(ScaleMap, RefusesScalesInTheLayoutOfAnotherLibrary) {
-  for (const char* layout : {"tiles_8x4", "packed_ue8m0"}) {  // as many bytes as tiles of 128x4
-    const Quantised q("quantize", only_x({128, 128}), {{"scale_layout", layout}});
-    EXPECT_FALSE(ScaleMap::of(q.codes().shape(), q.scales().shape(), q.scales().dtype(),
-                              scale_hints(q.op, q.inputs, q.set)))
-        << layout;
-  }
-}
-
 TEST(QuantizedPair, DistancesAreStepsOfTheExpectedScale) {
   struct Row {
     float expected, actual;  // codes; ACTUAL's scale is twice the expected one

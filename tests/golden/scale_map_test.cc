@@ -87,6 +87,9 @@ TEST(ScaleMap, IsNoneOfGroupsWhereScalesSayAnother) {
 TEST(ScaleMap, IsNoneWhereAxesDiffer) {
   EXPECT_FALSE(fits({2, 64}, {2, 2, 7}));
   EXPECT_FALSE(fits({2, 64}, {3}));
+  EXPECT_FALSE(fits({64, 96}, {64, 2}));
+  EXPECT_FALSE(fits({64, 96}, {3, 64}));
+  EXPECT_FALSE(fits({200, 320}, {2560}));
   EXPECT_FALSE(fits({2, 3, 64}, {3, 3, 2}));
   EXPECT_FALSE(fits({2, 3, 64}, {3, 2}, Dtype::f32));
   EXPECT_FALSE(fits({2, 0}, {2, 0}));
@@ -117,7 +120,8 @@ TEST(ScaleMap, TakesHintsFromTheCall) {
   EXPECT_TRUE(turned.turned);
   EXPECT_EQ(turned.block, kColumnBlock);
   for (const auto& [layout, packed] :
-       {std::pair{"row_major", false}, std::pair{"blocked", false}, std::pair{"tiles_8x4", true}}) {
+       {std::pair{"row_major", false}, std::pair{"blocked", false}, std::pair{"tiles_8x4", true},
+        std::pair{"packed_ue8m0", true}}) {
     Parameters laid;
     laid.set("scale_layout", layout);
     EXPECT_EQ(scale_hints("quantize", {}, laid).packed, packed) << layout;

@@ -136,42 +136,5 @@ TEST_F(MoeEntry, OutputsFollowFromTheInputs) {
   }
 }
 
-TEST_F(MoeEntry, RefusesShapesAndRanksThatDoNotFit) {
-  const auto refused = [&](const std::string& name, std::vector<Index> shape) {
-    const NamedTensors right = in;
-    add(name, Dtype::bf16, std::move(shape));
-    const std::string text = said();
-    in = right;
-    return text;
-  };
-  const NamedTensors right = in;
-  in.erase("router");
-  EXPECT_EQ(said(), "moe_layer: router: missing; needs bf16 [E, D]");
-  in = right;
-  EXPECT_EQ(refused("router", {2}), "moe_layer: router: found bf16 [2], needs rank 2");
-  EXPECT_EQ(refused("w1", {2, 256}), "moe_layer: w1: found bf16 [2, 256], needs rank 3");
-  EXPECT_EQ(refused("w2", {2, 256}), "moe_layer: w2: found bf16 [2, 256], needs rank 3");
-  EXPECT_EQ(refused("w1", {3, 256, 256}),
-            "moe_layer: w1: found bf16 [3, 256, 256], needs [2, 256, 256]");
-  EXPECT_EQ(refused("w2", {2, 255, 128}),
-            "moe_layer: w2: found bf16 [2, 255, 128], needs [2, 256, 128]");
-  EXPECT_EQ(refused("w2", {3, 256, 128}),
-            "moe_layer: w2: found bf16 [3, 256, 128], needs [2, 256, 128]");
-  EXPECT_EQ(refused("w1.bias", {3, 256}),
-            "moe_layer: w1.bias: found bf16 [3, 256], needs [2, 256]");
-  EXPECT_EQ(refused("w1.bias", {2, 255}),
-            "moe_layer: w1.bias: found bf16 [2, 255], needs [2, 256]");
-  EXPECT_EQ(refused("w2.bias", {3, 256}),
-            "moe_layer: w2.bias: found bf16 [3, 256], needs [2, 256]");
-  add("rank1.x", Dtype::bf16, {3, 256});
-  EXPECT_EQ(refused("router", {3, 256}),
-            "moe_layer: router: found 3 experts, needs a multiple of the 2 ranks");
-  EXPECT_EQ(refused("rank0.dy", {3, 256}),
-            "moe_layer: rank1.dy: missing, needs to be there for all ranks or none");
-  EXPECT_EQ(refused("rank1.dy", {3, 256}),
-            "moe_layer: rank1.dy: found, but rank0.dy is missing, needs to be there for all ranks "
-            "or none");
-}
-
 }  // namespace
 }  // namespace mxo

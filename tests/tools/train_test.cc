@@ -312,24 +312,6 @@ TEST_F(Training, ARunIsNotOverwritten) {
   EXPECT_EQ(again[0].result.held_out, results[0].result.held_out);
 }
 
-TEST_F(Training, OptionsThatFitNothingAreErrors) {
-  const auto refused = [&](auto change) {
-    TrainJob job = small();
-    change(job);
-    EXPECT_THROW(run(job), Error);
-  };
-  refused([](TrainJob& job) { job.options.steps = 0; });
-  refused([](TrainJob& job) { job.options.tokens = 65; });
-  refused([](TrainJob& job) { job.options.width = 48; });
-  refused([](TrainJob& job) { job.options.heads = 5; });
-  refused([](TrainJob& job) { job.options.expert_width = 0; });
-  refused([](TrainJob& job) { job.options.top_k = 5; });
-  refused([](TrainJob& job) { job.options.context = 1024, job.options.tokens = 1024; });
-  refused([](TrainJob& job) { job.ranks = 3; });
-  EXPECT_THROW(train_recipe_named("mxfp8_rciel"), Error);
-  EXPECT_THROW(train_recipe_named("bf16:mxfp8"), Error);
-}
-
 TEST(Digests, TheFirstDifferenceIsNamed) {
   const auto log = [](std::initializer_list<std::pair<const char*, unsigned>> stages) {
     DigestLog digests;
