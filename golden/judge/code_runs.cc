@@ -36,14 +36,6 @@ std::uint64_t differing_bytes(const std::byte* a, const std::byte* b, Index coun
 
 }  // namespace
 
-/// Codes of both sides under their scale.
-struct CodeRuns::Sides {
-  const std::byte* expected;
-  const std::byte* actual;
-  Index first;  ///< of them, row-major
-  double scale;
-};
-
 std::optional<CodeRuns> CodeRuns::of(const ExpectedOutput& expected_output, const Tensor& actual,
                                      const Gate& gate) {
   const ErrorBound* bound = expected_output.bound;

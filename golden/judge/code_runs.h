@@ -36,7 +36,13 @@ class CodeRuns {
 
  private:
   CodeRuns(const ExpectedOutput& expected_output, const Tensor& actual, const Gate& gate);
-  struct Sides;
+  /// Codes of both sides under their scale.
+  struct Sides {
+    const std::byte* expected;
+    const std::byte* actual;
+    Index first;  ///< of them, row-major
+    double scale;
+  };
   bool add_values(const Sides& sides, Neighbours& found) const;
   void add_difference(const Sides& sides, Index i, Neighbours& found) const;
   bool refuses(Index i, std::uint64_t distance, double expected, double actual) const;
