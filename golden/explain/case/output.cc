@@ -309,11 +309,18 @@ VariantMatch credit(const Output& output, const Variant& patch, Unit least) {
   }
   if (least == Unit::line && wrong > 0 && columns == output.columns) {
     credit_columns(of_columns, rows, credit);
+    if (credit.by_columns) {
+      credit.hits = std::ranges::count_if(of_columns, &Tally::counts);
+      credit.spoiled = std::ranges::count_if(
+          of_columns, [](const Tally& t) { return t.fixed > 0 && t.spoiled; });
+    }
     if (!credit.by_columns && credit.fixed < credit.seen && is_riddled(tallies, units.count)) {
       for (Tally& t : tallies) t.counts = false;
       credit.fixed = 0;
     }
   }
+  // Where columns are credited, too, few places end amid a unit.
+  if (least == Unit::line) credit.spoiled *= 8;
   for (std::size_t at = 0; at < credit.mask.size(); ++at) {
     const std::size_t i = at / static_cast<std::size_t>(columns);
     const std::size_t j = at % static_cast<std::size_t>(columns);

@@ -296,7 +296,7 @@ bool contradicts(const Hypothesis& h, const RunResult& trial, const std::vector<
     if (gives < 0 || short_of) return true;
   }
   // What spoils more units than it gives is no place: what it gives are those that it spares.
-  const auto spoils = [](const VariantMatch& c) { return !c.by_columns && c.spoiled > c.hits; };
+  const auto spoils = [](const VariantMatch& c) { return c.spoiled > c.hits; };
   if (std::any_of(trial.credits.begin(), trial.credits.end(), spoils)) return true;
   return (h.target == Target::format && trial.broken > 0) || contradicts_scales(h, trial);
 }

@@ -217,27 +217,25 @@ class SlotWeights {
     return std::count_if(call_.inputs.begin(), call_.inputs.end(),
                          [](const auto& input) { return input.first.ends_with(".experts"); });
   }
-  /// Whether every token of which a slot holds fails.
-  bool all_fail(const std::function<bool(const std::string& rank, Index expert)>& holds) const {
+  /// Whether every token fails of which a slot holds(rank, expert).
+  bool all_fail(const std::function<bool(const std::string&, Index)>& holds) const {
     std::set<std::pair<std::string, Index>> failing;
     for (const Token& t : tokens_) failing.emplace(t.rank, t.row);
     for (const auto& [name, chosen] : call_.inputs) {
       if (!name.ends_with("experts")) continue;
       const std::string rank = rank_of(name);
       for (Index i = 0; i < chosen->elements(); ++i) {
-        if (holds(rank, chosen->as<std::int32_t>()[i]) &&
-            !failing.contains({rank, i / static_cast<Index>(slots_)}))
-          return false;
+        const std::pair token{rank, i / static_cast<Index>(slots_)};
+        if (holds(rank, chosen->as<std::int32_t>()[i]) && !failing.contains(token)) return false;
       }
     }
     return true;
   }
   /// Whether these are all slots of some experts, in every token.
   bool are_of_experts(const std::set<Index>& experts, const std::set<Index>& others) const {
-    const auto is_one = [&](const std::string&, Index e) { return experts.contains(e); };
-    const auto has_others = [&](Index e) { return others.contains(e); };
     return experts.size() >= 2 && !others.empty() && tokens_.size() >= 2 * experts.size() &&
-           std::none_of(experts.begin(), experts.end(), has_others) && all_fail(is_one);
+           std::ranges::none_of(experts, [&](Index e) { return others.contains(e); }) &&
+           all_fail([&](const std::string&, Index e) { return experts.contains(e); });
   }
   /// "slot 2 is", "rows of expert 5 are", "slots whose rank has an earlier slot of the token are".
   std::string which(const IsMeant& is_meant) const {
