@@ -75,7 +75,7 @@ struct SlicedSides {
 /// products add up to at most that of the whole K-vectors' norms, N.  The steps' sums, scaled, and
 /// lanes' sums are added with what each operation lacks kept: `lost`, 2 numbers of at most 2^-53 N
 /// for each of n = length / 512 + 6 operations, is itself off by less than (2 n) (2 n) 2^-106 N,
-/// and exact where none of its own additions lacks anything.  `Exactly`: every product of bf16 is
+/// and exact where its own additions lack nothing.  `Exactly`: every product of bf16 is
 /// added so, n = length / 32 + 22.
 template <bool Exactly, int kCount>
 __device__ unsigned float64_outputs(const Problem& p, const SlicedSides& sides, Index k_vector_a,
