@@ -1,10 +1,9 @@
-// Grouped products of few elements, with codes, scales and sums that tests make themselves.
+// Grouped products of few elements, with codes and scales that tests make themselves.
 #pragma once
 
-#include <algorithm>
 #include <vector>
 
-#include "golden/explain/case/product.h"
+#include "golden/explain/case/call.h"
 #include "tests/golden/tensors.h"
 
 namespace mxo {
@@ -51,45 +50,6 @@ inline Call gradient_call(const std::vector<Index>& ends, Index lines, Index n) 
   call.replace("x.scales", some_scales({(ends.back() + 31) / 32, n}, 4));
   call.replace("group_ends", ends_at(ends));
   return call;
-}
-
-/// The output of p in f32 whose elements are value(group, line of a, line of b).
-template <typename Value>
-Tensor output_of(const Product& p, const Value& value) {
-  Tensor t(Dtype::f32, p.wgrad ? std::vector<Index>{p.groups(), p.a_lines, p.n}
-                               : std::vector<Index>{p.a_lines, p.n});
-  for (Index g = 0; g < p.groups(); ++g) {
-    std::vector<std::vector<double>> b;
-    for (Index j = 0; j < p.n; ++j) b.push_back(p.line_b(g, j));
-    for (Index i = p.first_line(g); i < p.last_line(g); ++i) {
-      const std::vector<double> a = p.line_a(g, i);
-      for (Index j = 0; j < p.n; ++j) {
-        t.as<float>()[p.output_row(g, i) * p.n + j] =
-            static_cast<float>(value(g, a, b[static_cast<std::size_t>(j)]));
-      }
-    }
-  }
-  return t;
-}
-
-/// The output of p whose terms count multiple(group, depth) times.
-template <typename Multiple>
-Tensor sums_with(const Product& p, const Multiple& multiple) {
-  return output_of(p, [&](Index g, const auto& a, const auto& b) {
-    double sum = 0.0;
-    for (std::size_t d = 0; d < a.size(); ++d) {
-      sum += multiple(g, static_cast<Index>(d)) * a[d] * b[d];
-    }
-    return sum;
-  });
-}
-
-inline Tensor sums_of(const Product& p) {
-  return sums_with(p, [](Index, Index) { return 1; });
-}
-
-inline bool same_bytes(const Tensor& a, const Tensor& b) {
-  return a.shape() == b.shape() && std::equal(a.data(), a.data() + a.bytes(), b.data());
 }
 
 }  // namespace mxo

@@ -1,11 +1,10 @@
-// What a model is credited with: marks, units, places where something is left.
+// What a model is credited with: NaN, and how far outputs are off.
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <cmath>
 #include <limits>
 
-#include "formats/error.h"
 #include "golden/explain/case/output.h"
 #include "tests/golden/tensors.h"
 
@@ -64,40 +63,6 @@ TEST(Credits, NanIsOneValue) {
   EXPECT_EQ(std::count(both.mask.begin(), both.mask.end(), 1), 2) << "NaN as owed is not fixed";
   model_at(rows, 1, 0) = 4;
   EXPECT_EQ(credit(expected_output.output(), rows, Unit::row).fixed, 0) << "one altered of four";
-}
-
-/// What is left of rows by columns of an output of `size` lines of each.
-UnexplainedRegion left_in(const std::vector<Index>& rows, const std::vector<Index>& columns,
-                          Index size, Index without = 0) {
-  Held held(size, size);
-  Index count = 0;
-  for (const Index r : rows) {
-    for (const Index c : columns) {
-      if (++count > without) held.actual_bits(r, c) = 2;
-    }
-  }
-  Output y = held.output();
-  y.live = {{1}, {1}};
-  find_live(y);
-  return y.live;
-}
-
-TEST(Credits, WhatIsLeftMayBeAPlace) {
-  const std::vector<Index> first{0, 1, 2, 3, 4, 5, 6, 7};
-  const UnexplainedRegion tile = left_in(first, first, 16);
-  ASSERT_TRUE(tile.is_part());
-  for (Index i = 0; i < 16; ++i) {
-    for (Index j = 0; j < 16; ++j) EXPECT_EQ(tile.holds(i, j), i < 8 && j < 8);
-  }
-  EXPECT_FALSE(left_in(first, first, 16, 1).is_part()) << "63 elements";
-  EXPECT_FALSE(left_in(first, first, 8).is_part()) << "the whole";
-  const std::vector<Index> nine{0, 1, 2, 3, 4, 5, 6, 7, 8};
-  EXPECT_TRUE(left_in(nine, first, 9).is_part());
-  EXPECT_TRUE(left_in(first, nine, 9).is_part());
-  const std::vector<Index> odd{0, 1, 3, 7, 8, 12, 14, 15};
-  EXPECT_FALSE(left_in(odd, first, 16).is_part());
-  EXPECT_FALSE(left_in(first, odd, 16).is_part());
-  EXPECT_FALSE(left_in(odd, odd, 16).is_part());
 }
 
 TEST(Credits, DistancesOfCodesAreOfTheirValues) {

@@ -162,5 +162,34 @@ TEST(ExplainNotes, WhatWasNotComputedIsCounted) {
   EXPECT_EQ(one.pattern.find("1 more element"), 0u) << one.sentence() << one.pattern;
 }
 
+/// Four outputs alike, of which some are not given; the call says nothing of them.
+TEST(ExplainNotes, OutputsThatAreManyAreNotedEach) {
+  const auto backend = make_reference_backend();
+  Call call{"cast", {}, {}};
+  call.replace("x", Tensor(Dtype::f32, {2, 2}));
+  const Tensor given = random_floats({16, 16}, 5);
+  NamedTensors expected;
+  for (const char* name : {"a", "b", "c", "d"}) expected.emplace(name, given);
+  NamedTensors got;
+  got.emplace("b", given);
+  const Explanation same = explain(*backend, call, expected, got);
+  EXPECT_EQ(same.verdict, ExplainVerdict::same);
+  EXPECT_EQ(same.elements, 256);
+  EXPECT_EQ(same.pattern,
+            "a is missing and was not compared; c is missing and was not compared; d is missing "
+            "and was not compared");
+  for (const char* name : {"c", "d"}) got.emplace(name, given);
+  std::fill_n(got.at("c").as<float>(), 32, 0.0f);
+  for (Index i = 0; i < 7; ++i)
+    got.at("d").as<float>()[i] += static_cast<float>(i * 29 % 53 + 1) / 7;
+  const Explanation e = explain(*backend, call, expected, got);
+  EXPECT_EQ(e.verdict, ExplainVerdict::partly) << e.sentence();
+  ASSERT_EQ(e.causes.size(), 1u) << e.sentence();
+  EXPECT_EQ(e.causes[0].where.tensor, "c");
+  EXPECT_DOUBLE_EQ(e.causes[0].share, 32.0 / 39);
+  EXPECT_EQ(e.pattern.find("a is missing and was not compared; 7 elements differ"), 0u)
+      << e.pattern;
+}
+
 }  // namespace
 }  // namespace mxo

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "golden/explain/case/product.h"
 #include "tests/golden/planted_places.h"
 
 namespace mxo {
@@ -62,46 +63,63 @@ Call slice_of(const Call& call, Index first, Index last) {
   return part;
 }
 
-Planted split(Backend& b) {
-  const Call call = mx_product(b, 1);
-  const Tensor low = wide(b, slice_of(call, 0, 256));
-  const Tensor high = wide(b, slice_of(call, 256, 512));
-  return written(b, call, [&](const Tensor&, Index i) {
-    return rounded(low.as<float>()[i]) + rounded(high.as<float>()[i]);
-  });
-}
+using Adds = float (*)(float sum, float part);
 
-/// bf16 operands whose K of 1024 is summed in sixteen parts, each rounded to bf16.
-Planted split_in_16(Backend& b) {
-  ProductSize size;
-  size.k = 1024;
-  const Call call = bf16_product(1, size);
+/// K in so many slices, of which each has its sum and `add` the rest.
+Planted split(Backend& b, const Call& call, Index slices, Adds add, bool backward = false) {
+  const Index k = product_of(call)->k / slices;
   std::vector<Tensor> parts;
-  for (Index k = 0; k < 1024; k += 64) parts.push_back(wide(b, slice_of(call, k, k + 64)));
+  for (Index s = 0; s < slices; ++s) parts.push_back(wide(b, slice_of(call, s * k, (s + 1) * k)));
+  if (backward) std::reverse(parts.begin(), parts.end());
   return written(b, call, [&](const Tensor&, Index i) {
     float sum = 0.0f;
-    for (const Tensor& part : parts) sum += rounded(part.as<float>()[i]);
+    for (const Tensor& part : parts) sum = add(sum, part.as<float>()[i]);
     return sum;
   });
 }
 
-/// Sums of codes are rounded to bf16, and then scaled.
-Planted scaled_late(Backend& b) {
-  const Call call = rowwise_product(b, 1);
-  Call plain = call;
-  for (const char* name : {"x.scales", "w.scales"}) {
-    Tensor one = call.input(name);
-    std::fill_n(one.as<float>(), one.elements(), 1.0f);
-    plain.replace(name, std::move(one));
-  }
-  const Tensor sums = wide(b, plain);
-  return written(b, call, [&](const Tensor&, Index i) {
-    const Index r = i / 192;
-    const Index g = r < 70 ? 0 : r < 121 ? 1 : 3;
-    const float s = call.input("x.scales").as<float>()[r] *
-                    call.input("w.scales").as<float>()[g * 192 + i % 192];
-    return rounded(sums.as<float>()[i]) * s;
-  });
+float add_rounded(float sum, float part) { return sum + rounded(part); }
+float add_in_bf16(float sum, float part) { return rounded(sum + rounded(part)); }
+float add_in_f16(float sum, float part) {
+  return decode(encode<kF16>(sum + part, Overflow::nonfinite));
+}
+
+PlantsFault slices_of_mx(Index slices, Adds add, bool backward = false) {
+  return [=](Backend& b) { return split(b, mx(b), slices, add, backward); };
+}
+
+/// bf16 operands whose K of 1024 is summed in sixteen parts.
+PlantsFault slices_of_bf16(Adds add) {
+  return [=](Backend& b) {
+    ProductSize size;
+    size.k = 1024;
+    return split(b, bf16_product(1, size), 16, add);
+  };
+}
+
+/// Sums of codes, and then scaled as `of` has it, of scales that are multiplied by these.
+PlantsFault scaled(float by_x, float by_w, float (*of)(float sum, float x, float w)) {
+  return [=](Backend& b) {
+    Call call = rowwise_product(b, 1);
+    for (const auto& [name, by] : {std::pair{"x.scales", by_x}, {"w.scales", by_w}}) {
+      Tensor t = call.input(name);
+      for (Index i = 0; i < t.elements(); ++i) t.as<float>()[i] *= by;
+      call.replace(name, std::move(t));
+    }
+    Call plain = call;
+    for (const char* name : {"x.scales", "w.scales"}) {
+      Tensor one = call.input(name);
+      std::fill_n(one.as<float>(), one.elements(), 1.0f);
+      plain.replace(name, std::move(one));
+    }
+    const Tensor sums = wide(b, plain);
+    return written(b, call, [&](const Tensor&, Index i) {
+      const Index r = i / 192;
+      const Index g = r < 70 ? 0 : r < 121 ? 1 : 3;
+      return of(sums.as<float>()[i], call.input("x.scales").as<float>()[r],
+                call.input("w.scales").as<float>()[g * 192 + i % 192]);
+    });
+  };
 }
 
 const PlantedFault kFaults[] = {
@@ -143,9 +161,21 @@ const PlantedFault kFaults[] = {
                       });
      }},
     {"scales are applied to sums in bf16", "scales=after_rounding", "rounded to bf16 before",
-     scaled_late},
-    {"two halves of K are added as bf16", "sum=bf16_slices_2", "split into 2 slices", split},
-    {"sixteen slices of bf16 operands", "sum=bf16_slices_16", "split into 16 slices", split_in_16},
+     scaled(1, 1, [](float sum, float x, float w) { return rounded(sum) * (x * w); })},
+    {"scales are joined to a subnormal", "scales=joined", "multiplied with each other first",
+     scaled(0x1p-72f, 0x1p-58f, [](float sum, float x, float w) { return sum * (x * w); })},
+    {"the large scales of w come first", "scales=b_first", "with the scales of w first",
+     scaled(0x1p-110f, 0x1p117f, [](float sum, float x, float w) { return sum * w * x; })},
+    {"two halves of K are added as bf16", "sum=bf16_slices_2", "split into 2 slices",
+     slices_of_mx(2, add_rounded)},
+    {"sixteen slices of bf16 operands", "sum=bf16_slices_16", "split into 16 slices",
+     slices_of_bf16(add_rounded)},
+    {"four slices are added in bf16", "sum=bf16_slices_in_bf16_4", "and added up in bf16",
+     slices_of_mx(4, add_in_bf16)},
+    {"four slices are added backward", "sum=bf16_slices_backward_4", "from the last to the first",
+     slices_of_mx(4, add_in_bf16, true)},
+    {"parts of 64 are added in f16", "sum=f16_every_64", "added up in f16",
+     slices_of_bf16(add_in_f16)},
     {"N tiles run on from the sums of the tile before", "columns.added", "64 columns before",
      [](Backend& b) {
        return written(b, mx_product(b, 1), [](const Tensor& y, Index i) {

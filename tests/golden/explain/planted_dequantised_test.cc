@@ -63,6 +63,14 @@ const PlantedFault kFaults[] = {
        return with_numbers(
            b, [](float s) { return bit_cast<float>(bit_cast<std::uint32_t>(s) & 0xFFFF0000u); });
      }},
+    {"scales are rounded to f16", "scales=f16", "rounded to f16 first",
+     [](Backend& b) {
+       return with_numbers(b, [](float s) { return decode(encode<kF16>(s, Overflow::nonfinite)); });
+     }},
+    {"scales are rounded to powers of two", "scales=nearest", "to the nearest power of two",
+     [](Backend& b) {
+       return with_numbers(b, [](float s) { return std::exp2(std::round(std::log2(s))); });
+     }},
     {"scales are cut to powers of two", "scales=down", "cut to powers of two",
      [](Backend& b) {
        return with_numbers(b, [](float s) { return std::ldexp(1.0f, std::ilogb(s)); });

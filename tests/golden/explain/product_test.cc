@@ -1,4 +1,4 @@
-// The operands of a product as explain reads them: lines, scales, groups and slices.
+// The operands of a product as explain reads them: which calls are none.
 #include "golden/explain/case/product.h"
 
 #include <gtest/gtest.h>
@@ -14,12 +14,6 @@ Tensor bytes(std::vector<Index> shape, int first) {
   for (Index i = 0; i < t.elements(); ++i) {
     t.as<std::uint8_t>()[i] = static_cast<std::uint8_t>(first + i % 113 * 29 % 17);
   }
-  return t;
-}
-
-Tensor numbers(std::vector<Index> shape) {
-  Tensor t(Dtype::f32, std::move(shape));
-  for (Index i = 0; i < t.elements(); ++i) t.as<float>()[i] = static_cast<float>(i + 1) / 8.0f;
   return t;
 }
 
@@ -95,42 +89,6 @@ TEST(Product, IsNoneOfOtherOperands) {
   EXPECT_FALSE(with("x.codes", bytes({64, 4, 1}, 0), true));
   EXPECT_FALSE(with("dy.scales", bytes({2, 5}, 120), true));
   EXPECT_FALSE(with("dy.scales", bytes({12}, 120), true));
-}
-
-TEST(Product, IsSlicedWithWholeTilesOfScales) {
-  const Call call = call_of({bytes({5, 256}, 0x30),
-                             numbers({5, 2}),
-                             bytes({2, 300, 256}, 0x28),
-                             numbers({2, 3, 2}),
-                             {2, 5}});
-  const Product p = *product_of(call);
-  const std::vector<Index> columns = whole_columns(p, {130, 131, 299}, 150);
-  ASSERT_EQ(columns.size(), 128u + 44u);
-  EXPECT_EQ(columns.front(), 128);
-  EXPECT_EQ(columns.back(), 299);
-  EXPECT_EQ(whole_columns(p, {130, 131, 299}, 128).size(), 128u);
-  EXPECT_EQ(whole_columns(p, {130, 131, 299}, 129).size(), 172u);
-  const Call cut = sliced(call, p, {{4}, columns});
-  const Product q = *product_of(cut);
-  EXPECT_EQ(q.b.scales->shape(), (std::vector<Index>{2, 2, 2}));
-  EXPECT_EQ(q.line_b(1, 0), p.line_b(1, 128));
-  EXPECT_EQ(q.line_b(1, 171), p.line_b(1, 299));
-  const Call lines = call_of(mx());
-  EXPECT_EQ(whole_columns(*product_of(lines), {1, 3}, 1), (std::vector<Index>{1, 3}));
-}
-
-TEST(Product, OfAGradientIsSlicedByColumns) {
-  const Call call = call_of(
-      {bytes({64, 6}, 0x30), bytes({2, 6}, 120), bytes({64, 4}, 0x28), bytes({1}, 120), {32, 64}},
-      true);
-  const Product p = *product_of(call);
-  const Call cut = sliced(call, p, {{1, 5}, {3}});
-  const Product q = *product_of(cut);
-  EXPECT_EQ(q.a_lines, 2);
-  EXPECT_EQ(q.line_a(1, 1), p.line_a(1, 5));
-  EXPECT_EQ(q.line_b(1, 0), p.line_b(1, 3));
-  EXPECT_EQ(q.ends, p.ends);
-  EXPECT_EQ(whole_columns(p, {1, 3}, 1), (std::vector<Index>{1, 3}));
 }
 
 }  // namespace

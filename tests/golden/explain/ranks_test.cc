@@ -197,6 +197,14 @@ const PlantedFault kFaults[] = {
      [](Backend& b) {
        return altered(b, returned("dispatch_backward"), {"rank1.dy"}, come_early);
      }},
+    {"weights in bf16", "weights=bf16", "rounded to bf16 first",
+     [](Backend& b) {
+       return altered(b, returned(), {"rank0.weights", "rank1.weights"},
+                      [](Tensor& t, const Tensor&) {
+                        for (Index i = 0; i < t.elements(); ++i)
+                          t.as<float>()[i] = narrow(t.as<float>()[i]);
+                      });
+     }},
     {"weights by expert", "weights=by_expert", "in the order of experts", weights_by_expert},
     {"weights of each other", "weights=ranks", "every rank takes the weights of the next",
      [](Backend& b) { return exchanged(b, returned(), "weights"); }},

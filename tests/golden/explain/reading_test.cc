@@ -2,54 +2,10 @@
 #include <gtest/gtest.h>
 
 #include "golden/explain/case/call.h"
-#include "golden/explain/find/quantiser/quantiser_call.h"
 #include "golden/explain/hypotheses.h"
-#include "golden/judge/elements.h"
-#include "golden/museum/operands.h"
-#include "tests/golden/planted.h"
 
 namespace mxo {
 namespace {
-
-/// Bytes of which no two neighbours are alike, nor elements of any size.
-Tensor counted(Dtype dtype, std::vector<Index> shape) {
-  Tensor t(dtype, std::move(shape));
-  for (std::size_t i = 0; i < t.bytes(); ++i) {
-    t.data()[i] = static_cast<std::byte>(i * 37 + i / 7 + i / 256 * 11);
-  }
-  return t;
-}
-
-std::string element(const Tensor& t, Index i) {
-  const std::size_t size = size_of(t.dtype());
-  return {reinterpret_cast<const char*>(t.data()) + static_cast<std::size_t>(i) * size, size};
-}
-
-TEST(Reading, LinesAlongAnyAxisComeFromOthers) {
-  const Tensor given = counted(Dtype::f32, {2, 3, 4});
-  const Index strides[] = {12, 4, 1};
-  for (int axis = -3; axis < 3; ++axis) {
-    const int along = axis < 0 ? 3 + axis : axis;
-    const Index stride = strides[along];
-    Call call;
-    call.replace("x", given);
-    const Reading next = read_lines("x", axis, [](Index i) { return i + 1; });
-    ASSERT_TRUE(read_whole(call, next));
-    for (Index i = 0; i < 24; ++i) {
-      const bool last = i / stride % given.extent(along) == given.extent(along) - 1;
-      EXPECT_EQ(element(call.input("x"), i),
-                last ? std::string(4, '\0') : element(given, i + stride))
-          << axis << ", " << i;
-    }
-    const Tensor some = read_gathered(next, given, 2, {3, 1});
-    for (Index i = 0; i < 12; ++i)
-      EXPECT_EQ(element(some, i), element(call.input("x"), i / 2 * 4 + (i % 2 == 0 ? 3 : 1)));
-  }
-  Call call;
-  call.replace("scales", counted(Dtype::u8, {4}));
-  EXPECT_FALSE(read_whole(call, read_lines("scales", 1, [](Index i) { return i; })));
-  EXPECT_TRUE(read_whole(call, read_lines("scales", 0, [](Index i) { return 3 - i; })));
-}
 
 Tensor counted(std::vector<Index> shape) {
   Tensor t(Dtype::u16, std::move(shape));

@@ -214,6 +214,8 @@ const OperandFault kOperands[] = {
      [](const float* b, Index e) { return b[(e + 15) % 16]; }},
     {"logits=bf16", "logits are rounded to bf16 first", "logits",
      [](const float* x, Index i) { return narrow(x[i]); }},
+    {"logits=f16", "logits are rounded to f16 first", "logits",
+     [](const float* x, Index i) { return decode(encode<kF16>(x[i], Overflow::nonfinite)); }},
     // A bias of other experts does to some tokens what a rule does that is not to blame.
     {nullptr, "", "bias", [](const float* b, Index e) { return b[(e * 7 + 3) % 16]; }},
 };
