@@ -22,6 +22,7 @@ BackendTensor expert_rows(Backend& backend, const ExpertPlan& plan, Index column
   BackendTensor t(backend, Dtype::bf16, {plan.rows, columns});
   const auto* ends = plan.group_ends.host().as<std::int32_t>();
   const Index end = plan.local > 0 ? ends[plan.local - 1] : 0;
+  if (end == plan.rows) return t;
   const auto row = static_cast<std::size_t>(columns) * sizeof(BF16);
   backend.fill_zero(static_cast<std::byte*>(t.result().data) + static_cast<std::size_t>(end) * row,
                     static_cast<std::size_t>(plan.rows - end) * row);

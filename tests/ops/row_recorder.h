@@ -21,7 +21,10 @@ class RowRecorder : public Recorder {
     return memory;
   }
   void fill_zero(std::byte* memory, std::size_t bytes) override {
-    steps.push_back("zero " + std::to_string(bytes) + " of " + names.at(memory));
+    const auto& [base, name] = *std::prev(names.upper_bound(memory));
+    const std::ptrdiff_t at = memory - static_cast<const std::byte*>(base);
+    steps.push_back("zero " + std::to_string(bytes) + " of " + name +
+                    (at > 0 ? "+" + std::to_string(at) : ""));
     Backend::fill_zero(memory, bytes);
   }
   void know(const Operand& view, const std::string& name) {
