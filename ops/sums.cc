@@ -102,6 +102,10 @@ constexpr Accumulation in_blocks(std::string_view name, Fold fold) {
   sum.block = 128;
   return sum;
 }
+constexpr Accumulation cut_at(Accumulation sum, int tile) {
+  sum.tile = tile;
+  return sum;
+}
 constexpr Accumulation named(Accumulation sum, std::string_view name) {
   sum.name = name;
   return sum;
@@ -159,7 +163,7 @@ constexpr SumRow kSums[] = {
     {"deepgemm_sm90", "fp8", fp8, kJointBlocks, kDeepGemmRun,
      in_blocks("deepgemm_sm90", Fold::joint)},
     {"cublaslt_blockwise_sm90", "fp8", fp8, kJointBlocks, kCublasLt,
-     in_blocks("cublaslt_blockwise_sm90", Fold::joint)},
+     cut_at(in_blocks("cublaslt_blockwise_sm90", Fold::joint), 512)},
     {"triton_block_sm90", "fp8", fp8,
      "blocks of 128 k as h200_wgmma_fast, acc = fma(fl(p * sx), sw, acc)", kTriton,
      in_blocks("triton_block_sm90", Fold::x_then_w)},

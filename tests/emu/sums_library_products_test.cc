@@ -319,6 +319,16 @@ TEST_P(SumsLibraries, FindTheSplitOfTheLongProduct) {
   }
 }
 
+TEST_P(SumsLibraries, CutBlockwiseSumsBetweenTilesOf512) {
+  const TensorFile& file = capture("h100_blockwise_split");
+  const std::string stem = "64x6144x10752.any";  // 84 blocks: 44 and 40
+  std::vector<std::string> set = {"sum=cublaslt_blockwise_sm90", "sum.split=2"};
+  EXPECT_EQ(differing_outputs(file, stem, "cublaslt.f32", set), 0);
+  EXPECT_EQ(differing_outputs(file, stem, "cublaslt.bf16", set), 0);
+  set.emplace_back("sum.tile=128");  // 42 and 42
+  EXPECT_GT(differing_outputs(file, stem, "cublaslt.f32", set), 0);
+}
+
 INSTANTIATE_TEST_SUITE_P(Backends, SumsLibraries, testing::Values("reference", "cpu"),
                          [](const auto& row) { return row.param; });
 
