@@ -4,9 +4,9 @@
 #include <algorithm>
 #include <vector>
 
+#include "formats/aliases.h"
 #include "formats/error.h"
 #include "formats/nearest_name.h"
-#include "formats/other_names.h"
 #include "ops/catalogue/families.h"
 #include "ops/catalogue/ranks.h"
 #include "ops/catalogue/staging.h"

@@ -1,7 +1,7 @@
 // grouped_linear as a composition of operators: forward and backward.
 #include "ops/grouped_linear.h"
+#include "formats/aliases.h"
 #include "formats/nearest_name.h"
-#include "formats/other_names.h"
 
 #include "ops/checked.h"
 #include "ops/elementwise.h"

@@ -6,9 +6,9 @@
 #include <utility>
 #include <vector>
 
+#include "formats/aliases.h"
 #include "formats/error.h"
 #include "formats/nearest_name.h"
-#include "formats/other_names.h"
 
 namespace mxo {
 namespace {

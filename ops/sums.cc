@@ -3,9 +3,9 @@
 
 #include <string>
 
+#include "formats/aliases.h"
 #include "formats/error.h"
 #include "formats/nearest_name.h"
-#include "formats/other_names.h"
 
 namespace mxo {
 namespace {

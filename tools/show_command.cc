@@ -7,10 +7,10 @@
 #include <fmt/core.h>
 #include <CLI/CLI.hpp>
 
+#include "formats/aliases.h"
 #include "formats/error.h"
 #include "formats/mx_scale.h"
 #include "formats/nearest_name.h"
-#include "formats/other_names.h"
 #include "tools/codec.h"
 #include "tools/commands.h"
 #include "tools/show_function.h"

@@ -1,7 +1,7 @@
 // Catalogue entries of quantize and dequantize.
 #include "ops/quantize.h"
 
-#include "formats/other_names.h"
+#include "formats/aliases.h"
 #include "ops/catalogue/families.h"
 #include "ops/catalogue/product_blocks.h"
 #include "ops/catalogue/scale_parameters.h"

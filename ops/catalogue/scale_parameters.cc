@@ -5,8 +5,8 @@
 #include <charconv>
 #include <utility>
 
+#include "formats/aliases.h"
 #include "formats/nearest_name.h"
-#include "formats/other_names.h"
 #include "ops/checked.h"
 
 namespace mxo {

@@ -1,8 +1,8 @@
 // What people type: other stacks' words, and slips of the finger.
 #include <gtest/gtest.h>
 
+#include "formats/aliases.h"
 #include "formats/nearest_name.h"
-#include "formats/other_names.h"
 
 namespace mxo {
 namespace {

@@ -1,4 +1,5 @@
 // formats/ as device code: compiled, never run.  Every header of the floor, and its codecs.
+#include "formats/aliases.h"
 #include "formats/any_view.h"
 #include "formats/approximate.h"
 #include "formats/approximate_lg2_tanh.h"
@@ -18,7 +19,6 @@
 #include "formats/mx_block.h"
 #include "formats/mx_scale.h"
 #include "formats/nearest_name.h"
-#include "formats/other_names.h"
 #include "formats/philox.h"
 #include "formats/rounded_once.h"
 #include "formats/rounding.h"

@@ -33,7 +33,7 @@ inline Index modulo(Index i, Index n) { return (i % n + n) % n; }
 
 /// Numbers that came, to be weighed by how finely they are stored: by their inverse, quiet ones as
 /// an eighth of the root mean square.
-struct CameNumbers {
+struct ActualNumbers {
   std::vector<double> values;
   double least = 0.0;
   /// False where one is no number, or all are zero.
@@ -41,9 +41,9 @@ struct CameNumbers {
   double weight(std::size_t i) const { return 1.0 / std::max(std::abs(values[i]), least); }
 };
 
-inline CameNumbers came_numbers(const Output& o, const std::vector<Index>& elements) {
+inline ActualNumbers actual_numbers(const Output& o, const std::vector<Index>& elements) {
   const ElementReader read(o.expected->dtype());
-  CameNumbers got;
+  ActualNumbers got;
   double square = 0.0;
   for (const Index i : elements) {
     got.values.push_back(read(o.actual_bits(i)).value);

@@ -45,7 +45,7 @@ struct Replaced {
 std::optional<Replaced> replaced(const Call& call, const Output& o, const std::vector<Slot>& all,
                                  std::span<const Slot> own) {
   const auto n = static_cast<std::size_t>(o.columns);
-  const CameNumbers got = came_numbers(o, elements_of_row(o, own.front().token));
+  const ActualNumbers got = actual_numbers(o, elements_of_row(o, own.front().token));
   if (!got.tell()) return std::nullopt;
   const auto weight_of = [&](const Slot& s) { return given_weight(call, s.rank, s.token, s.slot); };
   const double limit = kFit * kFit * static_cast<double>(n);

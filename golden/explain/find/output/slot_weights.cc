@@ -48,7 +48,7 @@ std::optional<Token> measured(const Output& o, Index row, const std::vector<Name
   const auto columns = static_cast<std::size_t>(o.columns);
   if (columns < 2 * n + 8) return std::nullopt;
   const std::string rank = rank_of(o.name);
-  const CameNumbers got = came_numbers(o, elements_of_row(o, row));
+  const ActualNumbers got = actual_numbers(o, elements_of_row(o, row));
   if (std::all_of(got.values.begin(), got.values.end(), [](double v) { return v == 0.0; }))
     return Token{rank, row, {}, std::vector<double>(n), std::vector<double>(n)};
   LeastSquares equations(n);

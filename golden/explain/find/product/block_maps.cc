@@ -194,7 +194,7 @@ struct Crossing {
   std::vector<Index> a;
   std::vector<Index> b;
   std::vector<std::pair<std::size_t, std::size_t>> sums = {};  ///< places among the lines
-  CameNumbers got = {};
+  ActualNumbers got = {};
 };
 
 /// That of the group with the most lines that differ; none with too few elements.
@@ -219,7 +219,7 @@ std::optional<Crossing> crossing_of(const Product& p, const Output& y) {
       best.sums.emplace_back(a, b);
     }
   }
-  best.got = came_numbers(y, elements);
+  best.got = actual_numbers(y, elements);
   return elements.size() < kLeastSums || !best.got.tell() ? std::nullopt : std::optional(best);
 }
 

@@ -188,7 +188,7 @@ class SampledOutputs {
     const std::vector<Index> with = evenly_spread(s_.differing(y, at.group, at.line), each);
     std::vector<Index> elements;
     for (const Index j : with) elements.push_back(s_.element(y, at.group, at.line, j));
-    const CameNumbers got = came_numbers(y, elements);
+    const ActualNumbers got = actual_numbers(y, elements);
     finite_ = finite_ && got.tell();
     for (std::size_t e = 0; e < with.size(); ++e) {
       const ProductSides::Line& other = decoded_(at.group, with[e]);

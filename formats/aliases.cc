@@ -1,5 +1,5 @@
 // Names of torch, torchao, vLLM, SGLang, DeepGEMM, TransformerEngine, FBGEMM, flashinfer and JAX.
-#include "formats/other_names.h"
+#include "formats/aliases.h"
 
 #include <algorithm>
 #include <array>
