@@ -267,11 +267,11 @@ NamedTensors scale_all(Backend& backend, const Call& call) {
   Call plain = call;
   plain.set = without(call.set, "scale");
   NamedTensors out = run_call(backend, plain);
-  for (auto& [name, y] : out) {
+  const auto factor = static_cast<float>(call.set.real("scale", 1.0));
+  for (auto& [name, tensor] : out) {
     if (name != "y" && !name.ends_with(".y")) continue;
-    y = with_values(y, [&, factor = static_cast<float>(call.set.real("scale", 1.0))](Index i) {
-      return factor * wide_value(y, i);
-    });
+    Tensor& y = tensor;
+    y = with_values(y, [&](Index i) { return factor * wide_value(y, i); });
   }
   return out;
 }
