@@ -157,7 +157,7 @@ class Measuring {
     std::vector<Hypothesis> of_lines;
     std::ranges::copy_if(list, std::back_inserter(of_lines), &Hypothesis::is_of_lines);
     std::erase_if(list, std::mem_fn(&Hypothesis::is_of_lines));
-    std::ranges::stable_partition(list, std::logical_not<>(), &Hypothesis::last);
+    std::stable_partition(list.begin(), list.end(), std::not_fn(&Hypothesis::last));
     std::vector<Claim> claims = searched(std::move(list));
     if (extent == Extent::all || left_of(c_.outputs) == 0) return claims;
     append(claims, searched(proposed(c_, Turn::costly)));
