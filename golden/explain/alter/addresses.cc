@@ -126,7 +126,8 @@ bool run_on(Call& call, const std::string& name, Tail tail, Index k, Index to, I
       const Index beyond = tail == Tail::row_after      ? own
                            : tail == Tail::expert_after ? own - columns + rows * columns
                                                         : own - tile / block;
-      from.push_back(c < columns ? own : std::min(beyond, given.elements()));
+      const bool is_there = beyond >= 0 && beyond < given.elements();
+      from.push_back(c < columns ? own : is_there ? beyond : given.elements());
     }
   }
   std::vector<Index> shape = given.shape();
