@@ -36,8 +36,9 @@ using CodeTable = std::array<double, 256>;
 /// How a product is summed.
 struct HostSum {
   Index every = 1;  ///< depth of a part
-  std::function<double(double sum, const Part& part)> step =
-      [](double sum, const Part& part) { return sum + part.value; };
+  std::function<double(double sum, const Part& part)> step = [](double sum, const Part& part) {
+    return sum + part.value;
+  };
   bool backward = false;                      ///< from the last part to the first
   std::optional<CodeTable> a = std::nullopt;  ///< instead of the codes' own numbers
   std::optional<CodeTable> b = std::nullopt;
