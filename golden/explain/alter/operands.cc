@@ -296,17 +296,22 @@ bool vanish_blocks(Call& call, const std::string& scales, const std::string& cod
   return any;
 }
 
+/// Rows of bytes taken for tiles, and tiles taken for rows.
+constexpr Row<bool> kMisreadTiles[] = {
+    {"linear_as_tiles", "linear scales of {} are read as 128x4 tiles (not swizzled)", true},
+    {"tiles_as_linear", "the scales of {} are swizzled once more than they are read back", false}};
+
+bool has_byte_scales(const ProductSide& side) {
+  return side.scales != nullptr && size_of(side.scales->dtype()) == 1;
+}
+
 void add_scales(const ProductSide& side, bool wgrad, List& list) {
   const std::string& scales = side.scales_name;
-  const bool bytes = size_of(side.scales->dtype()) == 1;
   const auto add = [&](const char* id, const char* phrase, Reading reading) {
     add_read(list, filled("{}={}", scales, id), filled(phrase, side.name), {std::move(reading)});
   };
-  if (bytes) {
-    add("linear_as_tiles", "linear scales of {} are read as 128x4 tiles (not swizzled)",
-        misread_tiles(scales, true));
-    add("tiles_as_linear", "the scales of {} are swizzled once more than they are read back",
-        misread_tiles(scales, false));
+  if (has_byte_scales(side)) {
+    for (const auto& row : kMisreadTiles) add(row.name, row.phrase, misread_tiles(scales, row.of));
   }
   add("transposed", "the scales of {} are read along the wrong axis", read_transposed(scales));
   add("first_block", "every K block of {} takes the scale of block 0",
@@ -314,7 +319,7 @@ void add_scales(const ProductSide& side, bool wgrad, List& list) {
   add("block_before", "K blocks of {} take the scale of the block before",
       stale_blocks(side, false, wgrad));
   add_scale_values(side, list);
-  if (!bytes) return;
+  if (!has_byte_scales(side)) return;
   add_altered_locally(list, scales + "=byte_0",
                       filled("scale byte 0 of {} is read as 0", side.name),
                       [scales, codes = side.codes_name, wgrad](Call& c) {
@@ -351,6 +356,11 @@ void add_scales_of_both(const Product& p, List& list) {
            {stale_blocks(p.a, true, p.wgrad), stale_blocks(p.b, true, p.wgrad)});
   add_read(list, "scales=transposed", "the scales of both sides are read along the wrong axis",
            {read_transposed(a), read_transposed(b)});
+  if (!has_byte_scales(p.a) || !has_byte_scales(p.b)) return;
+  for (const auto& row : kMisreadTiles) {
+    add_read(list, filled("scales={}", row.name), filled(row.phrase, "both sides"),
+             {misread_tiles(a, row.of), misread_tiles(b, row.of)});
+  }
 }
 
 }  // namespace

@@ -154,6 +154,12 @@ const PlantedFault kFaults[] = {
        size.k = 256;
        return altered(b, mx_product(b, 1, size), {"x.scales"}, swizzle);
      }},
+    {"scales of both sides are swizzled twice", "scales=tiles_as_linear", "scales of both sides",
+     [](Backend& b) {
+       ProductSize size;
+       size.k = 256;
+       return altered(b, mx_product(b, 1, size), {"x.scales", "w.scales"}, swizzle);
+     }},
     {"bits of codes reversed", "x.codes=bits_reversed", "the bits of every code of x",
      codes("x.codes", bits_reversed)},
     {"halves of eights exchanged", "x.codes=halves_8", "halves exchanged in runs of 8",

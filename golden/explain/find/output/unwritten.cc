@@ -26,7 +26,7 @@ struct Fill {
   const char* id;
   std::string words;
 };
-Fill described(Dtype dtype, std::uint64_t fill) {
+Fill described(Dtype dtype, std::uint64_t fill, Index columns) {
   if (fill == kAnyNan) return {"never_written.nan", "NaN: never written, or computed so"};
   if (fill == 0) return {"never_written.zero", "zeros: never written, cleared, or computed so"};
   static constexpr char kHex[] = "0123456789ABCDEF";
@@ -42,6 +42,9 @@ Fill described(Dtype dtype, std::uint64_t fill) {
   if (next.nan || next.infinite)
     return {"constant.largest",
             bits + ": the largest number, saturated, or the fill of the buffer"};
+  const double value = read(fill).value;
+  if (columns > 1 && value == static_cast<double>(1.0f / static_cast<float>(columns)))
+    return {"constant.fill", "1 / " + std::to_string(columns) + ": equal shares, all alike"};
   return {"constant.fill",
           bits + ": the fill of the buffer, never written, or one value for all of them"};
 }
@@ -313,7 +316,7 @@ Claims recover_unwritten(Output& output) {
       return std::binary_search(all.begin(), all.end(), i);
     };
     if (fill != 0 && !are_of_several_values(output, is_filled, 2)) continue;
-    const Fill said = described(dtype, fill);
+    const Fill said = described(dtype, fill, output.columns);
     append(claims,
            claim_where(
                output, {said.id, FindingKind::symptom, true}, is_filled,
