@@ -84,6 +84,36 @@ void add_operands(const Call& call, List& list) {
   }
 }
 
+constexpr Dtype kFloats[] = {Dtype::bf16, Dtype::f16, Dtype::f32};
+
+/// The bytes of an operand as numbers of another type, as many as there are; zeros beyond.
+Tensor bytes_as(const Tensor& given, Dtype type) {
+  Tensor seen(type, given.shape());
+  std::memcpy(seen.data(), given.data(), std::min(seen.bytes(), given.bytes()));
+  return seen;
+}
+
+/// Floats that are read as another type.
+void add_misread_types(const Call& call, List& list) {
+  for (const auto& [name, tensor] : call.inputs) {
+    const Dtype own = tensor->dtype();
+    if (!is_wide_float(own) || tensor->elements() < 2) continue;
+    for (const Dtype type : kFloats) {
+      if (type == own) continue;
+      const char* how = size_of(type) > size_of(own)   ? ", two numbers as one"
+                        : size_of(type) < size_of(own) ? ", one number as two"
+                                                       : "";
+      add_altered(list, filled("{}=as_{}", name, name_of(type)),
+                  filled("the bytes of {} {} are read as {}{}", std::string(name_of(own)), name,
+                         std::string(name_of(type)), how),
+                  [name = name, type](Call& c) {
+                    c.replace(name, bytes_as(c.input(name), type));
+                    return true;
+                  });
+    }
+  }
+}
+
 /// Whether a type keeps every number of `t` apart from zero and infinity.
 bool keeps(const Tensor& t, float (*rounded)(float)) {
   for (Index i = 0; i < t.elements(); ++i) {
@@ -230,6 +260,7 @@ void quantise(Backend& backend, Call& call, const QuantisedOperand& operand, boo
 }  // namespace
 
 void add_precision_hypotheses(const Call& call, List& list) {
+  if (!has_steps(call)) add_misread_types(call, list);
   if (const std::optional<Product> p = product_of(call)) {
     add_dequantised(call, *p, list);
     return add_scales_of_products(*p, list);

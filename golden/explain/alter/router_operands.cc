@@ -1,7 +1,5 @@
 // What a router is given, and what it writes: biases and logits of another kind, weights and counts
 // of another order or sense.
-#include <cstring>
-
 #include "golden/explain/alter/alterations.h"
 
 namespace mxo {
@@ -65,15 +63,6 @@ constexpr Row<float> kTemperatures[] = {{"logits=halved", "logits are halved", 0
                                         {"logits=doubled", "logits are doubled", 2.0f},
                                         {"logits=negative", "logits have the other sign", -1.0f}};
 
-/// The bytes of logits as f32; beyond the end of them zeros.
-bool read_as_f32(Call& call) {
-  const Tensor& given = call.input("logits");
-  Tensor seen(Dtype::f32, given.shape());
-  std::memcpy(seen.data(), given.data(), given.bytes());
-  call.replace("logits", std::move(seen));
-  return true;
-}
-
 }  // namespace
 
 void add_router_operands(const Call& call, List& list) {
@@ -126,10 +115,6 @@ void add_router_operands(const Call& call, List& list) {
           return true;
         },
         Stage::rule);
-  }
-  if (call.input("logits").dtype() == Dtype::bf16) {
-    add_altered(list, "logits=as_f32",
-                "the bytes of bf16 logits are read as f32, two logits as one", read_as_f32);
   }
 }
 

@@ -330,7 +330,7 @@ const PlantedFault kOthers[] = {
          }
        });
      }},
-    {"two logits as one (flashinfer#2889)", "logits=as_f32", "two logits as one",
+    {"two logits as one (flashinfer#2889)", "logits=as_f32", "bf16 logits are read as f32",
      [](Backend& b) {
        return altered(b, route(16, {}, true, Dtype::bf16), {"logits"},
                       [](Tensor& t, const Tensor& given) {
