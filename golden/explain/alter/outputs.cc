@@ -44,6 +44,8 @@ constexpr Narrowing kOfSums[] = {
     {"twice", "the sum is rounded to f32 before it is rounded to bf16",
      [](float v) { return encode<kBF16>(v); }},
     {"f16", "the sum is rounded to f16 before it is rounded to bf16", kByF16.to},
+    {"as_f16", "the output is written as f16 and read as bf16",
+     [](float v) { return BF16{encode<kF16>(v, Overflow::nonfinite).bits}; }},
 };
 
 /// What is asked for in f32, and rounded so.

@@ -48,6 +48,17 @@ const PlantedFault kFaults[] = {
          }
        });
      }},
+    {"the output is f16", "out=as_f16", "written as f16 and read as bf16",
+     [](Backend& b) {
+       Call call = mx_product(b, 7);
+       return spoiled(b, call, [&](NamedTensors& out) {
+         call.set.set("out", "f32");
+         const Tensor wide = run_call(b, call).at("y");
+         for (Index i = 0; i < wide.elements(); ++i)
+           out.at("y").as<std::uint16_t>()[i] =
+               encode<kF16>(wide.as<float>()[i], Overflow::nonfinite).bits;
+       });
+     }},
     {"the result is added to itself", "value.power_of_2", "2^1",
      [](Backend& b) {
        return spoiled(b, mx_product(b, 7), [](NamedTensors& out) {
