@@ -143,6 +143,69 @@ void add_tiles(const ProductSide& side, List& list) {
   }
 }
 
+/// Tiles one after the other, row by row of them, each in packs of so many columns that hold all
+/// its rows; 0: all rows, or columns, that there are.
+struct Packing {
+  Index height;
+  Index width;
+  Index pack;
+  const char* words;
+};
+constexpr Packing kPackings[] = {{1, 0, 0, "row by row"},
+                                 {0, 128, 128, "in columns of 128, each of all rows"},
+                                 {16, 32, 16, "in tiles of 16 x 32, packs of 16"},
+                                 {16, 32, 8, "in tiles of 16 x 32, packs of 8"},
+                                 {16, 64, 16, "in tiles of 16 x 64, packs of 16"},
+                                 {16, 16, 16, "in tiles of 16 x 16"},
+                                 {32, 32, 16, "in tiles of 32 x 32, packs of 16"},
+                                 {32, 16, 8, "in tiles of 32 x 16, packs of 8"},
+                                 {128, 128, 128, "in tiles of 128 x 128"}};
+
+Packing packing_of(const Matrices& m, Packing p) {
+  if (p.height == 0) p.height = m.rows;
+  if (p.width == 0) p.width = p.pack = m.columns;
+  return p;
+}
+
+bool packs(const Matrices& m, const Packing& given) {
+  const Packing p = packing_of(m, given);
+  return p.height > 0 && p.width > 0 && m.rows % p.height == 0 && m.columns % p.width == 0;
+}
+
+/// Where element (row, column) lies.
+Index packed_at(const Matrices& m, const Packing& p, Index row, Index column) {
+  const Index tile = row / p.height * (m.columns / p.width) + column / p.width;
+  const Index run = tile * (p.width / p.pack) + column % p.width / p.pack;
+  return (run * p.height + row % p.height) * p.pack + column % p.pack;
+}
+
+/// The element, row by row, that lies there.
+Index packed_from(const Matrices& m, const Packing& p, Index at) {
+  const Index run = at / p.pack / p.height;
+  const Index tile = run / (p.width / p.pack);
+  const Index row = tile / (m.columns / p.width) * p.height + at / p.pack % p.height;
+  const Index column = tile % (m.columns / p.width) * p.width + run % (p.width / p.pack) * p.pack;
+  return row * m.columns + column + at % p.pack;
+}
+
+/// Weights shuffled for one kernel and read by another.
+void add_packings(const ProductSide& side, List& list) {
+  for (const Packing& lie : kPackings) {
+    for (const Packing& read : kPackings) {
+      if (&lie == &read) continue;
+      add_read(
+          list, side.codes_name + "=packed",
+          filled("{} lies {}, and is read {}", side.name, lie.words, read.words),
+          {make_reading(
+              side.codes_name, [&](const Matrices& m) { return packs(m, lie) && packs(m, read); },
+              [&](const Matrices& m, Index matrix, Index row, Index column) {
+                const Index at = packed_at(m, packing_of(m, read), row, column);
+                return matrix * m.rows * m.columns + packed_from(m, packing_of(m, lie), at);
+              })});
+    }
+  }
+}
+
 /// Rows that begin so many elements apart in a buffer that holds them a row apart.
 void add_strides(const ProductSide& side, List& list) {
   const std::string& name = side.codes_name;
@@ -291,6 +354,7 @@ void add_code_hypotheses(const Call& call, List& list) {
     add_tiles(*side, list);
     if (!product->wgrad) add_strides(*side, list);
   }
+  if (!product->wgrad) add_packings(product->b, list);
 }
 
 void add_padded_columns(const Call& call, List& list) {

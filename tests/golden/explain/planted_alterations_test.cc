@@ -77,6 +77,11 @@ Index tile_lies_down(Index i) {
   return (r / 4 * 4 + k / 8) * 512 + c / 8 * 8 + k % 8;
 }
 
+/// What lies at element i of weights of 512 columns in tiles of 16 x 32, packs of 16.
+Index shuffled(Index i) {
+  return (i / 8192 * 16 + i / 16 % 16) * 512 + i / 512 % 16 * 32 + i / 256 % 2 * 16 + i % 16;
+}
+
 /// Scales of w of 128 x 128 for experts of 192 lines, taken by lines of their own: line `line` of
 /// expert e takes those of block row of(e, line), of eight.
 PlantsFault block_rows(Index (*of)(Index e, Index line)) {
@@ -176,6 +181,9 @@ const PlantedFault kFaults[] = {
      elements(mx, {"w.codes"}, [](Index i) { return i / 512 * 520 + i % 512; })},
     {"tiles of w lie down", "w.codes=tiles_transposed", "4 x 8 of w.codes lie column-major",
      elements(mx, {"w.codes"}, tile_lies_down)},
+    {"w is shuffled for another kernel", "w.codes=packed",
+     "w lies in tiles of 16 x 32, packs of 16, and is read row by row",
+     elements(mx, {"w.codes"}, shuffled)},
     {"32-byte swizzle", "x.codes=swizzled_32", "32-byte swizzle",
      elements(mx, {"x.codes"}, [](Index i) { return i ^ i / 512 / 4 % 2 * 16; })},
     {"block 0 on both sides", "scales=first_block", "of block 0, on both sides",
