@@ -282,7 +282,10 @@ Explanation explain(Backend& backend, const Call& call, const NamedTensors& expe
          " too many to compute with their cause");
   }
   if (only_seen) note("that is what values look like: what made them so is not known");
-  for (const Output& o : shown.outputs) note(pattern_of(o));
+  for (const Output& o : shown.outputs) {
+    note(pattern_of(o));
+    note(operands_seen(call, o));
+  }
   note(scales_seen(call, shown.outputs));
   note(magnitudes_seen(call, shown.outputs));
   note(shown.pattern);

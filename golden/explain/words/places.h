@@ -63,5 +63,8 @@ Place place_of(const Output& output, const Holds& holds) {
 
 /// The elements that are left, in words: where, how far, of what kind.  Empty if none are.
 std::string pattern_of(const Output& output);
+/// The elements that are left by their operand, where these are all of some magnitudes or of a few
+/// mantissas; empty where an output has no float operand of its shape, or none tells them apart.
+std::string operands_seen(const Call& call, const Output& output);
 
 }  // namespace mxo

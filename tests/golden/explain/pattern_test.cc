@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <set>
 
 #include "formats/tensor.h"
 
@@ -102,6 +103,34 @@ TEST(Pattern, NamesNaNsAndInfinities) {
             "9.5 dB among them");
   EXPECT_EQ(of_eight({kInf, kInf}), "2 elements differ in elements 0 to 1 of y; all are infinite");
   EXPECT_EQ(words(1, {kInf, 2}, {1, 3}), "2 elements differ in all of y; 6.0 dB among them");
+}
+
+/// For x of 1 to 64, of which those came as others that `wrong` holds of.
+template <typename Wrong>
+std::string of_operands(const Wrong& wrong) {
+  Tensor x(Dtype::f32, {4, 16});
+  for (Index i = 0; i < 64; ++i) x.as<float>()[i] = static_cast<float>(i + 1) * (i % 2 ? -1 : 1);
+  Tensor got = x;
+  for (Index i = 0; i < 64; ++i) {
+    if (wrong(i + 1)) got.as<float>()[i] = 100;
+  }
+  const Call call{"op", {{"x", std::make_shared<const Tensor>(x)}}, {}};
+  return operands_seen(call, make_output(call, "y", x, got));
+}
+
+TEST(Pattern, NamesTheNumbersOfTheOperand) {
+  const auto exactly = [](const char* what) {
+    return std::string("exactly the elements of x with a ") + what + " differ";
+  };
+  EXPECT_EQ(of_operands([](Index v) { return v >= 20; }), exactly("magnitude of 20 and more"));
+  EXPECT_EQ(of_operands([](Index v) { return v < 20; }), exactly("magnitude of 19 and less"));
+  EXPECT_EQ(of_operands([](Index v) { return v > 9 && v < 40; }), exactly("magnitude of 10 to 39"));
+  EXPECT_EQ(of_operands([](Index v) { return v > 50 || v < 20; }), "") << "no range, no mantissas";
+  EXPECT_EQ(of_operands([](Index v) { return v > 60; }), "") << "four are few";
+  EXPECT_EQ(of_operands([](Index v) { return v < 60; }), "") << "all but five";
+  const std::set<Index> even{1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 5, 10, 20, 40};
+  EXPECT_EQ(of_operands([&](Index v) { return even.contains(v); }),
+            exactly("mantissa of 1 or 1.25 or 1.5"));
 }
 
 TEST(Pattern, NamesZerosAndSigns) {
