@@ -1,14 +1,15 @@
 // Packs a batch, then multiplies its tiles; all threads do both.
 
 #include <omp.h>
-#include <sys/mman.h>
 
 #include <algorithm>
+#include <memory>
 #include <new>
 #include <span>
 
 #include "emu/cpu/gemm/plan/plan.h"
 #include "emu/cpu/ieee_thread.h"
+#include "emu/cpu/memory_pool.h"
 
 namespace mxo::cpu {
 namespace {
@@ -20,29 +21,57 @@ std::size_t packed_bytes(int threads) {
   return own < 28 * kMebibyte ? 36 * kMebibyte - own : 8 * kMebibyte;
 }
 
-/// Packed panels: anonymous memory in huge pages where available, because a tile touches more 4 KiB
-/// pages than the TLB holds.
-class PackedMemory {
+/// Kept between calls: sixteen threads that map and touch new pages wait on one huge page after
+/// another, a tenth of the time of a product of 2048^3.
+MemoryPool& pool() {
+  static MemoryPool pool;
+  return pool;
+}
+
+/// In huge pages where available, because a tile touches more 4 KiB pages than the TLB holds.
+class PooledMemory {
  public:
-  explicit PackedMemory(std::size_t bytes) : bytes_(bytes + kLargePage) {
-    void* memory =
-        mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (memory == MAP_FAILED) throw std::bad_alloc();
-    memory_ = static_cast<std::byte*>(memory);
-    madvise(memory_, bytes_, MADV_HUGEPAGE);
+  explicit PooledMemory(std::size_t bytes) : memory_(pool().take(bytes)) {}
+  ~PooledMemory() { pool().give_back(memory_); }
+  PooledMemory(const PooledMemory&) = delete;
+  PooledMemory& operator=(const PooledMemory&) = delete;
+  std::byte* get() const { return memory_; }
+
+ private:
+  std::byte* memory_;
+};
+
+/// The threads' own memory, from the pool; a thread sets up its own, without zeroing it.
+class Scratches {
+ public:
+  explicit Scratches(int threads)
+      : memory_(static_cast<std::size_t>(threads) * kBytes),
+        made_(static_cast<std::size_t>(threads)) {}
+
+  TileScratch& of(std::size_t thread) {
+    Made& made = made_[thread];
+    // Without parentheses, which would zero all of it.
+    if (made == nullptr) made.reset(::new (memory_.get() + thread * kBytes) TileScratch);
+    return *made;
   }
-  ~PackedMemory() { munmap(memory_, bytes_); }
-  PackedMemory(const PackedMemory&) = delete;
-  PackedMemory& operator=(const PackedMemory&) = delete;
-  std::byte* get() const {
-    const auto at = reinterpret_cast<std::uintptr_t>(memory_);
-    return memory_ + (kLargePage - at % kLargePage) % kLargePage;
+  StageCounts stages() const {
+    StageCounts all;
+    for (const Made& made : made_) {
+      if (made != nullptr) all.add(made->stages);
+    }
+    return all;
   }
 
  private:
-  static constexpr std::size_t kLargePage = 2 * kMebibyte;
-  std::byte* memory_;
-  std::size_t bytes_;
+  struct Destroy {
+    void operator()(TileScratch* scratch) const { scratch->~TileScratch(); }
+  };
+  using Made = std::unique_ptr<TileScratch, Destroy>;
+  static constexpr std::size_t kPage = 4096;
+  static constexpr std::size_t kBytes = (sizeof(TileScratch) + kPage - 1) / kPage * kPage;
+
+  PooledMemory memory_;
+  std::vector<Made> made_;  // destroyed before the memory
 };
 
 void pack_panel(const Kernels& kernels, const PackedBlock& packed, const Factor& factor,
@@ -121,9 +150,8 @@ void compute_tile(const Kernels& kernels, const MacroTile& tile, TileScratch& sc
 /// Packs the current kc block of every packed block and multiplies it.
 class Runner {
  public:
-  Runner(const Kernels& kernels, int threads) : kernels_(kernels), threads_(threads) {
-    for (int t = 0; t < threads; ++t) scratch_.push_back(std::make_unique<TileScratch>());
-  }
+  Runner(const Kernels& kernels, int threads)
+      : kernels_(kernels), threads_(threads), scratches_(threads) {}
 
   void run(std::span<PackedBlock> packed_blocks) {
     std::vector<Packing> packings;
@@ -141,25 +169,20 @@ class Runner {
     const auto count = static_cast<Index>(tiles.size());
 #pragma omp parallel num_threads(threads_) firstprivate(ieee_thread)
     {
-      const auto thread = static_cast<std::size_t>(omp_get_thread_num());
+      TileScratch& scratch = scratches_.of(static_cast<std::size_t>(omp_get_thread_num()));
 #pragma omp for schedule(dynamic, 1)
       for (Index i = 0; i < packs; ++i) {
         const Packing& p = packings[static_cast<std::size_t>(i)];
-        pack_panel(kernels_, *p.packed, *p.factor, p.packed->k_block, *p.panel,
-                   *scratch_[thread]->pack);
+        pack_panel(kernels_, *p.packed, *p.factor, p.packed->k_block, *p.panel, *scratch.pack);
       }
 #pragma omp for schedule(dynamic, 1)
       for (Index i = 0; i < count; ++i) {
-        compute_tile(kernels_, tiles[static_cast<std::size_t>(i)], *scratch_[thread]);
+        compute_tile(kernels_, tiles[static_cast<std::size_t>(i)], scratch);
       }
     }
   }
 
-  StageCounts stages() const {
-    StageCounts all;
-    for (const auto& scratch : scratch_) all.add(scratch->stages);
-    return all;
-  }
+  StageCounts stages() const { return scratches_.stages(); }
 
  private:
   struct Packing {
@@ -169,7 +192,7 @@ class Runner {
   };
   const Kernels& kernels_;
   int threads_;
-  std::vector<std::unique_ptr<TileScratch>> scratch_;
+  Scratches scratches_;
 };
 
 }  // namespace
@@ -184,7 +207,7 @@ StageCounts run(const Kernels& kernels, const Engine& engine, const std::vector<
     for (const BlockPlan& plan : batch) bytes += plan.bytes;
     max_bytes = std::max(max_bytes, bytes);
   }
-  const PackedMemory memory(max_bytes);
+  const PooledMemory memory(max_bytes);
   Runner runner(kernels, threads);
   std::vector<PackedBlock> room;  // reused, so that their vectors keep their memory
   for (const auto& batch : batches) {
