@@ -190,7 +190,7 @@ void mx_run_bf16(const void* from, Index blocks, Index block, const MxRule& rule
     alignas(64) std::uint16_t shifts[group];
     _mm512_store_si512(shifts, scale.shifts);
     for (Index b = 0; b < group; b += 2) {
-      // The next group, while this one computes: reading it is the other half of the work.
+      // Four groups ahead: reading is the other half of the work.
       __builtin_prefetch(x + (group * 4 + b) * kMxBlock);
       __builtin_prefetch(x + (group * 4 + b + 1) * kMxBlock);
       const W word0 = _mm512_loadu_si512(x + b * kMxBlock);
