@@ -43,7 +43,7 @@ constexpr int kZeroShift = 0x7FFF;  // makes every magnitude of an all-zero bloc
 
 /// The magnitudes of codes, one per 16-bit lane.
 template <FormatSpec S>
-W encode_halves(W word, W shift) {
+HWY_NOINLINE W encode_halves(W word, W shift) {
   constexpr int m = S.mantissa_bits;
   const W magnitude = _mm512_and_si512(word, _mm512_set1_epi16(0x7FFF));
   const W moved = _mm512_sub_epi16(magnitude, shift);
@@ -64,10 +64,47 @@ W encode_halves(W word, W shift) {
   return _mm512_min_epi16(_mm512_add_epi16(base, rounded), _mm512_set1_epi16(S.max_finite()));
 }
 
+/// The codes of two vectors, and whether one of them is subnormal: then they are not these.
+struct NormalCodes {
+  W bytes;
+  bool some_subnormal;
+};
+
+/// A normal code is the magnitude less the shift, rounded; what lies below half of the least
+/// subnormal is 0 the same way.
+template <FormatSpec S>
+HWY_INLINE NormalCodes encode_normals(W word0, W word1, W shift0, W shift1) {
+  constexpr int m = S.mantissa_bits;
+  constexpr int drop = 7 - m;
+  const W below_half = _mm512_set1_epi16((1 << (drop - 1)) - 1);
+  const auto moved = [](W word, W shift) {
+    return _mm512_sub_epi16(_mm512_and_si512(word, _mm512_set1_epi16(0x7FFF)), shift);
+  };
+  // From the field of half of the least subnormal, -m, to that of the greatest, 0.
+  const auto subnormal = [](W at) {
+    return _mm512_cmplt_epu16_mask(_mm512_add_epi16(at, _mm512_set1_epi16(m << 7)),
+                                   _mm512_set1_epi16((m + 1) << 7));
+  };
+  const auto rounded = [&](W word, W at) {
+    const W up = _mm512_add_epi16(_mm512_max_epi16(at, _mm512_setzero_si512()), below_half);
+    const __mmask32 odd = _mm512_test_epi16_mask(word, _mm512_set1_epi16(1 << drop));
+    return _mm512_srli_epi16(_mm512_mask_sub_epi16(up, odd, up, _mm512_set1_epi16(-1)), drop);
+  };
+  const W at0 = moved(word0, shift0);
+  const W at1 = moved(word1, shift1);
+  const W bytes = _mm512_packus_epi16(rounded(word0, at0), rounded(word1, at1));
+  return {_mm512_min_epu8(bytes, _mm512_set1_epi8(S.max_finite())),
+          (subnormal(at0) | subnormal(at1)) != 0};
+}
+
 /// 64 codes of two vectors, the signs put back (fnuz: not on zeros).
 template <FormatSpec S>
-void store_halves_as_codes(std::uint8_t* to, W word0, W word1, W code0, W code1, Stores stores) {
-  W code = _mm512_packus_epi16(code0, code1);
+HWY_INLINE void store_codes(std::uint8_t* to, W word0, W word1, W shift0, W shift1, Stores stores) {
+  const NormalCodes normal = encode_normals<S>(word0, word1, shift0, shift1);
+  W code = normal.bytes;
+  if (normal.some_subnormal) [[unlikely]] {
+    code = _mm512_packus_epi16(encode_halves<S>(word0, shift0), encode_halves<S>(word1, shift1));
+  }
   // Signed saturation keeps the sign bit of a word in its byte.
   const W signs = _mm512_and_si512(_mm512_packs_epi16(word0, word1), _mm512_set1_epi8(-0x80));
   if constexpr (S.special == Special::nan_minus_0) {
@@ -106,15 +143,37 @@ HalfScales<S> half_scales(W amax, const MxRule& rule) {
           (tiny & ~zero) | beyond};
 }
 
-/// The largest 16-bit magnitude of a vector.
-std::uint32_t reduce_halves(W magnitude) {
-  const __m256i half =
-      _mm256_max_epu16(_mm512_castsi512_si256(magnitude), _mm512_extracti64x4_epi64(magnitude, 1));
-  const __m128i quarter =
-      _mm_max_epu16(_mm256_castsi256_si128(half), _mm256_extracti128_si256(half, 1));
-  // phminposuw finds the least: so of the complement.
-  const __m128i least = _mm_minpos_epu16(_mm_xor_si128(quarter, _mm_set1_epi32(-1)));
-  return ~static_cast<std::uint32_t>(_mm_cvtsi128_si32(least)) & 0xFFFFu;
+W larger(W a, W b) { return _mm512_max_epu16(a, b); }
+
+/// The largest magnitudes of eight blocks, one after another in each 16 bytes: every step halves
+/// the lanes of a block and doubles the blocks of a vector.
+W amax_of_eight(const std::uint16_t* x) {
+  const auto one = [x](int i) {
+    return _mm512_and_si512(_mm512_loadu_si512(x + i * kMxBlock), _mm512_set1_epi16(0x7FFF));
+  };
+  const auto two = [&](int i) {
+    const W a = one(i);
+    const W b = one(i + 1);
+    return larger(_mm512_unpacklo_epi16(a, b), _mm512_unpackhi_epi16(a, b));
+  };
+  const auto four = [&](int i) {
+    const W a = two(i);
+    const W b = two(i + 2);
+    return larger(_mm512_unpacklo_epi32(a, b), _mm512_unpackhi_epi32(a, b));
+  };
+  const W a = four(0);
+  const W b = four(4);
+  return larger(_mm512_unpacklo_epi64(a, b), _mm512_unpackhi_epi64(a, b));
+}
+
+/// The same of 32 blocks in order.
+W amax_of_32(const std::uint16_t* x) {
+  const auto joined = [](W a, W b) {
+    return larger(_mm512_shuffle_i64x2(a, b, 0x88), _mm512_shuffle_i64x2(a, b, 0xDD));
+  };
+  const W first = joined(amax_of_eight(x), amax_of_eight(x + 8 * kMxBlock));
+  const W second = joined(amax_of_eight(x + 16 * kMxBlock), amax_of_eight(x + 24 * kMxBlock));
+  return joined(first, second);
 }
 
 template <FormatSpec S>
@@ -126,25 +185,19 @@ void mx_run_bf16(const void* from, Index blocks, Index block, const MxRule& rule
   for (Index first = 0; first < whole; first += group) {
     const std::uint16_t* x = all + first * kMxBlock;
     std::uint8_t* to = codes + first * kMxBlock;
-    alignas(64) std::uint16_t amax[group];
-    for (Index b = 0; b < group; ++b) {
-      const W word = _mm512_loadu_si512(x + b * kMxBlock);
-      amax[b] = static_cast<std::uint16_t>(
-          reduce_halves(_mm512_and_si512(word, _mm512_set1_epi16(0x7FFF))));
-    }
-    const HalfScales<S> scale = half_scales<S>(_mm512_load_si512(amax), rule);
+    const HalfScales<S> scale = half_scales<S>(amax_of_32(x), rule);
     _mm256_storeu_si256(reinterpret_cast<__m256i*>(scales + first), scale.bytes);
     alignas(64) std::uint16_t shifts[group];
     _mm512_store_si512(shifts, scale.shifts);
     for (Index b = 0; b < group; b += 2) {
-      // The next group, while this one computes: reading it is the other half of the work.
-      __builtin_prefetch(x + (group + b) * kMxBlock);
-      __builtin_prefetch(x + (group + b + 1) * kMxBlock);
+      // Four groups ahead: reading is the other half of the work.
+      __builtin_prefetch(x + (group * 4 + b) * kMxBlock);
+      __builtin_prefetch(x + (group * 4 + b + 1) * kMxBlock);
       const W word0 = _mm512_loadu_si512(x + b * kMxBlock);
       const W word1 = _mm512_loadu_si512(x + (b + 1) * kMxBlock);
-      const W code0 = encode_halves<S>(word0, _mm512_set1_epi16(static_cast<short>(shifts[b])));
-      const W code1 = encode_halves<S>(word1, _mm512_set1_epi16(static_cast<short>(shifts[b + 1])));
-      store_halves_as_codes<S>(to + b * kMxBlock, word0, word1, code0, code1, stores);
+      store_codes<S>(to + b * kMxBlock, word0, word1,
+                     _mm512_set1_epi16(static_cast<short>(shifts[b])),
+                     _mm512_set1_epi16(static_cast<short>(shifts[b + 1])), stores);
     }
     for (std::uint32_t rest = scale.special; rest != 0; rest &= rest - 1) {
       const auto b = static_cast<Index>(__builtin_ctz(rest));
@@ -198,9 +251,8 @@ void mx_panel_bf16(const void* from, Index x_stride, Index rows, Index columns, 
       __builtin_prefetch(row_after + k + 32);
       const W word0 = _mm512_loadu_si512(row + k);
       const W word1 = _mm512_loadu_si512(row + k + 32);
-      const W code0 = encode_halves<S>(word0, _mm512_load_si512(shifts + k));
-      const W code1 = encode_halves<S>(word1, _mm512_load_si512(shifts + k + 32));
-      store_halves_as_codes<S>(codes + r * codes_stride + k, word0, word1, code0, code1, stores);
+      store_codes<S>(codes + r * codes_stride + k, word0, word1, _mm512_load_si512(shifts + k),
+                     _mm512_load_si512(shifts + k + 32), stores);
     }
   }
   for (Index k = 0; k < whole; k += strip) {

@@ -1,5 +1,6 @@
-// MX quantisation of bf16 by the 16-bit lanes of WordKernels: amax, scales, codes.  Blocks whose
-// scale is NaN, as where an element is, go through the float lanes.
+// MX quantisation of bf16 in 16-bit lanes: amax, scales, codes.  Whole blocks of normal codes need
+// integers alone; others go through WordKernels, and those whose scale is NaN, as where an element
+// is, through the float lanes.
 #include <hwy/cache_control.h>
 
 #include "emu/cpu/lanes/scale_lanes.h"
@@ -26,13 +27,64 @@ const QuantizeKernels& in_float_lanes() {
 
 constexpr std::uint8_t kNanScale = 0xFF;
 
+/// What a block subtracts from magnitudes, as in mx_bf16_avx512.cc; kNoShift for those that hold
+/// Inf or NaN and those whose subnormals the shift does not move.
+constexpr int kNoShift = 0x8000;
+constexpr int kZeroShift = 0x7FFF;
+template <FormatSpec S>
+HWY_INLINE I shift_lanes(I magnitudes, I code) {
+  constexpr int least = S.bias + 1 + S.mantissa_bits;
+  I shift = hn::ShiftLeft<7>(hn::Sub(code, all(S.bias)));
+  shift = hn::IfThenElse(hn::Gt(all(least), code), all(kNoShift), shift);
+  shift = hn::IfThenElse(hn::Eq(magnitudes, all(0)), all(kZeroShift), shift);
+  return hn::IfThenElse(hn::Gt(magnitudes, all(0x7F7FFFFF)), all(kNoShift), shift);
+}
+
+/// Codes of two vectors by integers alone, and true; nothing, and false, if one is subnormal.
+template <FormatSpec S>
+HWY_INLINE bool code_normals(const std::uint16_t* x, H shift, std::uint8_t* to, Stores stores) {
+  constexpr int m = S.mantissa_bits;
+  constexpr int drop = 7 - m;
+  const auto moved = [shift](H word)
+                         HWY_ATTR { return hn::Sub(hn::And(word, all_shorts(0x7FFF)), shift); };
+  // From the field of half of the least subnormal, -m, to that of the greatest, 0.
+  const auto subnormal = [](H at) HWY_ATTR {
+    const H from_half = hn::Add(at, all_shorts((m << 7) - 0x8000));
+    return hn::Gt(hn::Set(kSignedShorts, static_cast<std::int16_t>(((m + 1) << 7) - 0x8000)),
+                  hn::BitCast(kSignedShorts, from_half));
+  };
+  const auto coded = [](H word, H at) HWY_ATTR {
+    const auto field = hn::Max(hn::BitCast(kSignedShorts, at), hn::Zero(kSignedShorts));
+    const H odd = hn::And(hn::ShiftRight<drop>(word), all_shorts(1));
+    const H up = hn::Add(hn::BitCast(kShorts, field), all_shorts((1 << (drop - 1)) - 1));
+    const H code = hn::Min(hn::ShiftRight<drop>(hn::Add(up, odd)), all_shorts(S.max_finite()));
+    H sign = hn::And(hn::ShiftRight<8>(word), all_shorts(0x80));
+    if constexpr (S.special == Special::nan_minus_0) {
+      sign = hn::IfThenZeroElse(hn::Eq(code, all_shorts(0)), sign);
+    }
+    return hn::Or(code, sign);
+  };
+  const H word0 = hn::LoadU(kShorts, x);
+  const H word1 = hn::LoadU(kShorts, x + shorts());
+  const H at0 = moved(word0);
+  const H at1 = moved(word1);
+  if (HWY_UNLIKELY(!hn::AllFalse(kSignedShorts, hn::Or(subnormal(at0), subnormal(at1))))) {
+    return false;
+  }
+  store_codes(to, coded(word0, at0), coded(word1, at1), stores);
+  return true;
+}
+
 template <FormatSpec S>
 HWY_FLATTEN void mx_run(const void* from, Index blocks, Index block, const MxRule& rule,
                         std::uint8_t* codes, std::uint8_t* scales, Stores stores) noexcept {
   constexpr Index kTogether = 128;  // blocks: fetched while as many before them are coded
   const WordKernels& words = kWordKernels[kFormat<S>];
   const auto* x = static_cast<const std::uint16_t*>(from);
+  const Index pair = 2 * shorts();
+  Index left = 0;  // blocks of the last group that integers left to floats
   alignas(64) std::uint16_t amax[kTogether] = {};
+  alignas(64) std::uint16_t shifts[kTogether];
   alignas(64) float multipliers[kTogether];
   alignas(64) std::uint8_t bytes[kTogether];
   for (Index b = 0; b < blocks; b += kTogether) {
@@ -44,12 +96,31 @@ HWY_FLATTEN void mx_run(const void* from, Index blocks, Index block, const MxRul
       const I magnitudes = hn::BitCast(
           kInts, hn::ShiftLeft<16>(hn::PromoteTo(kWords, hn::LoadU(kHalves, amax + i))));
       const I code = scale_lanes<S>(magnitudes, rule);
+      hn::StoreU(hn::DemoteTo(kHalves, shift_lanes<S>(magnitudes, code)), kHalves, shifts + i);
       hn::StoreU(reciprocal_lanes(code), kFloats, multipliers + i);
       hn::StoreU(hn::DemoteTo(kIntBytes, code), kIntBytes, bytes + i);
     }
     __builtin_memcpy(scales + b, bytes, static_cast<std::size_t>(count));
-    words.blocks[static_cast<int>(WordRule::multiply)](first, count, block, multipliers, to,
-                                                       stores);
+    constexpr int multiply = static_cast<int>(WordRule::multiply);
+    if (block % pair != 0 || left > kTogether / 4) {
+      left = 0;
+      words.blocks[multiply](first, count, block, multipliers, to, stores);
+    } else {
+      left = 0;
+      for (Index i = 0; i < count; ++i) {
+        const H shift = hn::Set(kShorts, shifts[i]);
+        bool done = shifts[i] != kNoShift;
+        for (Index k = i * block; done && k < (i + 1) * block; k += pair) {
+          __builtin_prefetch(first + kTogether * block + k);
+          __builtin_prefetch(first + kTogether * block + k + pair / 2);
+          done = code_normals<S>(first + k, shift, to + k, stores);
+        }
+        if (done) continue;
+        ++left;
+        words.blocks[multiply](first + i * block, 1, block, multipliers + i, to + i * block,
+                               stores);
+      }
+    }
     for (Index i = 0; i < count; ++i) {
       if (bytes[i] != kNanScale) continue;
       in_float_lanes<S>().mx_run(first + i * block, 1, block, rule, to + i * block, scales + b + i,

@@ -86,27 +86,6 @@ HWY_INLINE H scaled_codes(H x, F even, F odd) {
                                        scaled<rule>(odd_of(x), odd));
 }
 
-HWY_INLINE void store_codes(std::uint8_t* to, H first, H second, Stores stores) {
-  auto bytes = hn::Zero(kBytes);
-  if constexpr (HWY_TARGET == HWY_AVX2) {
-    alignas(32) static constexpr std::uint8_t kUnmix[32] = {
-        0, 2, 4, 6, 8, 10, 12, 14, 1, 3, 5, 7, 9, 11, 13, 15,
-        0, 2, 4, 6, 8, 10, 12, 14, 1, 3, 5, 7, 9, 11, 13, 15};
-    alignas(32) static constexpr std::int32_t kOrder[8] = {0, 1, 4, 5, 2, 3, 6, 7};
-    const auto mixed = hn::BitCast(kBytes, hn::Or(first, hn::ShiftLeft<8>(second)));
-    const auto blocks = hn::TableLookupBytes(mixed, hn::Load(kBytes, kUnmix));
-    bytes = hn::BitCast(kBytes, hn::TableLookupLanes(hn::BitCast(kInts, blocks),
-                                                     hn::SetTableIndices(kInts, kOrder)));
-  } else {
-    bytes = hn::ConcatEven(kBytes, hn::BitCast(kBytes, second), hn::BitCast(kBytes, first));
-  }
-  if (stores == Stores::streamed) {
-    hn::Stream(bytes, kBytes, to);
-  } else {
-    hn::StoreU(bytes, kBytes, to);
-  }
-}
-
 /// Codes of two vectors of a block.
 template <FormatSpec S, WordRule rule, Subnormals subnormals = Subnormals::rare>
 HWY_INLINE void code_pair(const std::uint16_t* x, F first, F second, std::uint8_t* codes,

@@ -63,6 +63,7 @@ void fused_f32_row(const ModelChunk<float>& chunk, int row) {
   __m512 plus[kVectors];
   __m512 minus[kVectors];
   std::uint64_t left = 0;
+#pragma GCC unroll 4
   for (int v = 0; v < kVectors; ++v) {
     const __m512 joined = _mm512_loadu_ps(c + 16 * v);
     const __m512i product = _mm512_cvtepi8_epi32(quarter[v]);
@@ -85,6 +86,7 @@ void fused_f32_row(const ModelChunk<float>& chunk, int row) {
     const __m512 value = _mm512_set1_ps(a[k].value);
     const float* up = b + a[k].sign_plane;  // the factors that give positive products
     const float* down = b + (64 - a[k].sign_plane);
+#pragma GCC unroll 4
     for (int v = 0; v < kVectors; ++v) {
       plus[v] = _mm512_fmadd_round_ps(value, _mm512_loadu_ps(up + 16 * v), plus[v], kDown);
       minus[v] = _mm512_fmadd_round_ps(value, _mm512_loadu_ps(down + 16 * v), minus[v], kUp);
@@ -94,6 +96,7 @@ void fused_f32_row(const ModelChunk<float>& chunk, int row) {
   chunk.left[row] = left;
   // The difference has at most 22 bits: truncated to E8M13 by clearing bits of the word.
   const __m512i kept = _mm512_set1_epi32(static_cast<int>(~0u << (23 - chunk.mantissa)));
+#pragma GCC unroll 4
   for (int v = 0; v < kVectors; ++v) {
     const __m512 sum =
         _mm512_add_ps(_mm512_sub_ps(plus[v], start[v]), _mm512_sub_ps(minus[v], start[v]));
@@ -161,6 +164,7 @@ inline void add_products(const ModelChunk<double>& chunk, const ModelElement<dou
     const __m512d value = _mm512_set1_pd(a[k].value);
     const double* up = b + a[k].sign_plane;
     const double* down = b + (32 - a[k].sign_plane);
+#pragma GCC unroll 4
     for (int v = 0; v < kVectors; ++v) {
       plus[v] = _mm512_fmadd_round_pd(value, _mm512_loadu_pd(up + 8 * v), plus[v], kDown);
       minus[v] = _mm512_fmadd_round_pd(value, _mm512_loadu_pd(down + 8 * v), minus[v], kUp);
@@ -197,6 +201,7 @@ void fused_f64_row(const ModelChunk<double>& chunk, int row) {
   __m512d plus[kVectors];
   __m512d minus[kVectors];
   std::uint64_t left = chunk.left[row];
+#pragma GCC unroll 4
   for (int v = 0; v < kVectors; ++v) {
     const __m256 joined = _mm256_loadu_ps(c + 8 * v);
     const __m256i word = _mm256_castps_si256(joined);
@@ -211,6 +216,7 @@ void fused_f64_row(const ModelChunk<double>& chunk, int row) {
   add_products(chunk, a, 0, chunk.terms, plus, minus);
   chunk.left[row] = left;
   const __m256i kept = _mm256_set1_epi32(static_cast<int>(~0u << (23 - chunk.mantissa)));
+#pragma GCC unroll 4
   for (int v = 0; v < kVectors; ++v) {
     const __m512d sum = difference(plus[v], minus[v], start[v]);
     const __m256 rounded =
@@ -235,12 +241,14 @@ inline Part sum_part(const ModelChunk<double>& chunk, const ModelElement<double>
   __m512d start[kVectors];
   __m512d plus[kVectors];
   __m512d minus[kVectors];
+#pragma GCC unroll 4
   for (int v = 0; v < kVectors; ++v) {
     // No nonzero term: any value far below the accumulator's -126 will do.
     part.largest[v] = _mm512_max_epi64(lanes(words, v), _mm512_set1_epi64(-600));
     start[v] = plus[v] = minus[v] = start_at(part.largest[v], chunk.bits);
   }
   add_products(chunk, a, first, past, plus, minus);
+#pragma GCC unroll 4
   for (int v = 0; v < kVectors; ++v) part.sum[v] = difference(plus[v], minus[v], start[v]);
   return part;
 }
@@ -258,6 +266,7 @@ void cdna3_f64_row(const ModelChunk<double>& chunk, int row) {
   const __m512i bits = _mm512_set1_epi64(chunk.bits);
   if (chunk.parity) {
     const Part odd = sum_part(chunk, a, half, chunk.terms);
+#pragma GCC unroll 4
     for (int v = 0; v < kVectors; ++v) {
       const __m512i largest = _mm512_max_epi64(part.largest[v], odd.largest[v]);
       const __m512i up = _mm512_sub_epi64(bits, largest);
@@ -269,6 +278,7 @@ void cdna3_f64_row(const ModelChunk<double>& chunk, int row) {
   }
   std::uint64_t left = chunk.left[row];
   const __m512i sum_bits = _mm512_set1_epi64(31);
+#pragma GCC unroll 4
   for (int v = 0; v < kVectors; ++v) {
     const __m256 joined = _mm256_loadu_ps(c + 8 * v);
     const __m256i word = _mm256_castps_si256(joined);

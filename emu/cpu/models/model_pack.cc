@@ -75,9 +75,14 @@ void OperandReader::read(Index i, std::span<const Index> ks, DotOperand* out) co
     case Way::scales_in_exponent: {
       const auto* scales = static_cast<const E8M0*>(factor_.scales.data);
       const KVector vector = factor_.k_vector(i);
+      Index first = -vector.block;  // of the block that `scale` belongs to: a division each
+      E8M0 scale{};
       return each([&](Index k, Index at) {
-        return scaled(bytes[at],
-                      scales[vector.scales_start + k / vector.block * vector.scales_step], i, k);
+        if (k < first || k >= first + vector.block) {
+          first = k / vector.block * vector.block;
+          scale = scales[vector.scales_start + k / vector.block * vector.scales_step];
+        }
+        return scaled(bytes[at], scale, i, k);
       });
     }
   }

@@ -1,6 +1,7 @@
 // Operands in the layout of the model kernels, one chunk at a time.
 #pragma once
 
+#include <cmath>
 #include <span>
 #include <vector>
 
@@ -46,15 +47,17 @@ struct ModelValue {
   bool special = false;  ///< NaN or infinity
 };
 
+/// Member by member: a copy of the whole would wait until its parts have reached the cache.
 template <typename Real>
-ModelValue<Real> model_value(const DotOperand& x, int fraction) {
-  if (x.kind != DotOperand::Kind::finite) {
-    return {Real{0}, ModelLayout<Real>::zero, true};
-  }
-  if (x.significand == 0) return {};
+void set_model_value(const DotOperand& x, int fraction, ModelValue<Real>& to) {
+  const bool finite = x.kind == DotOperand::Kind::finite;
+  const bool some = finite && x.significand != 0;
   const auto power = static_cast<std::uint64_t>(x.exponent - fraction + 1023) << 52;
-  return {static_cast<Real>(static_cast<double>(x.significand) * bit_cast<double>(power)),
-          static_cast<typename ModelLayout<Real>::Exponent>(x.exponent), false};
+  const double value = static_cast<double>(x.significand) * bit_cast<double>(power);
+  to.value = some ? static_cast<Real>(value) : Real{0};
+  to.exponent = some ? static_cast<typename ModelLayout<Real>::Exponent>(x.exponent)
+                     : static_cast<typename ModelLayout<Real>::Exponent>(ModelLayout<Real>::zero);
+  to.special = !finite;
 }
 
 /// K-vectors of one factor as ModelValues.
@@ -64,7 +67,7 @@ class ValueReader {
   ValueReader(const OperandReader& operands, Index terms)
       : operands_(operands), raw_(static_cast<std::size_t>(terms)) {
     for (const DotOperand& x : operands.table()) {
-      table_.push_back(model_value<Real>(x, operands.fraction()));
+      set_model_value(x, operands.fraction(), table_.emplace_back());
     }
   }
   void read(Index i, std::span<const Index> ks, ModelValue<Real>* out) {
@@ -78,7 +81,7 @@ class ValueReader {
     }
     operands_.read(i, ks, raw_.data());
     for (std::size_t t = 0; t < ks.size(); ++t) {
-      out[t] = model_value<Real>(raw_[t], operands_.fraction());
+      set_model_value(raw_[t], operands_.fraction(), out[t]);
     }
   }
 
@@ -114,8 +117,10 @@ bool pack_column(std::span<const ModelValue<Real>> vector, bool signs_apart, int
   Real* at = values + column;
   exponents += column;
   for (const ModelValue<Real>& x : vector) {
-    at[0] = signs_apart && x.value < 0 ? Real{0} : x.value;
-    if (signs_apart) at[kColumns] = x.value < 0 ? x.value : Real{0};
+    // Signs are random, and branches on them would be mispredicted.
+    const Real positive = (x.value + std::abs(x.value)) / 2;
+    at[0] = signs_apart ? positive : x.value;
+    if (signs_apart) at[kColumns] = x.value - positive;
     *exponents = x.exponent;
     special = special || x.special;
     at += (signs_apart ? 2 : 1) * kColumns;
