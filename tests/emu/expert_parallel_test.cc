@@ -130,25 +130,34 @@ TEST_P(ExpertParallel, WorstCaseRowsComeBackTheSame) {
 }
 
 TEST_P(ExpertParallel, CodesAreThoseOfTheQuantisedRowsMoved) {
-  for (const auto& [mx, half] : {std::pair{true, false}, {false, false}, {true, true}}) {
+  using Set = std::vector<std::pair<const char*, const char*>>;
+  struct Wire {
+    const char* precision;
+    const char* type;  ///< of x
+    Set as_quantize, as_dispatch;
+  };
+  const Set e5m2 = {{"format", "e5m2"}, {"rule", "te"}, {"scale_mode", "floor"}};
+  for (const Wire& wire :
+       {Wire{"mxfp8", "bf16", {}, {}}, Wire{"mxfp8", "f16", {}, {}},
+        Wire{"mxfp8", "f32", e5m2, e5m2}, Wire{"fp8_blockwise", "bf16", {{"rule", "flow"}}, {}},
+        Wire{"fp8_blockwise", "bf16", {{"rule", "te"}, {"scale", "f32"}}, {{"rule", "te"}}}}) {
     NamedTensors in = in_;
     NamedTensors quantised = only(in_, {"experts"});
     for (Index p = 0; p < case_.ranks; ++p) {
       NamedTensors x;
       x["x"] = in_.at(rank(p) + "x");
-      if (half) {  // not what the same bits are in bf16
-        Parameters f16;
-        f16.set("out", "f16");
-        x["x"] = in[rank(p) + "x"] = call_operator(*cpu_, "cast", x, f16).at("y");
-      }
+      Parameters type;
+      type.set("out", wire.type);
+      x["x"] = in[rank(p) + "x"] = call_operator(*cpu_, "cast", x, type).at("y");
       Parameters how;
-      if (!mx) how.set("rule", "flow");
+      for (const auto& [key, value] : wire.as_quantize) how.set(key, value);
       NamedTensors q = call_operator(*cpu_, "quantize", x, how);
       quantised[rank(p) + "codes"] = q.at("codes");
       quantised[rank(p) + "scales"] = q.at("scales");
     }
     for (const char* layout : {"rank_major", "expert_major_padded"}) {
-      const Parameters set = parameters(case_, layout, mx ? "mxfp8" : "fp8_blockwise", "fused");
+      Parameters set = parameters(case_, layout, wire.precision, "fused");
+      for (const auto& [key, value] : wire.as_dispatch) set.set(key, value);
       expect_same(call("dispatch", in, set), call("dispatch", quantised, set));
     }
   }

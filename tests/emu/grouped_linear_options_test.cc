@@ -122,53 +122,32 @@ TEST_P(GroupedLinearOptions, QuantisesF32AsF32) {
   expect_same(run(in, hp).at("dw"), run(rounded, hp).at("dw"), "dw");
 }
 
-/// sum over expected t, n of dy[t, n] * y[t, n], y exact: the function whose gradients are asked
-/// for.
-double objective(const NamedTensors& in, const Tensor& y, Index rows) {
-  double sum = 0;
-  const Index n = y.extent(1);
-  for (Index i = 0; i < rows * n; ++i) {
-    sum += static_cast<double>(get(in.at("dy"), i)) * static_cast<double>(y.as<float>()[i]);
+TEST_P(GroupedLinearOptions, ComputesOnlyWhatIsAsked) {
+  NamedTensors in = small_layer();
+  in["bias"] = random_floats(Dtype::f32, {32}, 4);
+  const NamedTensors all = run(in, {});
+  for (const std::string only : {"y", "dx", "dw", "dbias", "dw,y"}) {
+    const NamedTensors found = run(in, {{"only", only}});
+    EXPECT_EQ(found.size(), only == "dw,y" ? 2u : 1u) << only;
+    for (const auto& [name, tensor] : found) expect_same(all.at(name), tensor, only + " " + name);
   }
-  return sum;
 }
 
-TEST_P(GroupedLinearOptions, GradientsAreFiniteDifferencesOfTheBf16Layer) {
-  // Values on a grid of 1/8 that bf16 holds, also after a step of 1/8; y is linear in each, so
-  // that the central difference has no truncation error and f32 holds every product sum.
-  NamedTensors in;
-  in["x"] = Tensor(Dtype::bf16, {7, 5});
-  in["w"] = Tensor(Dtype::bf16, {3, 4, 5});
-  in["dy"] = Tensor(Dtype::bf16, {7, 4});
-  in["bias"] = Tensor(Dtype::bf16, {3, 4});
-  in["group_ends"] = group_ends_of({2, 2, 6});
-  Random random(9);
-  for (auto& [name, tensor] : in) {
-    if (name == "group_ends") continue;
-    for (Index i = 0; i < tensor.elements(); ++i) {
-      put(tensor, i, static_cast<float>(static_cast<int>(random.word() % 31) - 15) / 8);
-    }
-  }
-  const Setting set{{"recipe", "bf16"}, {"out", "f32"}};
-  const NamedTensors found = run(in, set);
-  NamedTensors forward = in;
-  forward.erase("dy");
-  constexpr double kStep = 0.125;
-  for (const auto& [operand, gradient] : {std::pair{"x", "dx"}, {"w", "dw"}, {"bias", "dbias"}}) {
-    Tensor& tensor = forward.find(operand)->second;
-    const Tensor& analytic = found.at(gradient);
-    const Index expected_output = std::string(operand) == "x" ? 6 * 5 : tensor.elements();
-    for (Index i = 0; i < expected_output; ++i) {
-      const float at = get(tensor, i);
-      put(tensor, i, at + 0.125f);
-      const double above = objective(in, run(forward, set).at("y"), 6);
-      put(tensor, i, at - 0.125f);
-      const double below = objective(in, run(forward, set).at("y"), 6);
-      put(tensor, i, at);
-      const double difference = (above - below) / (2 * kStep);
-      ASSERT_NEAR(static_cast<double>(analytic.as<float>()[i]), difference, 1e-9)
-          << gradient << " " << i;
-    }
+TEST_P(GroupedLinearOptions, TakesCodesOfOtherFormatsAndRecipes) {
+  NamedTensors in = small_layer();
+  in.erase("dy");
+  for (const auto& [recipe, block, format] :
+       {std::tuple{"mxfp8_rceil", "1x32", "e4m3fnuz"}, {"fp8_blockwise", "1x128", "e4m3"}}) {
+    NamedTensors coded = call_operator(*backend_, "quantize", {{"x", in.at("x")}},
+                                       Parameters(Setting{{"block", block}, {"format", format}}));
+    coded["x.codes"] = coded.at("codes");
+    coded["x.scales"] = coded.at("scales");
+    coded["w"] = in.at("w");
+    coded["group_ends"] = in.at("group_ends");
+    coded.erase("codes");
+    coded.erase("scales");
+    const Setting set{{"recipe", recipe}, {"format", format}};
+    expect_same(run(in, set).at("y"), run(coded, set).at("y"), recipe);
   }
 }
 
