@@ -175,11 +175,7 @@ TEST_P(ExpertParallel, RowsOfF32AreAddedUpToF32) {
     back.emplace(name.substr(0, name.find('.')) + ".y", std::move(y));
   }
   Twister random(1);
-  for (Index p = 0; p < case_.ranks; ++p) {
-    Tensor weights(Dtype::f32, {case_.tokens[static_cast<std::size_t>(p)], case_.top_k});
-    for (Index i = 0; i < weights.elements(); ++i) weights.as<float>()[i] = number(random) / 3;
-    back[rank(p) + "weights"] = weights;
-  }
+  add_weights(back, [&] { return number(random) / 3; });
   const NamedTensors sums = call("combine", back, set);
   for (Index p = 0; p < case_.ranks; ++p) {
     const Tensor& out = sums.at(rank(p) + "out");
@@ -206,11 +202,7 @@ TEST_P(ExpertParallel, CombineOfDispatchIsEachTokenTimesItsWeights) {
     }
     const NamedTensors sums = call("combine", back, set);
     Twister random(1);
-    for (Index p = 0; p < case_.ranks; ++p) {
-      Tensor weights(Dtype::f32, {case_.tokens[static_cast<std::size_t>(p)], case_.top_k});
-      for (Index i = 0; i < weights.elements(); ++i) weights.as<float>()[i] = number(random);
-      back[rank(p) + "weights"] = weights;
-    }
+    add_weights(back, [&] { return number(random); });
     const NamedTensors weighted = call("combine", back, set);
     for (Index p = 0; p < case_.ranks; ++p) {
       const Tensor& x = in_.at(rank(p) + "x");
