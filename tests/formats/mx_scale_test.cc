@@ -44,6 +44,19 @@ int scale_of(float amax, ScaleMode mode, const ScaleProfile& profile = kOcp) {
   return shared_scale<kE4M3>(amax, mode, profile).bits;
 }
 
+TEST(SharedScale, QuotientsOfSixteenBitsAreRoundedFirst) {
+  // 449 / 448 is 1 to eight bits and to eleven it is not; 448.1 / 448 is 1 to both.
+  const ScaleProfile bf16{.descale = Descale::division_in_bf16};
+  const ScaleProfile f16{.descale = Descale::division_in_f16};
+  EXPECT_EQ(scale_of(449.0f, ScaleMode::rceil, bf16), 127);
+  EXPECT_EQ(scale_of(449.0f, ScaleMode::rceil, f16), 128);
+  EXPECT_EQ(scale_of(448.1f, ScaleMode::rceil, f16), 127);
+  EXPECT_EQ(scale_of(456.0f, ScaleMode::rceil, bf16), 128);
+  // f16 ends at 65504, so that a larger quotient is infinite; bf16 goes on.
+  EXPECT_EQ(scale_of(448.0f * 0x1p17f, ScaleMode::rceil, f16), 0xFF);
+  EXPECT_EQ(scale_of(448.0f * 0x1p17f, ScaleMode::rceil, bf16), 127 + 17);
+}
+
 TEST(SharedScale, FloorByAProductRoundsAmaxItself) {
   constexpr float kBelow = 0x1.fffffep-119f;  // its product by 2^-8 rounds up to 2^-126
   EXPECT_EQ(scale_of(kBelow, ScaleMode::floor, {.floor = FloorRule::exponent_field}), 0);

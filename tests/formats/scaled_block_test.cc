@@ -17,6 +17,20 @@ std::uint32_t bits(float x) { return bit_cast<std::uint32_t>(x); }
 
 constexpr std::uint32_t kQuiet = 0x7FC00000;
 
+TEST(PowerOfTwo, ClampedKeepsTheFieldOfANormal) {
+  constexpr auto clamped = PowerOfTwo::up_clamped;
+  EXPECT_EQ(power_of_two(8.0f, clamped), 8.0f);
+  EXPECT_EQ(power_of_two(of(bits(8.0f) + 1), clamped), 16.0f);
+  EXPECT_EQ(power_of_two(0.0f, clamped), 0x1p-126f);
+  EXPECT_EQ(power_of_two(0x1p-149f, clamped), 0x1p-126f);
+  EXPECT_EQ(power_of_two(0x1p-126f, clamped), 0x1p-126f);
+  EXPECT_EQ(power_of_two(0x1.8p-126f, clamped), 0x1p-125f);
+  EXPECT_EQ(power_of_two(0x1p127f, clamped), 0x1p127f);
+  EXPECT_EQ(power_of_two(0x1.8p127f, clamped), 0x1p127f);
+  EXPECT_EQ(power_of_two(INFINITY, clamped), 0x1p127f);
+  EXPECT_EQ(power_of_two(of(0x7FFFFFFF), clamped), 0x1p127f);
+}
+
 /// exp2(ceil(log2 x)) with the logarithm rounded to f32, through 200 bits.
 float up_log2_by_mpfr(float x) {
   return std::ldexp(1.0f, static_cast<int>(std::ceil(test::by_mpfr(x, mpfr_log2))));
