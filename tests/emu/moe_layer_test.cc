@@ -120,7 +120,9 @@ TEST(MoeLayer, TakesAGateWithoutAnUpHalf) {
 
 TEST(MoeLayer, StepsTakeTheParametersOfTheLayer) {
   NamedTensors in = moe_inputs({}, 17, false);
-  in["router.bias"] = random_floats(Dtype::f32, {8}, 5, 1);
+  Tensor bias = random_floats(Dtype::f32, {8}, 5, 1);
+  for (Index e = 0; e < 8; ++e) bias.as<float>()[e] -= 2;  // so that zeros count
+  in["router.bias"] = std::move(bias);
   const Settings router = {{"top_k", "2"},          {"score", "sigmoid"},    {"groups", "4"},
                            {"limited_groups", "2"}, {"normalize", "false"},  {"scale", "2.5"},
                            {"group_score", "best"}, {"other_groups", "zero"}};

@@ -27,6 +27,31 @@ TEST(Route, OrdersByScoreWithTiesToTheLowerExpertAndNanLast) {
   EXPECT_EQ(out.at("tokens_per_expert").as<std::int32_t>()[1], 2);
 }
 
+TEST(Route, GroupsAreScoredAndTheOthersMaskedAsAsked) {
+  struct Row {
+    const char *group_score, *other_groups;
+    std::int32_t first, second;
+  };
+  Tensor logits(Dtype::f32, {1, 4}), bias(Dtype::f32, {4});
+  const float kLogits[] = {3.0f, -9.0f, 2.0f, 1.5f};
+  std::copy_n(kLogits, 4, logits.as<float>());
+  std::fill_n(bias.as<float>(), 4, -2.0f);  // choices are negative: a zero is more
+  for (const char* backend : {"reference", "cpu"}) {
+    for (const Row& row : {Row{"two_best", "excluded", 2, 3}, Row{"best", "excluded", 0, 1},
+                           Row{"two_best", "zero", 0, 1}, Row{"best", "zero", 2, 3}}) {
+      const NamedTensors out = call(backend, "route", {{"logits", logits}, {"bias", bias}},
+                                    {{"top_k", "2"},
+                                     {"score", "sigmoid"},
+                                     {"groups", "2"},
+                                     {"limited_groups", "1"},
+                                     {"group_score", row.group_score},
+                                     {"other_groups", row.other_groups}});
+      EXPECT_EQ(out.at("experts").as<std::int32_t>()[0], row.first) << row.group_score;
+      EXPECT_EQ(out.at("experts").as<std::int32_t>()[1], row.second) << row.other_groups;
+    }
+  }
+}
+
 TEST(Route, AGroupOfOneExpertScoresAsItDoes) {
   Tensor logits(Dtype::f32, {1, 4});
   const float kLogits[] = {3.0f, 1.0f, 2.0f, 0.0f};
