@@ -64,71 +64,6 @@ TEST_F(CudaMoeSteps, BiasAndColumnSumsAgree) {
   }
 }
 
-TEST_F(CudaMoeSteps, SwigluAndItsGradientsAgree) {
-  std::uint32_t seed = 200;
-  for (const auto& [rows, width] :
-       {std::pair<Index, Index>{0, 4}, {4, 0}, {1, 1}, {131, 77}, {40, 1030}, {300, 256}}) {
-    for (const Lie& lie : lies()) {
-      for (const Fill how : {Fill::noise, Fill::edges, Fill::anything}) {
-        const bool weighted = ++seed % 2 == 0;
-        const Lie plain{"contiguous"};
-        Strided x = filled(kWide[seed / 2 % 2], {rows, 2 * width}, lie, how, seed);
-        Strided probs = filled(Dtype::f32, {rows}, {"apart", 2, 0, 1}, Fill::noise, seed);
-        Strided dy = filled(kWide[seed / 4 % 2], {rows, width}, lie, how, seed + 1);
-        Strided y(kWide[seed / 8 % 2], {rows, width}, lie);
-        ASSERT_TRUE(agrees({&x, &probs}, {&y}, [&](auto& b, auto& in, auto& out) {
-          swiglu(b, {in[0], weighted ? in[1] : Operand{}, out[0]});
-        })) << lie.name;
-        Strided dx(kWide[seed / 8 % 2], {rows, 2 * width}, lie);
-        Strided dprobs(Dtype::f32, {rows}, plain);
-        ASSERT_TRUE(agrees({&x, &probs, &dy}, {&dx, &dprobs}, [&](auto& b, auto& in, auto& out) {
-          swiglu_backward(b, {in[0], weighted ? in[1] : Operand{}, in[2], out[0],
-                              weighted ? out[1] : Result{}});
-        })) << lie.name;
-      }
-    }
-  }
-}
-
-TEST_F(CudaMoeSteps, SwigluWithItsCastAgreesForMxAndForBlocksOf128) {
-  std::uint32_t seed = 250;
-  for (const auto& [rows, width] : {std::pair<Index, Index>{0, 64}, {131, 96}, {64, 416}}) {
-    for (const bool mx : {true, false}) {
-      for (const Dtype rounding : kWide) {
-        const bool weighted = ++seed % 2 == 0;
-        const Lie plain{"contiguous"};
-        Strided x = filled(Dtype::bf16, {rows, 2 * width}, plain, Fill::edges, seed);
-        Strided probs = filled(Dtype::f32, {rows}, plain, Fill::noise, seed);
-        Strided dy = filled(Dtype::bf16, {rows, width}, plain, Fill::noise, seed + 1);
-        const BlockExtents block = mx ? kMxColumns : kRowBlock;
-        const ScaleRule rule = f32_rule(kFlowBlockwise);
-        const Dtype scale = mx ? Dtype::e8m0 : Dtype::f32;
-        Strided codes(Dtype::e4m3, {rows, width}, plain);
-        Strided scales(scale, {rows, ceil_div(width, block.columns)}, plain);
-        ASSERT_TRUE(agrees({&x, &probs}, {&codes, &scales}, [&](auto& b, auto& in, auto& out) {
-          swiglu_quantize(
-              b,
-              {in[0], weighted ? in[1] : Operand{}, {}, rounding, {out[0], out[1], block}, rule});
-        }));
-        Strided dcodes(Dtype::e4m3, {rows, 2 * width}, plain);
-        Strided dscales(scale, {rows, ceil_div(2 * width, block.columns)}, plain);
-        Strided dprobs(Dtype::f32, {rows}, plain);
-        ASSERT_TRUE(agrees({&x, &probs, &dy}, {&dcodes, &dscales, &dprobs},
-                           [&](auto& b, auto& in, auto& out) {
-                             swiglu_quantize_backward(b, {in[0],
-                                                          weighted ? in[1] : Operand{},
-                                                          in[2],
-                                                          {},
-                                                          rounding,
-                                                          {out[0], out[1], block},
-                                                          rule,
-                                                          weighted ? out[2] : Result{}});
-                           }));
-      }
-    }
-  }
-}
-
 TEST_F(CudaMoeSteps, CombineAndItsGradientsAgree) {
   std::uint32_t seed = 300;
   for (const auto& [tokens, k, width] : {std::tuple<Index, Index, Index>{0, 2, 5},
@@ -139,6 +74,7 @@ TEST_F(CudaMoeSteps, CombineAndItsGradientsAgree) {
                                          {33, 1, 2056}}) {
     for (const Lie& lie : lies()) {
       const bool weighted = ++seed % 2 == 0;
+      const auto steps = static_cast<CombineSteps>(seed / 3 % 3);
       const Index rows = tokens * k + 9;
       std::minstd_rand random(seed);
       std::vector<std::int32_t> order(static_cast<std::size_t>(rows));
@@ -154,7 +90,7 @@ TEST_F(CudaMoeSteps, CombineAndItsGradientsAgree) {
       Strided weights = filled(Dtype::f32, {tokens, k}, lie, Fill::noise, seed);
       Strided out(kWide[seed / 4 % 2], {tokens, width}, lie);
       ASSERT_TRUE(agrees({&from, &slots, &weights}, {&out}, [&](auto& b, auto& in, auto& o) {
-        combine_rows(b, {in[0], in[1], weighted ? in[2] : Operand{}, o[0]});
+        combine_rows(b, {in[0], in[1], weighted ? in[2] : Operand{}, o[0], steps});
       })) << lie.name;
       Strided dout = filled(kWide[seed / 4 % 2], {tokens, width}, lie, how, seed);
       Strided drows(kWide[seed / 8 % 2], {rows, width}, lie);
@@ -174,14 +110,18 @@ TEST_F(CudaMoeSteps, RoutingAndItsGradientsAgree) {
     Index tokens, experts, k, groups, limited;
   };
   std::uint32_t seed = 400;
-  for (const Shape& s : {Shape{0, 4, 1, 1, 1}, Shape{1, 1, 1, 1, 1}, Shape{77, 60, 6, 1, 1},
-                         Shape{130, 256, 8, 8, 4}, Shape{33, 40, 3, 40, 7},
-                         Shape{20, 1000, 32, 10, 3}, Shape{5, 33, 33, 3, 3}}) {
-    for (const RouterScore score : {RouterScore::softmax, RouterScore::sigmoid}) {
+  for (const Shape& s :
+       {Shape{0, 4, 1, 1, 1}, Shape{1, 1, 1, 1, 1}, Shape{77, 60, 6, 1, 1},
+        Shape{130, 256, 8, 8, 4}, Shape{33, 40, 3, 40, 7}, Shape{20, 1000, 32, 10, 3},
+        Shape{5, 33, 33, 3, 3}, Shape{33, 40, 3, 8, 1}, Shape{5, 33, 11, 3, 1}}) {
+    for (const RouterScore score : {RouterScore::softmax, RouterScore::sigmoid,
+                                    RouterScore::softmax_of_chosen, RouterScore::sqrtsoftplus}) {
       for (const Lie& lie : lies()) {
         for (const Fill how : {Fill::noise, Fill::edges, Fill::anything}) {
           ++seed;
-          Strided logits = filled(Dtype::f32, {s.tokens, s.experts}, lie, how, seed);
+          const auto by_group = static_cast<GroupScore>(seed / 2 % 2);
+          const auto others = static_cast<OtherGroups>(seed / 4 % 2);
+          Strided logits = filled(kWide[seed / 8 % 2], {s.tokens, s.experts}, lie, how, seed);
           Strided bias = filled(Dtype::f32, {s.experts}, {"apart", 2, 0, 1}, Fill::noise, seed);
           Strided experts(Dtype::i32, {s.tokens, s.k}, lie);
           Strided weights(Dtype::f32, {s.tokens, s.k}, lie);
@@ -189,7 +129,8 @@ TEST_F(CudaMoeSteps, RoutingAndItsGradientsAgree) {
           ASSERT_TRUE(agrees({&logits, &bias}, {&experts, &weights, &counts},
                              [&](auto& b, auto& in, auto& out) {
                                route(b, {in[0], seed % 2 == 0 ? in[1] : Operand{}, out[0], out[1],
-                                         out[2], score, s.groups, s.limited, seed % 3 != 0, 2.5f});
+                                         out[2], score, s.groups, s.limited, seed % 3 != 0, 2.5f,
+                                         by_group, others});
                              }))
               << s.experts << " experts, " << lie.name << ", fill " << static_cast<int>(how);
           Strided dweights = filled(Dtype::f32, {s.tokens, s.k}, lie, how, seed + 7);

@@ -37,8 +37,13 @@ std::vector<GateRule> gates() {
       }
     }
   }
+  // The plain one has kernels of its own: in every shape.
+  rules.insert(rules.end(), 48, GateRule{});
   return rules;
 }
+
+constexpr std::pair<Index, Index> kShapes[] = {{37, 130}, {0, 4},     {4, 0},    {1, 1},
+                                               {131, 77}, {40, 1030}, {300, 256}};
 
 TEST_F(CudaStackSteps, EveryGateAndItsGradientsAgree) {
   std::uint32_t seed = 700;
@@ -46,8 +51,7 @@ TEST_F(CudaStackSteps, EveryGateAndItsGradientsAgree) {
   for (const GateRule& gate : gates()) {
     for (const Fill how : {Fill::noise, Fill::edges, Fill::anything}) {
       const Lie& lie = lies[++seed % lies.size()];
-      const Index rows = 37;
-      const Index width = 130;
+      const auto& [rows, width] = kShapes[seed / 3 % std::size(kShapes)];
       const bool weighted = seed % 2 == 0;
       const Index columns = width * halves_of(gate);
       Strided x = filled(kWide[seed / 2 % 2], {rows, columns}, lie, how, seed);
@@ -74,95 +78,50 @@ TEST_F(CudaStackSteps, EveryGateAndItsGradientsAgree) {
   }
 }
 
+/// Rows in blocks of 32 with e8m0 scales, and in blocks of 128 with those of the flow.
 TEST_F(CudaStackSteps, GatesWithTheirCastAgree) {
+  constexpr std::pair<Index, Index> kRows[] = {{33, 96}, {0, 64}, {131, 96}, {64, 416}};
+  const ScaleRule rule = f32_rule(kFlowBlockwise);
   std::uint32_t seed = 800;
   for (const GateRule& gate : gates()) {
-    ++seed;
-    const Index rows = 33;
-    const Index width = 96;
-    const Lie plain{"contiguous"};
-    const Index columns = width * halves_of(gate);
-    Strided x = filled(Dtype::bf16, {rows, columns}, plain, Fill::edges, seed);
-    Strided dy = filled(Dtype::bf16, {rows, width}, plain, Fill::noise, seed);
-    const Dtype rounding = kWide[seed % 2];
-    Strided codes(Dtype::e4m3, {rows, width}, plain);
-    Strided scales(Dtype::e8m0, {rows, ceil_div(width, 32)}, plain);
-    ASSERT_TRUE(agrees({&x}, {&codes, &scales}, [&](auto& b, auto& in, auto& out) {
-      swiglu_quantize(b, {in[0], {}, {}, rounding, {out[0], out[1], kMxColumns}, {}, gate});
-    }));
-    if (gate.arithmetic != GateArithmetic::rounded) continue;
-    Strided dcodes(Dtype::e4m3, {rows, columns}, plain);
-    Strided dscales(Dtype::e8m0, {rows, ceil_div(columns, 32)}, plain);
-    ASSERT_TRUE(agrees({&x, &dy}, {&dcodes, &dscales}, [&](auto& b, auto& in, auto& out) {
-      swiglu_quantize_backward(
-          b, {in[0], {}, in[1], {}, rounding, {out[0], out[1], kMxColumns}, {}, {}, gate});
-    }));
-  }
-}
-
-TEST_F(CudaStackSteps, RoutersByGroupAndInBf16Agree) {
-  struct Shape {
-    Index tokens, experts, k, groups, limited;
-  };
-  std::uint32_t seed = 900;
-  for (const Shape& s : {Shape{130, 256, 8, 8, 4}, Shape{20, 1000, 32, 10, 3},
-                         Shape{33, 40, 3, 8, 1}, Shape{5, 33, 11, 3, 1}}) {
-    for (const RouterScore score : {RouterScore::softmax, RouterScore::sigmoid,
-                                    RouterScore::softmax_of_chosen, RouterScore::sqrtsoftplus}) {
-      for (const GroupScore group_score : {GroupScore::two_best, GroupScore::best}) {
-        for (const OtherGroups others : {OtherGroups::excluded, OtherGroups::zero}) {
-          for (const Dtype dtype : kWide) {
-            for (const Fill how : {Fill::noise, Fill::edges, Fill::anything}) {
-              ++seed;
-              const Lie lie = lies()[seed % lies().size()];
-              Strided logits = filled(dtype, {s.tokens, s.experts}, lie, how, seed);
-              Strided bias = filled(Dtype::f32, {s.experts}, {"contiguous"}, Fill::noise, seed);
-              Strided experts(Dtype::i32, {s.tokens, s.k}, lie);
-              Strided weights(Dtype::f32, {s.tokens, s.k}, lie);
-              Strided counts(Dtype::i32, {s.experts}, {"contiguous"});
-              ASSERT_TRUE(agrees({&logits, &bias}, {&experts, &weights, &counts},
-                                 [&](auto& b, auto& in, auto& out) {
-                                   route(b, {in[0], seed % 2 == 0 ? in[1] : Operand{}, out[0],
-                                             out[1], out[2], score, s.groups, s.limited,
-                                             seed % 3 != 0, 2.5f, group_score, others});
-                                 }))
-                  << s.experts << " experts, fill " << static_cast<int>(how) << ", seed " << seed;
-              Strided dweights = filled(Dtype::f32, {s.tokens, s.k}, lie, how, seed + 7);
-              Strided dlogits(Dtype::f32, {s.tokens, s.experts}, lie);
-              ASSERT_TRUE(agrees(
-                  {&logits, &experts, &dweights}, {&dlogits},
-                  [&](auto& b, auto& in, auto& out) {
-                    route_backward(b, {in[0], in[1], in[2], out[0], score, seed % 3 != 0, 2.5f});
-                  }))
-                  << s.experts << " experts, fill " << static_cast<int>(how) << ", seed " << seed;
-            }
-          }
-        }
-      }
-    }
-  }
-}
-
-TEST_F(CudaStackSteps, CombineInBf16OrFusedAgrees) {
-  std::uint32_t seed = 1200;
-  for (const Index width : {1, 77, 264}) {
-    for (const Fill how : {Fill::noise, Fill::edges, Fill::anything}) {
-      for (const Dtype from : kWide) {
-        const bool weighted = ++seed % 2 == 0;
-        const CombineSteps steps = seed / 4 % 2 == 0 ? CombineSteps::bf16 : CombineSteps::fused;
-        Strided rows = filled(from, {50, width}, {"contiguous"}, how, seed);
-        Strided slots(Dtype::i32, {20, 6}, {"contiguous"});
-        std::minstd_rand random(seed);
-        for (Index i = 0; i < slots.elements(); ++i) {
-          const auto row = static_cast<std::int32_t>(random() % 51) - 1;
-          std::memcpy(slots.at(i), &row, sizeof row);
-        }
-        Strided weights = filled(Dtype::f32, {20, 6}, {"contiguous"}, Fill::noise, seed);
-        Strided out(kWide[seed / 2 % 2], {20, width}, {"contiguous"});
-        ASSERT_TRUE(agrees({&rows, &slots, &weights}, {&out}, [&](auto& b, auto& in, auto& o) {
-          combine_rows(b, {in[0], in[1], weighted ? in[2] : Operand{}, o[0], steps});
-        }));
-      }
+    for (const bool mx : {true, false}) {
+      const auto& [rows, width] = kRows[++seed / 2 % std::size(kRows)];
+      const BlockExtents block = mx ? kMxColumns : kRowBlock;
+      const Dtype scale = mx ? Dtype::e8m0 : Dtype::f32;
+      const bool weighted = seed / 4 % 2 == 0;
+      const Dtype rounding = kWide[seed / 8 % 2];
+      const Lie plain{"contiguous"};
+      const Index columns = width * halves_of(gate);
+      Strided x = filled(Dtype::bf16, {rows, columns}, plain, Fill::edges, seed);
+      Strided probs = filled(Dtype::f32, {rows}, plain, Fill::noise, seed);
+      Strided dy = filled(Dtype::bf16, {rows, width}, plain, Fill::noise, seed + 1);
+      Strided codes(Dtype::e4m3, {rows, width}, plain);
+      Strided scales(scale, {rows, ceil_div(width, block.columns)}, plain);
+      ASSERT_TRUE(agrees({&x, &probs}, {&codes, &scales}, [&](auto& b, auto& in, auto& out) {
+        swiglu_quantize(b, {in[0],
+                            weighted ? in[1] : Operand{},
+                            {},
+                            rounding,
+                            {out[0], out[1], block},
+                            rule,
+                            gate});
+      }));
+      if (gate.arithmetic != GateArithmetic::rounded) continue;
+      Strided dcodes(Dtype::e4m3, {rows, columns}, plain);
+      Strided dscales(scale, {rows, ceil_div(columns, block.columns)}, plain);
+      Strided dprobs(Dtype::f32, {rows}, plain);
+      ASSERT_TRUE(agrees({&x, &probs, &dy}, {&dcodes, &dscales, &dprobs},
+                         [&](auto& b, auto& in, auto& out) {
+                           swiglu_quantize_backward(b, {in[0],
+                                                        weighted ? in[1] : Operand{},
+                                                        in[2],
+                                                        {},
+                                                        rounding,
+                                                        {out[0], out[1], block},
+                                                        rule,
+                                                        weighted ? out[2] : Result{},
+                                                        gate});
+                         }));
     }
   }
 }

@@ -202,30 +202,6 @@ TEST_F(CatalogueViews, OutputsOfRanksAreDelivered) {
   EXPECT_THROW(call_operator(*cpu_, "combine", wrong, set, world.get()), Error);
 }
 
-TEST_F(CatalogueViews, MemoryThatDoesNotFitIsRefused) {
-  const Tensor x = numbers({4, 64});
-  const auto with = [&](const char* name, Tensor memory) {
-    NamedViews views{{"x", x}};
-    views.write_to(name, memory);
-    return complaint(*cpu_, "quantize", views);
-  };
-  EXPECT_EQ(with("codes", Tensor(Dtype::u8, {4, 32})),
-            "quantize: codes: found u8 [4, 32], needs [4, 64]");
-  EXPECT_EQ(with("codes", Tensor(Dtype::f32, {4, 64})),
-            "quantize: codes: found f32 to write to, needs e4m3");
-  EXPECT_EQ(with("code", Tensor(Dtype::u8, {4, 64})),
-            "quantize: unknown output 'code', did you mean codes? It has codes, scales");
-  Tensor shared = numbers({4, 64});
-  NamedViews over_itself{{"x", shared}};
-  Result low = shared.result();
-  low.dtype = Dtype::u8;
-  low.stride[0] = 64;
-  over_itself.write_to("codes", low);
-  EXPECT_EQ(complaint(*cpu_, "quantize", over_itself), "quantize: codes: shares memory with x");
-  const NamedTensors deep{{"x", numbers({1, 1, 1, 1, 32})}};
-  EXPECT_THROW(call_operator(*cpu_, "quantize", deep, {}), Error);
-}
-
 TEST_F(CatalogueViews, OutputsThatACallLacksAreRefusedBeforeItWrites) {
   const Tensor x = numbers({4, 8});
   const Tensor dy = numbers({4, 4});

@@ -211,6 +211,8 @@ TEST_P(CombineSteps16, RoundEveryProductAndEverySum) {
   EXPECT_TRUE(same_bytes(out, combined("cpu", "bf16")));
   EXPECT_EQ(name_of(out.at("rank0.out").dtype()), GetParam());
   EXPECT_FALSE(same_bytes(out, combined("cpu", "f32")));
+  in.at("rank0.y") = normal_floats({tokens * 3, width}, 25, 2.0f);
+  EXPECT_FALSE(same_bytes(combined("cpu", "fused"), combined("cpu", "f32")));
   EXPECT_TRUE(same_bytes(combined("reference", "f32"), combined("cpu", "f32")));
 }
 INSTANTIATE_TEST_SUITE_P(Types, CombineSteps16, testing::Values("bf16", "f16"));

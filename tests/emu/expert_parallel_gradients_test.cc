@@ -10,13 +10,14 @@ class ExpertParallelGradients : public ExpertParallel {};
 
 INSTANTIATE_TEST_SUITE_P(Cases, ExpertParallelGradients, testing::Range(0, 7));
 
+template <typename T = BF16>
 double dot(const NamedTensors& a, const NamedTensors& b) {
   double sum = 0;
   auto other = b.begin();
   for (auto at = a.begin(); at != a.end(); ++at, ++other) {
     for (Index i = 0; i < at->second.elements(); ++i) {
-      sum += static_cast<double>(decode(at->second.as<BF16>()[i])) *
-             static_cast<double>(decode(other->second.as<BF16>()[i]));
+      sum += static_cast<double>(to_float(at->second.as<T>()[i])) *
+             static_cast<double>(to_float(other->second.as<T>()[i]));
     }
   }
   return sum;
@@ -52,33 +53,18 @@ TEST_P(ExpertParallelGradients, WeightsAtTheInputMultiplyRowsAndHaveGradients) {
   const Parameters plain = parameters(case_, "rank_major", "bf16", "fused");
   Twister random(9);
   NamedTensors in = in_;
-  for (Index p = 0; p < case_.ranks; ++p) {
-    const Index tokens = case_.tokens[static_cast<std::size_t>(p)];
-    Tensor weights(Dtype::f32, {tokens, case_.top_k});
-    for (Index i = 0; i < weights.elements(); ++i) weights.as<float>()[i] = number(random);
-    in[rank(p) + "weights"] = weights;
-  }
+  add_weights(in, [&] { return number(random); });
   const NamedTensors rows = only(call("dispatch", in, plain), {"x"});
   NamedTensors gradients = in;
   const NamedTensors g = add_dy(rows, random, gradients);
   const NamedTensors back = call("dispatch_backward", gradients, plain);
   EXPECT_EQ(dot(rows, g), dot(only(in_, {"x"}), only(back, {"dx"})));
-  double sum = 0;  // linear in the weights, too
-  for (Index p = 0; p < case_.ranks; ++p) {
-    const Tensor& dw = back.at(rank(p) + "dweights");
-    const Tensor& w = in.at(rank(p) + "weights");
-    for (Index i = 0; i < w.elements(); ++i) {
-      sum += static_cast<double>(w.as<float>()[i]) * static_cast<double>(dw.as<float>()[i]);
-    }
-  }
-  EXPECT_EQ(sum, dot(rows, g));
+  EXPECT_EQ(dot<float>(only(in, {"weights"}), only(back, {"dweights"})), dot(rows, g))
+      << "linear in the weights, too";
 
   // Rows of numbers that round: what rank q gets is ordered by source, expert and token.
   std::normal_distribution<float> draw;
-  for (Index p = 0; p < case_.ranks; ++p) {
-    Tensor& w = in.at(rank(p) + "weights");
-    for (Index i = 0; i < w.elements(); ++i) w.as<float>()[i] = draw(random);
-  }
+  add_weights(in, [&] { return draw(random); });
   const NamedTensors high = call("dispatch", in, plain);
   const NamedTensors low = call("dispatch", in, parameters(case_, "rank_major", "mxfp8", "fused"));
   for (Index q = 0; q < case_.ranks; ++q) {
@@ -115,13 +101,11 @@ TEST_P(ExpertParallelGradients, WeightsInBf16AreTheirValues) {
   std::normal_distribution<float> draw;
   NamedTensors narrow = in_;
   NamedTensors wide = in_;
-  for (Index p = 0; p < case_.ranks; ++p) {
-    const Index tokens = case_.tokens[static_cast<std::size_t>(p)];
-    Tensor weights(Dtype::bf16, {tokens, case_.top_k});
-    for (Index i = 0; i < weights.elements(); ++i)
-      weights.as<BF16>()[i] = encode<kBF16>(draw(random));
-    wide[rank(p) + "weights"] = call_operator(*cpu_, "cast", {{"x", weights}}, out_f32).at("y");
-    narrow[rank(p) + "weights"] = std::move(weights);
+  add_weights(narrow, [&] { return draw(random); });
+  for (auto& [name, weights] : narrow) {
+    if (!name.ends_with("weights")) continue;
+    weights = call_operator(*cpu_, "cast", {{"x", weights}}, {}).at("y");
+    wide[name] = call_operator(*cpu_, "cast", {{"x", weights}}, out_f32).at("y");
   }
   expect_same(call("dispatch", narrow, set), call("dispatch", wide, set));
 }
@@ -138,12 +122,10 @@ TEST_P(ExpertParallelGradients, CombineBackwardIsTheAdjointOfCombine) {
       const std::string prefix = name.substr(0, name.find('.'));
       y.emplace(prefix + ".y", integers(tensor.shape(), random));
     }
+    add_weights(in, [&] { return number(random); });
     for (Index p = 0; p < case_.ranks; ++p) {
-      const Index tokens = case_.tokens[static_cast<std::size_t>(p)];
-      Tensor weights(Dtype::f32, {tokens, case_.top_k});
-      for (Index i = 0; i < weights.elements(); ++i) weights.as<float>()[i] = number(random);
-      in[rank(p) + "weights"] = weights;
-      dout[rank(p) + "dout"] = integers({tokens, case_.width}, random);
+      dout[rank(p) + "dout"] =
+          integers({case_.tokens[static_cast<std::size_t>(p)], case_.width}, random);
     }
     // Padding rows belong to no token: combine must not read them, and their gradient is zero.
     in.insert(y.begin(), y.end());
@@ -152,16 +134,8 @@ TEST_P(ExpertParallelGradients, CombineBackwardIsTheAdjointOfCombine) {
     const NamedTensors gradients = call("combine_backward", in, set);
     EXPECT_EQ(dot(out, dout), dot(y, only(gradients, {"dy"}))) << layout;
 
-    // Linear in the weights, too: sum of w * dw is the same number.
-    double sum = 0;
-    for (Index p = 0; p < case_.ranks; ++p) {
-      const Tensor& dw = gradients.at(rank(p) + "dweights");
-      const Tensor& w = in.at(rank(p) + "weights");
-      for (Index i = 0; i < w.elements(); ++i) {
-        sum += static_cast<double>(w.as<float>()[i]) * static_cast<double>(dw.as<float>()[i]);
-      }
-    }
-    EXPECT_EQ(sum, dot(out, dout)) << layout;
+    EXPECT_EQ(dot<float>(only(in, {"weights"}), only(gradients, {"dweights"})), dot(out, dout))
+        << layout << ", linear in the weights, too";
   }
 }
 

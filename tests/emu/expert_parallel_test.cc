@@ -130,25 +130,38 @@ TEST_P(ExpertParallel, WorstCaseRowsComeBackTheSame) {
 }
 
 TEST_P(ExpertParallel, CodesAreThoseOfTheQuantisedRowsMoved) {
-  for (const auto& [mx, half] : {std::pair{true, false}, {false, false}, {true, true}}) {
+  using Set = std::vector<std::pair<const char*, const char*>>;
+  struct Wire {
+    const char* precision;
+    const char* type;  ///< of x
+    Set as_quantize, as_dispatch;
+  };
+  const Set e5m2 = {{"format", "e5m2"}, {"rule", "te"}, {"scale_mode", "floor"}};
+  for (const Wire& wire :
+       {Wire{"mxfp8", "bf16", {}, {}}, Wire{"mxfp8", "f16", {}, {}},
+        Wire{"mxfp8", "f32", e5m2, e5m2}, Wire{"fp8_blockwise", "bf16", {{"rule", "flow"}}, {}},
+        Wire{"fp8_blockwise", "bf16", {{"rule", "te"}, {"scale", "f32"}}, {{"rule", "te"}}}}) {
     NamedTensors in = in_;
     NamedTensors quantised = only(in_, {"experts"});
     for (Index p = 0; p < case_.ranks; ++p) {
       NamedTensors x;
       x["x"] = in_.at(rank(p) + "x");
-      if (half) {  // not what the same bits are in bf16
-        Parameters f16;
-        f16.set("out", "f16");
-        x["x"] = in[rank(p) + "x"] = call_operator(*cpu_, "cast", x, f16).at("y");
+      Parameters type;
+      type.set("out", wire.type);
+      Tensor rows = call_operator(*cpu_, "cast", x, type).at("y");
+      for (Index i = 0; rows.dtype() == Dtype::f32 && i < rows.elements(); ++i) {
+        rows.as<float>()[i] *= 1.9f;  // so that modes differ
       }
+      x["x"] = in[rank(p) + "x"] = std::move(rows);
       Parameters how;
-      if (!mx) how.set("rule", "flow");
+      for (const auto& [key, value] : wire.as_quantize) how.set(key, value);
       NamedTensors q = call_operator(*cpu_, "quantize", x, how);
       quantised[rank(p) + "codes"] = q.at("codes");
       quantised[rank(p) + "scales"] = q.at("scales");
     }
     for (const char* layout : {"rank_major", "expert_major_padded"}) {
-      const Parameters set = parameters(case_, layout, mx ? "mxfp8" : "fp8_blockwise", "fused");
+      Parameters set = parameters(case_, layout, wire.precision, "fused");
+      for (const auto& [key, value] : wire.as_dispatch) set.set(key, value);
       expect_same(call("dispatch", in, set), call("dispatch", quantised, set));
     }
   }
@@ -166,11 +179,7 @@ TEST_P(ExpertParallel, RowsOfF32AreAddedUpToF32) {
     back.emplace(name.substr(0, name.find('.')) + ".y", std::move(y));
   }
   Twister random(1);
-  for (Index p = 0; p < case_.ranks; ++p) {
-    Tensor weights(Dtype::f32, {case_.tokens[static_cast<std::size_t>(p)], case_.top_k});
-    for (Index i = 0; i < weights.elements(); ++i) weights.as<float>()[i] = number(random) / 3;
-    back[rank(p) + "weights"] = weights;
-  }
+  add_weights(back, [&] { return number(random) / 3; });
   const NamedTensors sums = call("combine", back, set);
   for (Index p = 0; p < case_.ranks; ++p) {
     const Tensor& out = sums.at(rank(p) + "out");
@@ -197,11 +206,7 @@ TEST_P(ExpertParallel, CombineOfDispatchIsEachTokenTimesItsWeights) {
     }
     const NamedTensors sums = call("combine", back, set);
     Twister random(1);
-    for (Index p = 0; p < case_.ranks; ++p) {
-      Tensor weights(Dtype::f32, {case_.tokens[static_cast<std::size_t>(p)], case_.top_k});
-      for (Index i = 0; i < weights.elements(); ++i) weights.as<float>()[i] = number(random);
-      back[rank(p) + "weights"] = weights;
-    }
+    add_weights(back, [&] { return number(random); });
     const NamedTensors weighted = call("combine", back, set);
     for (Index p = 0; p < case_.ranks; ++p) {
       const Tensor& x = in_.at(rank(p) + "x");

@@ -85,7 +85,17 @@ std::vector<GateCase> gate_cases(Stored in16) {
     settings.push_back(more);
     return settings;
   };
+  const auto stored = [in16](float (*activation)(float)) {
+    return [=](float a, float b) { return in16(in16(activation(a)) * b); };
+  };
   const std::vector<GateCase> cases = {
+      {"silu", {}, [](float a, float b) { return a * sigmoid(a) * b; }},
+      {"silu_eager",
+       {{"bf16_steps", "every"}},
+       [in16](float a, float b) { return in16(in16(a * sigmoid(a)) * b); }},
+      {"silu_of_alpha",
+       {{"bf16_steps", "activation"}, {"alpha", "1.5"}},
+       [in16](float a, float b) { return in16(a * sigmoid(1.5f * a)) * b; }},
       {"vllm_silu_and_mul",
        {{"bf16_steps", "activation"}},
        [in16](float a, float b) { return in16(a * sigmoid(a)) * b; }},
@@ -93,9 +103,13 @@ std::vector<GateCase> gate_cases(Stored in16) {
       {"gpt_oss_eager", with(oss, {"bf16_steps", "every"}),
        [in16](float a, float b) { return gpt_oss(a, b, in16); }},
       {"gelu", {{"activation", "gelu"}}, [](float a, float b) { return gelu(a) * b; }},
-      {"gelu_eager",
-       {{"activation", "gelu"}, {"bf16_steps", "every"}},
-       [in16](float a, float b) { return in16(in16(gelu(a)) * b); }},
+      {"gelu_eager", {{"activation", "gelu"}, {"bf16_steps", "every"}}, stored(gelu)},
+      {"gelu_tanh_eager",
+       {{"activation", "gelu_tanh"}, {"bf16_steps", "every"}},
+       stored(gelu_tanh)},
+      {"relu_squared_eager",
+       {{"activation", "relu_squared"}, {"bf16_steps", "every"}},
+       stored(relu_squared)},
       {"gelu_tanh",
        {{"activation", "gelu_tanh"}},
        [](float a, float b) { return gelu_tanh(a) * b; }},
@@ -197,7 +211,8 @@ double real(std::string_view name, double a, double b) {
     const double inner = std::sqrt(2 / M_PI) * (a + 0.044715 * a * a * a);
     return 0.5 * a * (1 + std::tanh(inner)) * b;
   }
-  return std::pow(std::max(a, 0.0), 2) * b;
+  if (name == "relu_squared") return std::pow(std::max(a, 0.0), 2) * b;
+  return a / (1 + std::exp(-a)) * b;
 }
 
 TEST(Gates, GradientsAgreeWithDifferencesInDouble) {
@@ -206,14 +221,19 @@ TEST(Gates, GradientsAgreeWithDifferencesInDouble) {
   in.emplace("dy", random({kRows, kWidth}, 6, 1.0f));
   in.emplace("probs", random({kRows}, 7, 1.0f));
   for (const GateCase& c : gate_cases(bf16)) {
-    const std::string name = c.name;
-    if (name != "gpt_oss" && name != "gelu" && name != "gelu_tanh" && name != "relu_squared") {
+    std::string name = c.name;
+    const bool eager = name.ends_with("_eager");
+    if (eager) name.resize(name.size() - std::strlen("_eager"));
+    if (!eager && name != "silu" && name != "gpt_oss" && name != "gelu" && name != "gelu_tanh" &&
+        name != "relu_squared") {
       continue;
     }
+    if (eager && !name.starts_with("gelu") && name != "relu_squared") continue;  // below
     for (const char* halves : {"gate_first", "up_first", "interleaved"}) {
       Settings set = c.settings;
       set.emplace_back("halves", halves);
       const NamedTensors out = call("reference", "swiglu_backward", in, set);
+      double dprob = 0;
       for (Index i = 0; i < kRows * kWidth; ++i) {
         const Index row = i / kWidth * 2 * kWidth;
         const auto [ia, ib] = places(halves, i % kWidth);
@@ -221,10 +241,20 @@ TEST(Gates, GradientsAgreeWithDifferencesInDouble) {
         const double b = at(in.at("x"), row + ib);
         const double g = static_cast<double>(at(in.at("dy"), i)) * at(in.at("probs"), i / kWidth);
         const double h = 1e-5;
+        if (eager) {  // the product's gradient is stored
+          const double of_product =
+              bf16(at(in.at("dy"), i) * at(in.at("probs"), i / kWidth) * at(in.at("x"), row + ib));
+          const double da = of_product * (real(name, a + h, 1) - real(name, a - h, 1)) / (2 * h);
+          EXPECT_NEAR(at(out.at("dx"), row + ia), da, 2e-5 * (1 + std::fabs(da))) << name;
+          continue;
+        }
         const double da = g * (real(name, a + h, b) - real(name, a - h, b)) / (2 * h);
         const double db = g * (real(name, a, b + h) - real(name, a, b - h)) / (2 * h);
         EXPECT_NEAR(at(out.at("dx"), row + ia), da, 2e-5 * (1 + std::fabs(da))) << name;
         EXPECT_NEAR(at(out.at("dx"), row + ib), db, 2e-5 * (1 + std::fabs(db))) << name;
+        dprob = (i % kWidth == 0 ? 0 : dprob) + at(in.at("dy"), i) * real(name, a, b);
+        if (i % kWidth + 1 < kWidth) continue;
+        EXPECT_NEAR(at(out.at("dprobs"), i / kWidth), dprob, 1e-4 * (1 + std::fabs(dprob))) << name;
       }
       for (const char* backend : {"cpu", "cpu:scalar"}) {
         expect_same(out, call(backend, "swiglu_backward", in, set));
@@ -246,22 +276,11 @@ TEST(Gates, EagerGradientsRoundWhereAutogradStores) {
                           {"bf16_steps", "every"},
                           {"rounding", narrow}};
     const NamedTensors eager = call("cpu", "swiglu_backward", in, oss);
-    const NamedTensors silu =
-        call("cpu", "swiglu_backward", in, {{"bf16_steps", "activation"}, {"rounding", narrow}});
     for (Index i = 0; i < kRows * kWidth; ++i) {
       const Index k = i / kWidth * 2 * kWidth + i % kWidth;
       const float a = at(in.at("x"), k);
       const float b = at(in.at("x"), k + kWidth);
       const float g = at(in.at("dy"), i);
-      {
-        // silu_backward of torch: (h * s) * (1 + a * (1 - s)) in f32, stored once.
-        const float s = sigmoid(a);
-        volatile float h = stored(g * b);
-        volatile float left = h * s;
-        volatile float turn = a * (1.0f - s);
-        ASSERT_EQ(at(silu.at("dx"), k), stored(left * (1.0f + turn))) << i;
-        ASSERT_EQ(at(silu.at("dx"), k + kWidth), stored(g * stored(a * s))) << i;
-      }
       const float gate = std::min(a, 7.0f);
       const float linear = stored(std::clamp(b, -7.0f, 7.0f) + 1.0f);
       const float s = stored(sigmoid(stored(1.702f * gate)));
@@ -276,6 +295,49 @@ TEST(Gates, EagerGradientsRoundWhereAutogradStores) {
           << i;
     }
   }
+}
+
+/// silu_backward of torch: (h * s) * (1 + a * (1 - s)) in f32, stored once.  Without alpha sigma is
+/// no step of its own, and where the activation alone is stored alpha rounds nothing.
+TEST(Gates, GradientsOfSiluAreStoredOnce) {
+  for (const auto& [type, stored] : kNarrow) {
+    NamedTensors in;
+    in.emplace("x", random({kRows, 2 * kWidth}, 8, 4.0f, type));
+    in.emplace("dy", random({kRows, kWidth}, 9, 1.0f, type));
+    for (const auto& [steps, text, alpha] :
+         {std::tuple{"activation", "1", 1.0f}, {"every", "1", 1.0f}, {"activation", "1.5", 1.5f}}) {
+      const NamedTensors out = call("cpu", "swiglu_backward", in,
+                                    {{"bf16_steps", steps},
+                                     {"alpha", text},
+                                     {"rounding", type == Dtype::bf16 ? "bf16" : "f16"}});
+      for (Index i = 0; i < kRows * kWidth; ++i) {
+        const Index k = i / kWidth * 2 * kWidth + i % kWidth;
+        const float a = at(in.at("x"), k);
+        const float g = at(in.at("dy"), i);
+        const float s = sigmoid(alpha * a);
+        const float left = stored(g * at(in.at("x"), k + kWidth)) * s;
+        const float turn = (alpha * a) * (1.0f - s);
+        ASSERT_EQ(at(out.at("dx"), k), stored(left * (1.0f + turn))) << steps << text << i;
+        ASSERT_EQ(at(out.at("dx"), k + kWidth), stored(g * stored(a * s))) << steps << text << i;
+      }
+    }
+  }
+}
+
+TEST(Gates, MinusZeroStaysWithoutAnOffset) {
+  const auto negative = [](float a, float b, const Settings& set, bool back) {
+    NamedTensors in;
+    in.emplace("x", Tensor(Dtype::f32, {1, 2}));
+    in.at("x").as<float>()[0] = a;
+    in.at("x").as<float>()[1] = b;
+    if (back) in.emplace("dy", Tensor(Dtype::f32, {1, 1})).first->second.as<float>()[0] = 1.0f;
+    const NamedTensors out = call("cpu", back ? "swiglu_backward" : "swiglu", in, set);
+    return std::signbit(at(out.begin()->second, 0));
+  };
+  const Settings squared = {{"activation", "relu_squared"}};
+  EXPECT_TRUE(negative(1.0f, -0.0f, {{"alpha", "2"}}, false));
+  EXPECT_FALSE(negative(-0.0f, 1.0f, squared, false));
+  EXPECT_TRUE(negative(-0.0f, 1.0f, squared, true));
 }
 
 TEST(Gates, QuantisedInOnePassAreTheTwoSteps) {

@@ -4,7 +4,7 @@
 
 #include <cmath>
 #include <cstring>
-#include <functional>
+#include <memory>
 #include <random>
 
 #include "emu/backends.h"
@@ -14,7 +14,7 @@
 #include "emu/exact/rounding_test.h"
 #include "formats/tensor.h"
 #include "ops/grouped_matmul.h"
-#include "tests/support/tile_emulation.h"
+#include "tests/support/tile_tables.h"
 
 namespace mxo {
 namespace {
@@ -53,30 +53,56 @@ bool same_bytes(const Tensor& a, const Tensor& b) {
   return std::memcmp(a.data(), b.data(), a.bytes()) == 0;
 }
 
-/// A contestant: the backend of an instruction set, or a table of kernels by itself.
-using Multiply = std::function<void(const GroupedMatmul&)>;
+/// The backend of an instruction set, or a table of kernels by itself.
+struct Engine {
+  std::string name;
+  cpu::Isa isa;  ///< what it wants
+  const cpu::Kernels& (*kernels)() = nullptr;
+};
 
-void expect_same_forward(const Multiply& multiply, const Tensor& x, const Tensor& xs,
-                         const Tensor& w, const Tensor& ws, const Tensor& ends) {
-  const auto reference = make_reference_backend();
-  for (const Dtype out : {Dtype::bf16, Dtype::f32}) {
-    Tensor found(out, {x.extent(0), w.extent(1)});
-    Tensor expected = found;
-    GroupedMatmul op;
-    op.x = {x.operand(), xs.operand()};
-    op.w = {w.operand(), ws.operand()};
-    op.group_ends = ends.operand();
-    op.y = found.result();
-    multiply(op);
-    op.y = expected.result();
-    grouped_matmul(*reference, op);
-    EXPECT_TRUE(same_bytes(found, expected)) << name_of(out);
-  }
+std::vector<Engine> engines() {
+  std::vector<Engine> all;
+  for (const cpu::Isa isa : cpu::machine_isas()) all.push_back({std::string(name_of(isa)), isa});
+  all.push_back({"amx_layout", cpu::Isa::avx512, test::amx_layout_kernels});
+  all.push_back({"amx_kernels", cpu::Isa::amx,
+                 []() -> const cpu::Kernels& { return cpu::kernels_of(cpu::Isa::amx); }});
+  return all;
 }
+
+class GemmEngines : public testing::TestWithParam<Engine> {
+ protected:
+  void SetUp() override {
+    if (!cpu::machine_has(GetParam().isa)) GTEST_SKIP() << "not on this machine";
+    if (GetParam().kernels == nullptr) {
+      engine_ = make_cpu_backend({GetParam().name, 2});
+    } else {
+      engine_ = std::make_unique<test::TableBackend>(GetParam().kernels());
+    }
+  }
+  void expect_same_forward(const Tensor& x, const Tensor& xs, const Tensor& w, const Tensor& ws,
+                           const Tensor& ends) {
+    for (const Dtype out : {Dtype::bf16, Dtype::f32}) {
+      Tensor found(out, {x.extent(0), w.extent(1)});
+      Tensor expected = found;
+      GroupedMatmul op;
+      op.x = {x.operand(), xs.operand()};
+      op.w = {w.operand(), ws.operand()};
+      op.group_ends = ends.operand();
+      op.y = found.result();
+      grouped_matmul(*engine_, op);
+      op.y = expected.result();
+      grouped_matmul(*reference_, op);
+      EXPECT_TRUE(same_bytes(found, expected)) << name_of(out);
+    }
+  }
+
+  std::unique_ptr<Backend> engine_;
+  std::unique_ptr<Backend> reference_ = make_reference_backend();
+};
 
 /// K-vectors in which every element has a residual: one giant in each block, the others far below
 /// its unit, in x everywhere, in w in some K-vectors.
-void expect_residual_overflow(const Multiply& multiply) {
+TEST_P(GemmEngines, MultiplyKVectorsInWhichEveryElementHasAResidual) {
   Random random(2);
   Tensor x = codes(Dtype::e5m2, {40, 288}, random);
   Tensor w = codes(Dtype::e5m2, {1, 70, 288}, random);
@@ -90,32 +116,32 @@ void expect_residual_overflow(const Multiply& multiply) {
   }
   const Tensor xs = e8m0_scales({40, 9}, 1, random);
   const Tensor ws = e8m0_scales({1, 70, 9}, 1, random);
-  expect_same_forward(multiply, x, xs, w, ws, ends_at({40}));
+  expect_same_forward(x, xs, w, ws, ends_at({40}));
 }
 
-void expect_far_scales(const Multiply& multiply) {
+TEST_P(GemmEngines, KeepAUnitForEachBlockWhereScalesLieFarApart) {
   Random random(3);
   for (const unsigned spread : {3u, 12u, 60u}) {
     const Tensor x = codes(Dtype::e4m3, {50, 416}, random);
     const Tensor w = codes(Dtype::e4m3fnuz, {2, 40, 416}, random);
     const Tensor xs = e8m0_scales({50, 13}, spread, random);
     const Tensor ws = e8m0_scales({2, 40, 13}, spread, random);
-    expect_same_forward(multiply, x, xs, w, ws, ends_at({17, 50}));
+    expect_same_forward(x, xs, w, ws, ends_at({17, 50}));
   }
 }
 
-void expect_several_tiles(const Multiply& multiply) {
+TEST_P(GemmEngines, FillSeveralTilesOfPanelsOfEveryWidth) {
   Random random(4);
   const Tensor x = codes(Dtype::e4m3, {135, 96}, random);
   const Tensor w = codes(Dtype::e4m3, {3, 290, 96}, random);
   const Tensor xs = e8m0_scales({135, 3}, 1, random);
   const Tensor ws = e8m0_scales({3, 290, 3}, 1, random);
-  expect_same_forward(multiply, x, xs, w, ws, ends_at({1, 14, 135}));
+  expect_same_forward(x, xs, w, ws, ends_at({1, 14, 135}));
 }
 
 /// Depths of spans and a residual of one, with enough small codes that no panel is without
 /// residuals, and some special K-vectors and scales.
-void expect_several_spans(const Multiply& multiply) {
+TEST_P(GemmEngines, SumADepthOfSeveralSpansWithTheirResiduals) {
   Random random(7);
   const auto mostly_large = [&](Tensor& t) {
     for (Index i = 0; i < t.elements(); ++i) {
@@ -131,22 +157,15 @@ void expect_several_spans(const Multiply& multiply) {
     mostly_large(w);
     Tensor xs = e8m0_scales({24, depth / 32}, 1, random);
     Tensor ws = e8m0_scales({2, 36, depth / 32}, 2, random);
-    expect_same_forward(multiply, x, xs, w, ws, ends_at({7, 24}));
+    expect_same_forward(x, xs, w, ws, ends_at({7, 24}));
     x.as<std::uint8_t>()[3 * depth + 200] = 0x7F;
     std::memset(w.as<std::uint8_t>() + 5 * depth, 0, static_cast<std::size_t>(depth));
     w.as<std::uint8_t>()[7 * depth + 77] = w.dtype() == Dtype::e4m3 ? 0xFF : 0x80;
     ws.as<std::uint8_t>()[9 * depth / 32 + 11] = 255;
     ws.as<std::uint8_t>()[33 * depth / 32 + 13] = 110;
-    expect_same_forward(multiply, x, xs, w, ws, ends_at({7, 24}));
+    expect_same_forward(x, xs, w, ws, ends_at({7, 24}));
   }
 }
-
-class GemmEngines : public testing::TestWithParam<cpu::Isa> {
- protected:
-  std::unique_ptr<Backend> cpu_ = make_cpu_backend({std::string(name_of(GetParam())), 2});
-  std::unique_ptr<Backend> reference_ = make_reference_backend();
-  Multiply multiply_ = [this](const GroupedMatmul& op) { grouped_matmul(*cpu_, op); };
-};
 
 TEST_P(GemmEngines, PackADepthInPartsWhereItIsTooLongForTheirMemory) {
   Random random(1);
@@ -163,46 +182,17 @@ TEST_P(GemmEngines, PackADepthInPartsWhereItIsTooLongForTheirMemory) {
   op.x = {x.operand(), xs.operand(), kMxRows};
   op.group_ends = ends.operand();
   op.dw = found.result();
-  grouped_matmul_wgrad(*cpu_, op);
+  grouped_matmul_wgrad(*engine_, op);
   op.dw = expected.result();
   grouped_matmul_wgrad(*reference_, op);
   EXPECT_TRUE(same_bytes(found, expected));
 }
 
-TEST_P(GemmEngines, MultiplyKVectorsInWhichEveryElementHasAResidual) {
-  expect_residual_overflow(multiply_);
-}
-TEST_P(GemmEngines, KeepAUnitForEachBlockWhereScalesLieFarApart) { expect_far_scales(multiply_); }
-TEST_P(GemmEngines, FillSeveralTilesOfPanelsOfEveryWidth) { expect_several_tiles(multiply_); }
-
-TEST_P(GemmEngines, SumADepthOfSeveralSpansWithTheirResiduals) { expect_several_spans(multiply_); }
-
-TEST(AmxLayout, GivesTheBytesOfTheDefinitionWithItsTileInstructionsSpeltOut) {
-  if (!cpu::machine_has(cpu::Isa::avx512)) GTEST_SKIP() << "the byte planes want AVX-512";
-  const Multiply multiply = [](const GroupedMatmul& op) {
-    cpu::multiply(products_of(op), test::amx_layout_kernels(), 2);
-  };
-  expect_residual_overflow(multiply);
-  expect_far_scales(multiply);
-  expect_several_tiles(multiply);
-  expect_several_spans(multiply);
-}
-
-TEST(AmxKernels, GiveTheBytesOfTheDefinitionByTheirTileInstructions) {
-  if (!cpu::machine_has(cpu::Isa::amx)) GTEST_SKIP() << "this machine has no AMX tiles";
-  const Multiply multiply = [](const GroupedMatmul& op) {
-    cpu::multiply(products_of(op), cpu::kernels_of(cpu::Isa::amx), 2);
-  };
-  expect_residual_overflow(multiply);
-  expect_far_scales(multiply);
-  expect_several_tiles(multiply);
-  expect_several_spans(multiply);
-}
-
 std::string name_of_isa(const testing::TestParamInfo<cpu::Isa>& row) {
   return std::string(name_of(row.param));
 }
-INSTANTIATE_TEST_SUITE_P(Cpu, GemmEngines, testing::ValuesIn(cpu::machine_isas()), name_of_isa);
+INSTANTIATE_TEST_SUITE_P(Cpu, GemmEngines, testing::ValuesIn(engines()),
+                         [](const auto& row) { return row.param.name; });
 
 class GemmKernels : public testing::TestWithParam<cpu::Isa> {
  protected:

@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include "tests/support/moe_cases.h"
+#include "tests/support/products.h"
 
 namespace mxo::test {
 namespace {
@@ -113,6 +114,65 @@ TEST(MoeLayer, TakesAGateWithoutAnUpHalf) {
     for (Index i = 0; i < h.elements(); ++i) {
       const float r = std::max(get(h, i), 0.0f);
       ASSERT_EQ(get(act, i), decode(encode<kBF16>(r * r))) << i;
+    }
+  }
+}
+
+TEST(MoeLayer, StepsTakeTheParametersOfTheLayer) {
+  NamedTensors in = moe_inputs({}, 17, false);
+  Tensor bias = random_floats(Dtype::f32, {8}, 5, 1);
+  for (Index e = 0; e < 8; ++e) bias.as<float>()[e] -= 2;  // so that zeros count
+  in["router.bias"] = std::move(bias);
+  const Settings router = {{"top_k", "2"},          {"score", "sigmoid"},    {"groups", "4"},
+                           {"limited_groups", "2"}, {"normalize", "false"},  {"scale", "2.5"},
+                           {"group_score", "best"}, {"other_groups", "zero"}};
+  const Settings gate = {{"halves", "interleaved"},
+                         {"alpha", "1.702"},
+                         {"limit", "7"},
+                         {"up_offset", "1"},
+                         {"bf16_steps", "every"}};
+  Parameters set = parameters({{"pipeline", "bf16"}, {"keep_stages", "true"}, {"alignment", "64"}});
+  for (const Settings& step : {router, gate}) {
+    for (const auto& [key, value] : step) set.set(key, value);
+  }
+  const auto cpu = make_backend("cpu", 2);
+  const NamedTensors kept = run_moe(*cpu, in, set);
+  const NamedTensors routed = call_operator(
+      *cpu, "route", {{"logits", kept.at("rank0.logits")}, {"bias", in.at("router.bias")}},
+      parameters(router));
+  for (const char* name : {"experts", "weights"}) {
+    EXPECT_EQ(differing(routed.at(name), kept.at(of_rank(0, name))), 0) << name;
+  }
+  Parameters activation = parameters(gate);
+  activation.set("rounding", "bf16");
+  const Tensor& h = kept.at("rank0.h");
+  EXPECT_EQ(h.extent(0) % 64, 0);
+  EXPECT_EQ(differing(call_operator(*cpu, "swiglu", {{"x", h}}, activation).at("y"),
+                      kept.at("rank0.act")),
+            0);
+}
+
+TEST(MoeLayer, RecomputeKeepsNoActivations) {
+  NamedTensors in = moe_inputs({}, 19);
+  const auto cpu = make_backend("cpu", 2);
+  Tensor y = in.at("rank0.x");
+  MoeLayer op;
+  op.x = in.at("rank0.x").operand();
+  op.router = in.at("router").operand();
+  op.w1 = in.at("w1").operand();
+  op.w2 = in.at("w2").operand();
+  op.experts = 8;
+  op.top_k = 2;
+  op.y = y.result();
+  for (const MoePipeline pipeline : {MoePipeline::bf16, MoePipeline::mxfp8, MoePipeline::flow}) {
+    for (const bool recompute : {true, false}) {
+      op.pipeline = pipeline;
+      op.recompute = recompute;
+      make_in_process_world()->run(1, [&](Communicator& alone) {
+        const SavedMoeLayer saved = moe_layer(*cpu, alone, op);
+        EXPECT_EQ(saved.h.given(), !recompute);
+        EXPECT_EQ(saved.act.given() || saved.act_codes.given(), !recompute);
+      });
     }
   }
 }

@@ -15,6 +15,7 @@ struct Twin {
   const char* recipe;
   const char* router_logits = "f32";
   bool biases = false;
+  const char* sum = "exact";
 };
 
 /// One rank's layer by the operators of the catalogue, softmax weights at the combine.
@@ -24,6 +25,8 @@ class ByOperators {
       : backend_(backend), in_(in), mx_(twin.pipeline == std::string("mxfp8")) {
     const bool bf16 = twin.pipeline == std::string("bf16");
     recipe_ = bf16 ? "bf16" : twin.recipe;
+    linear_ = {{"recipe", recipe_}, {"sum", twin.sum}};
+    product_ = {{"sum", twin.sum}};
     bf16_logits_ = twin.router_logits == std::string("bf16");
     floor_ = recipe_.find("floor") != std::string::npos;
     wire_ = {{"experts", "8"},
@@ -81,11 +84,11 @@ class ByOperators {
   void forward() {
     u_ = call("dispatch", {{"rank0.x", in_.at("rank0.x")}, {"rank0.experts", experts_}}, wire_);
     ends_ = u_["rank0.group_ends"];
-    h_ = call("grouped_linear", first({}), {{"recipe", recipe_}})["y"];
+    h_ = call("grouped_linear", first({}), linear_)["y"];
     act_ = call("swiglu", {{"x", h_}}, {{"rounding", "bf16"}})["y"];
     NamedTensors second{{"x", act_}, {"w", in_.at("w2")}, {"group_ends", ends_}};
     if (in_.contains("w2.bias")) second["bias"] = in_.at("w2.bias");
-    o_ = call("grouped_linear", second, {{"recipe", recipe_}})["y"];
+    o_ = call("grouped_linear", second, linear_)["y"];
     out_["rank0.y"] =
         call("combine", {{"rank0.y", o_}, {"rank0.experts", experts_}, {"rank0.weights", weights_}},
              wire_)["rank0.out"];
@@ -102,7 +105,7 @@ class ByOperators {
     const Tensor dact = mx_ ? through_codes(dy) : through_rows(dy["rank0.dy"]);
     const Tensor dh =
         call("swiglu_backward", {{"x", h_}, {"dy", dact}}, {{"rounding", "bf16"}})["dx"];
-    NamedTensors back = call("grouped_linear", first(dh), {{"recipe", recipe_}});
+    NamedTensors back = call("grouped_linear", first(dh), linear_);
     du_ = back["dx"];
     out_["dw1"] = back["dw"];
     if (in_.contains("w1.bias")) out_["w1.dbias"] = column_sums(dh);
@@ -142,9 +145,9 @@ class ByOperators {
   }
 
   Tensor through_rows(const Tensor& dy) {
-    NamedTensors back = call("grouped_linear",
-                             {{"x", act_}, {"w", in_.at("w2")}, {"group_ends", ends_}, {"dy", dy}},
-                             {{"recipe", recipe_}});
+    NamedTensors back =
+        call("grouped_linear",
+             {{"x", act_}, {"w", in_.at("w2")}, {"group_ends", ends_}, {"dy", dy}}, linear_);
     out_["dw2"] = back["dw"];
     if (in_.contains("w2.bias")) out_["w2.dbias"] = column_sums(dy);
     return back["dx"];
@@ -159,15 +162,15 @@ class ByOperators {
         call("dequantize", {{"codes", dy["rank0.dy.codes"]}, {"scales", dy["rank0.dy.scales"]}},
              {})["x"];
     if (in_.contains("w2.bias")) out_["w2.dbias"] = column_sums(high);
-    out_["dw2"] =
-        call("grouped_matmul_wgrad", {{"dy", high}, {"x", act_}, {"group_ends", ends_}}, {})["dw"];
+    out_["dw2"] = call("grouped_matmul_wgrad", {{"dy", high}, {"x", act_}, {"group_ends", ends_}},
+                       product_)["dw"];
     return call("grouped_matmul",
                 {{"x.codes", dy["rank0.dy.codes"]},
                  {"x.scales", dy["rank0.dy.scales"]},
                  {"w.codes", w["codes"]},
                  {"w.scales", w["scales"]},
                  {"group_ends", ends_}},
-                {})["y"];
+                product_)["y"];
   }
 
   /// The row that slot j of token t became, on one rank: experts ascending, then tokens.
@@ -249,7 +252,7 @@ class ByOperators {
   bool floor_ = false;
   bool bf16_logits_ = false;
   std::string recipe_;
-  Set wire_;
+  Set wire_, linear_, product_;
   std::unique_ptr<World> world_ = make_in_process_world();
   Tensor logits_, experts_, weights_, dweights_, ends_, h_, act_, o_, du_;
   NamedTensors u_;
@@ -263,8 +266,9 @@ INSTANTIATE_TEST_SUITE_P(Recipes, MoeLayerTwin,
                                          Twin{"quantize_after", "mxfp8_rceil"},
                                          Twin{"quantize_after", "mxfp8_floor_wgrad_with_hp"},
                                          Twin{"quantize_after", "fp8_rowwise"},
-                                         Twin{"bf16", "bf16"}, Twin{"bf16", "bf16", "f32", true},
-                                         Twin{"mxfp8", "mxfp8_rceil", "bf16", true}));
+                                         Twin{"bf16", "bf16"},
+                                         Twin{"bf16", "bf16", "f32", true, "fma_chain"},
+                                         Twin{"mxfp8", "mxfp8_rceil", "bf16", true, "fma_chain"}));
 
 TEST_P(MoeLayerTwin, IsTheCompositionOfItsOperators) {
   const auto cpu = make_backend("cpu", 2);
@@ -275,6 +279,7 @@ TEST_P(MoeLayerTwin, IsTheCompositionOfItsOperators) {
   set.set("top_k", "2");
   set.set("pipeline", GetParam().pipeline);
   set.set("recipe", GetParam().recipe);
+  set.set("sum", GetParam().sum);
   set.set("router_logits", GetParam().router_logits);
   const NamedTensors layer = run_moe(*cpu, in, set);
   const NamedTensors expected_output = ByOperators(*cpu, in, GetParam()).run();

@@ -1,10 +1,9 @@
 // Rows padded and permuted: any element, any stride, and torchao's captures.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstring>
 #include <memory>
-#include <numeric>
-#include <random>
 
 #include "emu/backends.h"
 #include "ops/catalogue.h"
@@ -12,13 +11,14 @@
 #include "ops/permute.h"
 #include "tests/support/captures.h"
 #include "tests/support/contestants.h"
-#include "tests/support/guarded.h"
-#include "tests/support/random_tensors.h"
+#include "tests/support/strided.h"
 
 namespace mxo {
 namespace {
 
-using test::Guarded;
+using test::integers;
+using test::Lie;
+using test::Strided;
 
 class Movement : public testing::TestWithParam<test::Contestant> {
  protected:
@@ -33,83 +33,60 @@ INSTANTIATE_TEST_SUITE_P(Backends, Movement,
                                          test::Contestant{"best", 7}),
                          [](const auto& row) { return row.param.name(); });
 
-struct Layout {
-  Index gap;
-  Index step;
-};
 // Rows back to back, apart, and elements apart.
-constexpr Layout kLayouts[] = {{0, 1}, {3, 1}, {1, 2}};
+const Lie kLies[] = {{"contiguous"}, {"apart", 1, 3, 1}, {"every_second", 2, 0, 1}};
 constexpr Dtype kSizes[] = {Dtype::e4m3, Dtype::bf16, Dtype::f32, Dtype::i64};
 
-/// Independent of every implementation: element (row, column) looked up one at a time.
-std::vector<std::uint8_t> gathered(Guarded& x, const std::vector<Index>& rows) {
+/// Row `to` of y becomes row `from` of x, or zeros: independent of every implementation, element by
+/// element.
+void copy_row(Strided& y, Index to, Strided& x, Index from) {
   const Index columns = x.operand().extent[1];
-  std::vector<std::uint8_t> all;
-  for (const Index row : rows) {
-    for (Index d = 0; d < columns; ++d) {
-      for (std::size_t b = 0; b < x.size(); ++b) {
-        all.push_back(row < 0 ? std::uint8_t{0} : x.at(row * columns + d)[b]);
-      }
-    }
+  const std::size_t size = size_of(x.operand().dtype);
+  for (Index d = 0; d < columns; ++d) {
+    std::byte* at = y.at(to * columns + d);
+    from < 0 ? std::memset(at, 0, size) : std::memcpy(at, x.at(from * columns + d), size);
   }
-  return all;
 }
 
 TEST_P(Movement, PadsAnyElementSizeStrideAndAlignment) {
   const std::vector<std::int32_t> cuts[] = {{5, 5, 6, 19}, {0, 0}, {23}, {}, {0, 1, 1, 23}};
   std::uint32_t seed = 1;
   for (const Dtype dtype : kSizes) {
-    for (const Layout& layout : kLayouts) {
+    for (const Lie& lie : kLies) {
       for (const auto& ends : cuts) {
         for (const Index alignment : {1, 3, 16, 40}) {
           for (const Index columns : {0, 1, 37}) {
             const auto groups = static_cast<Index>(ends.size());
-            Guarded x(dtype, {23, columns}, layout.gap, layout.step);
-            x.fill_random(seed++);
-            Guarded group_ends(Dtype::i32, {groups}, 0, layout.step);
-            group_ends.fill(ends);
             const Index padded = padded_rows(23, groups, alignment);
-            Guarded y(dtype, {padded, columns}, layout.gap + 1, layout.step);
-            Guarded starts(Dtype::i32, {groups}, 2, layout.step);
-            Guarded past(Dtype::i32, {groups}, 1, 2);
-            PadGroups op;
-            op.x = x.operand();
-            op.group_ends = group_ends.operand();
-            op.y = y.result();
-            op.padded_starts = starts.result();
-            op.padded_ends = past.result();
-            op.alignment = alignment;
-            pad_groups(*backend_, op);
-
-            std::vector<Index> rows(static_cast<std::size_t>(padded), -1);
-            Index at = 0;
-            Index row = 0;
-            for (std::size_t g = 0; g < ends.size(); ++g) {
-              const Index start = at;
-              for (; row < ends[g]; ++row) rows[static_cast<std::size_t>(at++)] = row;
-              while (at % alignment != 0) ++at;
-              std::int32_t found[2];
-              std::memcpy(&found[0], starts.at(static_cast<Index>(g)), 4);
-              std::memcpy(&found[1], past.at(static_cast<Index>(g)), 4);
-              EXPECT_EQ(found[0], start);
-              EXPECT_EQ(found[1], at);
+            const Strided group_ends = integers(ends, lie);
+            Strided x(dtype, {23, columns}, lie), y(dtype, {padded, columns}, lie);
+            Strided starts(Dtype::i32, {groups}, kLies[2]), past(Dtype::i32, {groups}, lie);
+            Strided want(dtype, {padded, columns}, lie);
+            Strided want_starts(Dtype::i32, {groups}, kLies[2]), want_past = integers(ends, lie);
+            fill_bytes(x, seed++);
+            const auto before = x.bytes();
+            pad_groups(*backend_, {x.operand(), group_ends.operand(), y.result(), starts.result(),
+                                   past.result(), alignment});
+            std::int32_t at = 0;
+            std::int32_t row = 0;
+            for (Index g = 0; g < groups; ++g) {
+              std::memcpy(want_starts.at(g), &at, sizeof at);
+              while (row < ends[static_cast<std::size_t>(g)]) copy_row(want, at++, x, row++);
+              while (at % alignment != 0) copy_row(want, at++, x, -1);
+              std::memcpy(want_past.at(g), &at, sizeof at);
             }
-            EXPECT_EQ(y.contents(), gathered(x, rows));
-            EXPECT_TRUE(y.untouched() && starts.untouched() && past.untouched());
-            EXPECT_TRUE(x.unchanged() && group_ends.unchanged());
+            while (at < padded) copy_row(want, at++, x, -1);
+            EXPECT_TRUE(y.bytes() == want.bytes() && x.bytes() == before) << lie.name;
+            EXPECT_EQ(starts.bytes(), want_starts.bytes());
+            EXPECT_EQ(past.bytes(), want_past.bytes());
 
             // And back; rows past the last end keep what they held.
-            Guarded back(dtype, {23, columns}, layout.gap + 2, layout.step);
-            back.fill_random(seed++);
-            auto expected = back.contents();
-            const auto original = x.contents();
-            const std::size_t expected_output =
-                static_cast<std::size_t>((ends.empty() ? 0 : ends.back()) * columns) * x.size();
-            std::copy_n(original.begin(), expected_output, expected.begin());
+            Strided back(dtype, {23, columns}, lie), want_back(dtype, {23, columns}, lie);
+            for (Strided* rows : {&back, &want_back}) fill_bytes(*rows, seed);
+            for (Index r = 0; r < row; ++r) copy_row(want_back, r, x, r);
             unpad_groups(*backend_,
                          {y.operand(), group_ends.operand(), starts.operand(), back.result()});
-            EXPECT_EQ(back.contents(), expected);
-            EXPECT_TRUE(back.untouched());
+            EXPECT_EQ(back.bytes(), want_back.bytes());
           }
         }
       }
@@ -122,28 +99,27 @@ TEST_P(Movement, GathersAndScattersAnyElementSizeAndStride) {
       {2, 3, 4, -1, -1, 0, 10, 9}, {-1, -1}, {}, {7}, {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10}};
   std::uint32_t seed = 1;
   for (const Dtype dtype : kSizes) {
-    for (const Layout& layout : kLayouts) {
+    for (const Lie& lie : kLies) {
       for (const auto& order : orders) {
         for (const Index columns : {0, 1, 37}) {
           const auto length = static_cast<Index>(order.size());
-          Guarded x(dtype, {11, columns}, layout.gap, layout.step);
-          x.fill_random(seed++);
-          Guarded indices(Dtype::i32, {length}, 0, layout.step);
-          indices.fill(order);
-          Guarded y(dtype, {length, columns}, layout.gap + 1, layout.step);
+          const Strided indices = integers(order, lie);
+          Strided x(dtype, {11, columns}, lie), y(dtype, {length, columns}, lie);
+          Strided want(dtype, {length, columns}, lie);
+          fill_bytes(x, seed++);
+          const auto before = x.bytes();
           permute(*backend_, {x.operand(), indices.operand(), y.result()});
-          EXPECT_EQ(y.contents(), gathered(x, {order.begin(), order.end()}));
-          EXPECT_TRUE(y.untouched() && x.unchanged());
-
-          Guarded back(dtype, {11, columns}, 0, layout.step);
-          back.fill_random(seed++);
-          unpermute(*backend_, {y.operand(), indices.operand(), back.result()});
-          std::vector<Index> rows(11, -1);
-          for (const std::int32_t i : order) {
-            if (i >= 0) rows[static_cast<std::size_t>(i)] = i;
+          for (Index i = 0; i < length; ++i) {
+            copy_row(want, i, x, order[static_cast<std::size_t>(i)]);
           }
-          EXPECT_EQ(back.contents(), gathered(x, rows));
-          EXPECT_TRUE(back.untouched());
+          EXPECT_TRUE(y.bytes() == want.bytes() && x.bytes() == before) << lie.name;
+          Strided back(dtype, {11, columns}, lie), want_back(dtype, {11, columns}, lie);
+          unpermute(*backend_, {y.operand(), indices.operand(), back.result()});
+          for (Index r = 0; r < 11; ++r) {
+            const bool named = std::count(order.begin(), order.end(), r) > 0;
+            copy_row(want_back, r, x, named ? r : -1);
+          }
+          EXPECT_EQ(back.bytes(), want_back.bytes()) << lie.name;
         }
       }
     }
@@ -202,16 +178,15 @@ TEST_P(Movement, AnEmptyExpertTakesOneAlignment) {
   EXPECT_EQ(std::vector<std::int32_t>(found, found + 17), expected);
 }
 
-/// Runs `call`, which must throw `fault` with `text` in its message.
 TEST_P(Movement, TakesAnEmptyOperandWhoseAddressLiesInTheResult) {
-  Guarded x(Dtype::f32, {4, 2});
-  Guarded indices(Dtype::i32, {0}, 0);
+  Strided x(Dtype::f32, {4, 2}, kLies[0]), want(Dtype::f32, {4, 2}, kLies[0]);
+  const Strided indices = integers({});
   Operand y = x.operand();
   y.data = x.at(3);
   y.extent[0] = 0;
   unpermute(*backend_, {y, indices.operand(), x.result()});
-  EXPECT_EQ(x.contents(), std::vector<std::uint8_t>(32));
-  EXPECT_TRUE(x.untouched());
+  for (Index r = 0; r < 4; ++r) copy_row(want, r, x, -1);
+  EXPECT_EQ(x.bytes(), want.bytes());
 }
 
 class MovementCaptures : public testing::TestWithParam<const char*> {
@@ -269,83 +244,6 @@ TEST_P(MovementCaptures, GivesThePermutationsThatTorchaoGave) {
     expect_same(test::tensor_of(file, key + "out0"), out.at("indices"), key);
     expect_same(test::tensor_of(file, key + "out1"), out.at("sizes"), key);
     expect_same(test::tensor_of(file, key + "out2"), out.at("ends"), key);
-  }
-}
-
-struct Case {
-  std::vector<std::int32_t> counts;  ///< rows of each expert
-  Index tokens, alignment;
-};
-
-/// Which token each row is: by expert, tokens rising; then the same with -1 for padding.
-struct Order {
-  Tensor rows;
-  Tensor padded;
-  Tensor place;  ///< which row each padded row is
-  Tensor ends;
-};
-
-Order order_of(const Case& c, Index length) {
-  std::mt19937 random(3);
-  std::vector<std::int32_t> rows;
-  std::vector<std::int32_t> padded;
-  std::vector<std::int32_t> place;
-  std::vector<std::int32_t> ends;
-  for (const std::int32_t count : c.counts) {
-    for (std::int32_t i = 0; i < count; ++i) {
-      place.push_back(static_cast<std::int32_t>(rows.size()));
-      rows.push_back(static_cast<std::int32_t>(random() % static_cast<unsigned>(c.tokens)));
-      padded.push_back(rows.back());
-    }
-    while (static_cast<Index>(padded.size()) % c.alignment != 0) {
-      padded.push_back(-1);
-      place.push_back(-1);
-    }
-    ends.push_back(static_cast<std::int32_t>(rows.size()));
-  }
-  padded.resize(static_cast<std::size_t>(length), -1);
-  place.resize(static_cast<std::size_t>(length), -1);
-  return {test::group_ends_of(rows), test::group_ends_of(padded), test::group_ends_of(place),
-          test::group_ends_of(ends)};
-}
-
-TEST(PermutePad, GivesTheBytesOfPermuteThenPadForCodesAndForScales) {
-  const Case cases[] = {
-      {{3, 0, 40, 1}, 17, 32}, {{128, 5, 0}, 64, 128}, {{0, 0}, 4, 8}, {{7}, 9, 1}};
-  for (const char* name : {"reference", "cpu"}) {
-    const auto backend = make_backend(name, 2);
-    for (const Case& c : cases) {
-      Index total = 0;
-      for (const std::int32_t count : c.counts) total += count;
-      const auto experts = static_cast<Index>(c.counts.size());
-      const Index length = padded_rows(total, experts, c.alignment);
-      const Order order = order_of(c, length);
-      for (const auto& [dtype, width] :
-           {std::pair{Dtype::e4m3, Index{96}}, std::pair{Dtype::e8m0, Index{3}},
-            std::pair{Dtype::f32, Index{1}}}) {
-        Tensor x(dtype, {c.tokens, width});
-        for (std::size_t i = 0; i < x.bytes(); ++i) x.data()[i] = static_cast<std::byte>(i * 7 + 1);
-        Tensor fused(dtype, {length, width});
-        permute(*backend, {x.operand(), order.padded.operand(), fused.result()});
-
-        Tensor rows(dtype, {total, width});
-        Tensor two_steps(dtype, {length, width});
-        Tensor starts(Dtype::i32, {experts});
-        Tensor ends(Dtype::i32, {experts});
-        permute(*backend, {x.operand(), order.rows.operand(), rows.result()});
-        pad_groups(*backend, {rows.operand(), order.ends.operand(), two_steps.result(),
-                              starts.result(), ends.result(), c.alignment});
-        EXPECT_EQ(std::memcmp(fused.data(), two_steps.data(), fused.bytes()), 0) << name;
-
-        Tensor back(dtype, {total, width});
-        Tensor unpadded(dtype, {total, width});
-        unpermute(*backend, {fused.operand(), order.place.operand(), back.result()});
-        unpad_groups(*backend, {two_steps.operand(), order.ends.operand(), starts.operand(),
-                                unpadded.result()});
-        EXPECT_EQ(std::memcmp(back.data(), unpadded.data(), back.bytes()), 0) << name;
-        EXPECT_EQ(std::memcmp(back.data(), rows.data(), back.bytes()), 0) << name;
-      }
-    }
   }
 }
 

@@ -7,24 +7,12 @@
 
 #include "emu/backends.h"
 #include "ops/catalogue.h"
-#include "tests/support/far_backend.h"
+#include "tests/support/every_memory.h"
 
 namespace mxo {
 namespace {
 
 using Settings = std::vector<std::pair<const char*, std::string>>;
-
-NamedTensors call(const char* op, const NamedTensors& in, const Settings& settings) {
-  Parameters set;
-  for (const auto& [key, value] : settings) set.set(key, value);
-  const NamedTensors out = call_operator(*make_backend("cpu", 2), op, in, set);
-  test::FarBackend far;
-  const NamedTensors there = call_operator(far, op, in, set);
-  for (const auto& [name, tensor] : out) {
-    EXPECT_EQ(std::memcmp(tensor.data(), there.at(name).data(), tensor.bytes()), 0) << op << name;
-  }
-  return out;
-}
 
 Tensor random_bytes(std::vector<Index> shape, unsigned seed) {
   std::mt19937 random(seed);
@@ -85,11 +73,12 @@ TEST(PackedScales, WordsOfDeepGemmArePaddedBytesTurned) {
         }
       }
       for (const Tensor& scales : {bytes, as_floats(bytes)}) {
-        expect_same(want, call("swizzle_scales", {{"scales", scales}}, {{"layout", "packed_ue8m0"}})
+        expect_same(want, test::call_everywhere("swizzle_scales", {{"scales", scales}},
+                                                {{"layout", "packed_ue8m0"}})
                               .at("blocked"));
       }
-      expect_same(bytes, call("unswizzle_scales", {{"blocked", want}},
-                              unpacked("packed_ue8m0", rows, columns))
+      expect_same(bytes, test::call_everywhere("unswizzle_scales", {{"blocked", want}},
+                                               unpacked("packed_ue8m0", rows, columns))
                              .at("scales"));
     }
   }
@@ -106,10 +95,11 @@ TEST(PackedScales, FloatsLieByColumnsOfRowsInFours) {
         want.as<float>()[i] = m < rows ? scales.as<float>()[m * columns + i / wide] : 0.0f;
       }
       const NamedTensors packed =
-          call("swizzle_scales", {{"scales", scales}}, {{"layout", layout}});
+          test::call_everywhere("swizzle_scales", {{"scales", scales}}, {{"layout", layout}});
       expect_same(want, packed.at("blocked"));
       expect_same(scales,
-                  call("unswizzle_scales", packed, unpacked(layout, rows, columns)).at("scales"));
+                  test::call_everywhere("unswizzle_scales", packed, unpacked(layout, rows, columns))
+                      .at("scales"));
     }
   }
 }
@@ -130,33 +120,15 @@ TEST(PackedScales, TilesOfEightRowsFollowEachOther) {
       }
     }
     const NamedTensors packed =
-        call("swizzle_scales", {{"scales", scales}}, {{"layout", "tiles_8x4"}});
+        test::call_everywhere("swizzle_scales", {{"scales", scales}}, {{"layout", "tiles_8x4"}});
     const Tensor& got = packed.at("blocked");
     ASSERT_EQ(got.bytes(), want.size());
     const auto* bytes = got.as<std::uint8_t>();
     EXPECT_TRUE(std::equal(want.begin(), want.end(), bytes));
-    expect_same(
-        scales,
-        call("unswizzle_scales", packed, unpacked("tiles_8x4", rows, columns)).at("scales"));
+    expect_same(scales, test::call_everywhere("unswizzle_scales", packed,
+                                              unpacked("tiles_8x4", rows, columns))
+                            .at("scales"));
   }
-}
-
-TEST(PackedScales, TilesAreReadAsAMatrixToo) {
-  const Tensor one = random_bytes({200, 6}, 4);
-  const Tensor flat = call("swizzle_scales", {{"scales", one}}, {}).at("blocked");
-  Tensor matrix(Dtype::u8, {256, 8});
-  std::memcpy(matrix.data(), flat.data(), flat.bytes());
-  expect_same(
-      one,
-      call("unswizzle_scales", {{"blocked", matrix}}, unpacked("blocked", 200, 6)).at("scales"));
-  const Tensor three = random_bytes({2, 200, 6}, 5);
-  const Tensor rows =
-      call("swizzle_scales", {{"scales", three}}, {{"layout", "per_group_3d"}}).at("blocked");
-  Tensor cube(Dtype::u8, {2, 256, 8});
-  std::memcpy(cube.data(), rows.data(), rows.bytes());
-  expect_same(
-      three,
-      call("unswizzle_scales", {{"blocked", cube}}, unpacked("per_group_3d", 200, 6)).at("scales"));
 }
 
 TEST(PackedScales, QuantizeLaysThemOutInOneCall) {
@@ -172,12 +144,13 @@ TEST(PackedScales, QuantizeLaysThemOutInOneCall) {
       {"blocked", {{"block", "32x1"}, {"transpose", "true"}}},
   };
   for (const auto& [layout, settings] : calls) {
-    const NamedTensors plain = call("quantize", {{"x", x}}, settings);
+    const NamedTensors plain = test::call_everywhere("quantize", {{"x", x}}, settings);
     Settings laid_out = settings;
     laid_out.emplace_back("scale_layout", layout);
-    const NamedTensors got = call("quantize", {{"x", x}}, laid_out);
+    const NamedTensors got = test::call_everywhere("quantize", {{"x", x}}, laid_out);
     expect_same(plain.at("codes"), got.at("codes"));
-    expect_same(call("swizzle_scales", {{"scales", plain.at("scales")}}, {{"layout", layout}})
+    expect_same(test::call_everywhere("swizzle_scales", {{"scales", plain.at("scales")}},
+                                      {{"layout", layout}})
                     .at("blocked"),
                 got.at("scales"));
   }

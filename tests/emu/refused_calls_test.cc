@@ -138,6 +138,37 @@ TEST(RefusedCalls, LayersOfExperts) {
   });
 }
 
+TEST(RefusedCalls, LinearLayers) {
+  const std::string w = "w=bf16[2,32,64] group_ends=32,96 ";
+  const std::string good = "x=bf16[96,64] " + w;
+  const std::string codes = "x.codes=u8[96,64] x.scales=u8[96,2] " + w;
+  expect_refused({
+      {"grouped_linear", good, "only=dx,x", "only: found 'x', needs some of y, dx, dw, dbias"},
+      {"grouped_linear", good, "only=,", "only: found '', needs some of y, dx, dw, dbias"},
+      {"grouped_linear", good, "alignment=0", "alignment: found 0, needs a positive number"},
+      {"grouped_linear", good, "alignment=-1", "alignment: found -1, needs a positive number"},
+      {"grouped_linear", good, "alignment=2147483648",
+       "alignment: found 2147483648, needs at most 2147483647"},
+      {"grouped_linear", good + "x=bf16[96]", "", "x: found bf16 [96], needs rank 2"},
+      {"grouped_linear", good + "w=bf16[2,64]", "", "w: found bf16 [2, 64], needs rank 3"},
+      {"grouped_linear", codes + "x.codes=u8[96]", "", "x.codes: found e4m3 [96], needs rank 2"},
+      {"grouped_linear", codes + "x=bf16[96,64]", "", "..."},
+      {"grouped_linear", codes + "-x.scales", "", "x.scales: missing, this operand is needed"},
+      {"grouped_linear", w, "", "x: missing, this operand is needed"},
+  });
+}
+
+TEST(RefusedCalls, RowsOfRanks) {
+  const std::string chosen = "rank0.experts=i32[3,2]:0,1,0,1,0,1 ";
+  const std::string codes = chosen + "rank0.codes=u8[3,256] rank0.scales=f32[3,2] ";
+  expect_refused({
+      {"dispatch", codes, "experts=2", "scales: found f32, needs u8 holding e8m0"},
+      {"dispatch", chosen, "experts=2", "codes: missing, this operand is needed"},
+      {"dispatch", chosen + "rank0.x=bf16[3,256] rank0.weights=bf16[3]", "experts=2",
+       "weights: found bf16 [3], needs rank 2"},
+  });
+}
+
 TEST(RefusedCalls, GroupedProducts) {
   const std::string plain = "x=bf16[64,256] w=bf16[2,130,256] group_ends=32,64 ";
   const std::string codes = "x.codes=u8[64,256] w.codes=u8[2,130,256] group_ends=32,64 ";

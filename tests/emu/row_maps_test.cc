@@ -10,27 +10,13 @@
 
 #include "emu/backends.h"
 #include "ops/catalogue.h"
-#include "tests/support/far_backend.h"
+#include "tests/support/every_memory.h"
 
 namespace mxo {
 namespace {
 
 using Settings = std::vector<std::pair<const char*, std::string>>;
 using Ints = std::vector<std::int32_t>;
-
-NamedTensors call(const char* op, const NamedTensors& in, const Settings& settings) {
-  Parameters set;
-  for (const auto& [key, value] : settings) set.set(key, value);
-  const NamedTensors out = call_operator(*make_backend("cpu", 2), op, in, set);
-  test::FarBackend far;
-  for (const NamedTensors& again :
-       {call_operator(*make_backend("reference"), op, in, set), call_operator(far, op, in, set)}) {
-    for (const auto& [name, tensor] : out) {
-      EXPECT_EQ(std::memcmp(tensor.data(), again.at(name).data(), tensor.bytes()), 0) << op << name;
-    }
-  }
-  return out;
-}
 
 Tensor ints(const Ints& values, std::vector<Index> shape) {
   Tensor t(Dtype::i32, std::move(shape));
@@ -57,13 +43,13 @@ TEST(RowMaps, AlignedGroupsOfDeepGemmGoBothWays) {
       ends.push_back(static_cast<std::int32_t>(rows.size()));
     }
     const auto all = static_cast<Index>(rows.size());
-    const NamedTensors back =
-        call("groups_to_rows", {{"group_ends", ints(ends)}, {"counts", ints(counts)}},
-             {{"rows", std::to_string(all)}});
+    const NamedTensors back = test::call_everywhere(
+        "groups_to_rows", {{"group_ends", ints(ends)}, {"counts", ints(counts)}},
+        {{"rows", std::to_string(all)}});
     EXPECT_EQ(values_of(back.at("m_indices")), rows);
     // The last group ends at its last row: what is behind belongs to none.
-    const NamedTensors there =
-        call("rows_to_groups", {{"m_indices", ints(rows)}}, {{"experts", std::to_string(groups)}});
+    const NamedTensors there = test::call_everywhere("rows_to_groups", {{"m_indices", ints(rows)}},
+                                                     {{"experts", std::to_string(groups)}});
     Ints want(ends.size(), 0);
     const auto last = std::find_if(rows.rbegin(), rows.rend(), [](int e) { return e >= 0; });
     for (std::size_t e = 0; e < want.size(); ++e) {
@@ -79,7 +65,7 @@ TEST(RowMaps, MaskedMatricesGoBothWaysInEveryType) {
     const Index width = 19;  // more than there are rows
     Tensor x(dtype, {9, width});
     for (std::size_t i = 0; i < x.bytes(); ++i) x.data()[i] = static_cast<std::byte>(i % 119 + 1);
-    const NamedTensors masked = call(
+    const NamedTensors masked = test::call_everywhere(
         "groups_to_masked", {{"x", x}, {"group_ends", ints({3, 3, 8, 9})}}, {{"max_rows", "6"}});
     EXPECT_EQ(values_of(masked.at("counts")), counts);
     const Tensor& y = masked.at("y");
@@ -96,8 +82,8 @@ TEST(RowMaps, MaskedMatricesGoBothWaysInEveryType) {
         from += owned;
       }
     }
-    const NamedTensors back =
-        call("masked_to_groups", {{"y", y}, {"counts", ints(counts)}}, {{"rows", "9"}});
+    const NamedTensors back = test::call_everywhere(
+        "masked_to_groups", {{"y", y}, {"counts", ints(counts)}}, {{"rows", "9"}});
     EXPECT_EQ(values_of(back.at("group_ends")), (Ints{3, 3, 8, 9}));
     EXPECT_EQ(std::memcmp(back.at("x").data(), x.data(), x.bytes()), 0);
   }
@@ -105,15 +91,16 @@ TEST(RowMaps, MaskedMatricesGoBothWaysInEveryType) {
 
 TEST(RowMaps, GroupsWithoutRowsEndAtTheBegin) {
   const NamedTensors none =
-      call("rows_to_groups", {{"m_indices", ints({-1, -1})}}, {{"experts", "3"}});
+      test::call_everywhere("rows_to_groups", {{"m_indices", ints({-1, -1})}}, {{"experts", "3"}});
   EXPECT_EQ(values_of(none.at("group_ends")), (Ints{0, 0, 0}));
 }
 
 /// The example in the docstring of vLLM's moe_align_block_size, whose experts count from 1.
 TEST(ExpertMaps, TheExampleOfVllmIsAligned) {
   const Tensor experts = ints({2, 3, 4, 1, 2, 4, 1, 3, 4, 1, 2, 3}, {4, 3});
-  const NamedTensors out = call("moe_align_block_size", {{"experts", experts}},
-                                {{"experts", "5"}, {"block", "4"}, {"length", "16"}});
+  const NamedTensors out =
+      test::call_everywhere("moe_align_block_size", {{"experts", experts}},
+                            {{"experts", "5"}, {"block", "4"}, {"length", "16"}});
   EXPECT_EQ(values_of(out.at("sorted_token_ids")),
             (Ints{3, 6, 9, 12, 0, 4, 10, 12, 1, 7, 11, 12, 2, 5, 8, 12}));
   EXPECT_EQ(values_of(out.at("expert_ids")), (Ints{1, 2, 3, 4}));
@@ -130,6 +117,7 @@ TEST(ExpertMaps, AlignedBlocksAreAStableSortByExpert) {
     const int experts = 4 + static_cast<int>(random() % 9);
     const auto block = static_cast<Index>(1 + random() % 16);
     const bool mapped = round % 3 == 1;
+    const std::int32_t unused = mapped && round % 2 == 0 ? -1 : 0;
     Ints ids(static_cast<std::size_t>(tokens * k));
     for (auto& id : ids) id = static_cast<std::int32_t>(random() % static_cast<unsigned>(experts));
     if (round % 4 == 3) std::replace(ids.begin(), ids.end(), 2, -1);
@@ -143,7 +131,7 @@ TEST(ExpertMaps, AlignedBlocksAreAStableSortByExpert) {
     });
     const Index length = round_up(tokens * k + experts * (block - 1), block);
     Ints sorted(static_cast<std::size_t>(length), static_cast<std::int32_t>(ids.size()));
-    Ints blocks(static_cast<std::size_t>(length / block), 0);
+    Ints blocks(static_cast<std::size_t>(length / block), unused);
     std::size_t row = 0;
     std::size_t at = static_cast<std::size_t>(std::count(ids.begin(), ids.end(), -1));
     for (int e = 0; e < experts; ++e) {
@@ -157,24 +145,25 @@ TEST(ExpertMaps, AlignedBlocksAreAStableSortByExpert) {
       }
     }
     if (mapped) {
-      for (auto& e : blocks) e = map[static_cast<std::size_t>(e)];
+      for (auto& e : blocks) e = e < 0 ? -1 : map[static_cast<std::size_t>(e)];
     }
     NamedTensors in{{"experts", ints(ids, {tokens, k})}};
     if (mapped) in.emplace("expert_map", ints(map));
-    const NamedTensors out = call("moe_align_block_size", in,
-                                  {{"experts", std::to_string(experts)},
-                                   {"block", std::to_string(block)},
-                                   {"pad_sorted_ids", "true"}});
+    const NamedTensors out = test::call_everywhere("moe_align_block_size", in,
+                                                   {{"experts", std::to_string(experts)},
+                                                    {"block", std::to_string(block)},
+                                                    {"unused", std::to_string(unused)},
+                                                    {"pad_sorted_ids", "true"}});
     ASSERT_EQ(values_of(out.at("sorted_token_ids")), sorted) << round;
     ASSERT_EQ(values_of(out.at("expert_ids")), blocks) << round;
     ASSERT_EQ(values_of(out.at("num_tokens_post_pad")), Ints{static_cast<std::int32_t>(row)});
 
     NamedTensors aligned = out;
     aligned.erase("group_ends");
-    const NamedTensors back = call("blocks_to_experts", aligned,
-                                   {{"block", std::to_string(block)},
-                                    {"tokens", std::to_string(tokens)},
-                                    {"top_k", std::to_string(k)}});
+    const NamedTensors back = test::call_everywhere("blocks_to_experts", aligned,
+                                                    {{"block", std::to_string(block)},
+                                                     {"tokens", std::to_string(tokens)},
+                                                     {"top_k", std::to_string(k)}});
     Ints local = ids;
     for (auto& id : local) {
       if (mapped && id >= 0) id = map[static_cast<std::size_t>(id)];
@@ -224,10 +213,10 @@ TEST(ExpertMaps, CapacityKeepsTheFirstOrTheHeaviestSlots) {
       std::copy(weights.begin(), weights.end(), w.as<float>());
       in.emplace("weights", w);
     }
-    const NamedTensors out = call("map_experts", in,
-                                  {{"experts", "4"},
-                                   {"capacity", std::to_string(capacity)},
-                                   {"drop", heavy ? "weight" : "position"}});
+    const NamedTensors out = test::call_everywhere("map_experts", in,
+                                                   {{"experts", "4"},
+                                                    {"capacity", std::to_string(capacity)},
+                                                    {"drop", heavy ? "weight" : "position"}});
     ASSERT_EQ(values_of(out.at("local")), want) << round;
     ASSERT_EQ(values_of(out.at("tokens_per_expert")), counts) << round;
   }
@@ -240,16 +229,18 @@ TEST(ExpertMaps, MasksAndSlotsAreEachOthersInverse) {
   Tensor probs(Dtype::f32, {3, 4});
   for (Index i = 0; i < 12; ++i)
     probs.as<float>()[i] = kMask[i] != 0 ? static_cast<float>(i) + 1 : 0;
-  const NamedTensors slots =
-      call("mask_to_experts", {{"mask", mask}, {"probs", probs}}, {{"top_k", "3"}});
+  const NamedTensors slots = test::call_everywhere(
+      "mask_to_experts", {{"mask", mask}, {"probs", probs}}, {{"top_k", "3"}});
   EXPECT_EQ(values_of(slots.at("experts")), (Ints{0, 3, -1, -1, -1, -1, 1, 2, -1}));
   const float want[] = {1, 4, 0, 0, 0, 0, 10, 11, 0};
   EXPECT_EQ(std::memcmp(slots.at("weights").data(), want, sizeof want), 0);
   Tensor booleans(Dtype::boolean, {3, 4});
   std::memcpy(booleans.data(), kMask, sizeof kMask);
-  const Tensor same = call("mask_to_experts", {{"mask", booleans}}, {{"top_k", "3"}}).at("experts");
+  const Tensor same =
+      test::call_everywhere("mask_to_experts", {{"mask", booleans}}, {{"top_k", "3"}})
+          .at("experts");
   EXPECT_EQ(values_of(same), values_of(slots.at("experts")));
-  const NamedTensors back = call("experts_to_mask", slots, {{"experts", "4"}});
+  const NamedTensors back = test::call_everywhere("experts_to_mask", slots, {{"experts", "4"}});
   EXPECT_EQ(std::memcmp(back.at("mask").data(), kMask, sizeof kMask), 0);
   EXPECT_EQ(std::memcmp(back.at("probs").data(), probs.data(), probs.bytes()), 0);
 }

@@ -116,11 +116,6 @@ Sheet sheet_of(const StackTwin& twin, Dtype type, Dtype format, std::size_t one)
   return sheet;
 }
 
-bool is_nan_code(unsigned code, Dtype format) {
-  if (format == Dtype::e4m3fnuz || format == Dtype::e5m2fnuz) return code == 0x80;
-  return (code & 0x7F) > (format == Dtype::e5m2 ? 0x7Cu : 0x7Eu);
-}
-
 /// How many blocks and elements of a sheet differ from the twin; the first one in words.
 int differences(const StackTwin& twin, const Sheet& sheet, const NamedTensors& out, Dtype format,
                 std::string& first) {
@@ -271,25 +266,6 @@ std::vector<Recorded> recorded() {
     all.push_back({stem + ".even", {"rule=microxcaling", "format=" + format, "rounding=even"}});
   }
   return all;
-}
-
-/// Elements whose bits differ; NaN is a class.
-Index departures(const Tensor& want, const Tensor& got, Dtype format) {
-  if (want.elements() != got.elements()) return -1;
-  Index count = 0;
-  for (Index i = 0; i < want.elements(); ++i) {
-    if (size_of(want.dtype()) == 4) {
-      const auto a = bit_cast<std::uint32_t>(want.as<float>()[i]);
-      const auto b = bit_cast<std::uint32_t>(got.as<float>()[i]);
-      count += a != b && !(is_nan_word(a) && is_nan_word(b));
-    } else {
-      const unsigned a = want.as<std::uint8_t>()[i];
-      const unsigned b = got.as<std::uint8_t>()[i];
-      const bool nan = format != Dtype::e8m0 && is_nan_code(a, format) && is_nan_code(b, format);
-      count += a != b && !nan;
-    }
-  }
-  return count;
 }
 
 TEST(RecordedQuantisers, AreRepeatedToTheBit) {

@@ -170,58 +170,6 @@ TEST(LibraryProducts, OfTheTableAreCutAsItSays) {
   EXPECT_FALSE(same("1"));
 }
 
-TEST(LibraryProducts, HaveARowForTheShapesThatWereAsked) {
-  EXPECT_EQ(library_parts(LibraryMachine::h200, LibraryProduct::bf16, 11, 5120, 8192), 3);
-  EXPECT_EQ(library_parts(LibraryMachine::h200, LibraryProduct::bf16, 131072, 5120, 8192), 1);
-  EXPECT_EQ(library_parts(LibraryMachine::h200, LibraryProduct::bf16, 131073, 5120, 8192),
-            std::nullopt);
-  EXPECT_EQ(library_parts(LibraryMachine::h200, LibraryProduct::bf16, 0, 5120, 8192), std::nullopt);
-  EXPECT_EQ(library_parts(LibraryMachine::h200, LibraryProduct::fp8_blockwise, 6, 128, 7168),
-            std::nullopt);
-  // Its outputs say so, too: fp8_libraries.
-  EXPECT_EQ(library_parts(LibraryMachine::h200, LibraryProduct::fp8_blockwise_f32, 64, 128, 7168),
-            2);
-  EXPECT_EQ(library_parts(LibraryMachine::h200, LibraryProduct::fp8_fast, 64, 130, 7168),
-            std::nullopt);
-}
-
-TEST(LibraryProducts, WithoutARowOfTheTableAreRefused) {
-  const auto message = [](auto call) -> std::string {
-    try {
-      call();
-    } catch (const Error& error) {
-      EXPECT_EQ(error.fault(), Fault::unsupported);
-      return error.what();
-    }
-    return "taken";
-  };
-  EXPECT_NE(message([] {
-              dense(8, 100, 64, "table", "bf16");
-            }).find("no N x K of M x N x K 8 x 100 x 64"),
-            std::string::npos);
-  EXPECT_NE(message([] { dense(8, 128, 2048, "table", "f32"); }).find("one matrix of bf16"),
-            std::string::npos);
-}
-
-TEST(LibraryProducts, WhoHasNoShapeRefusesTheTable) {
-  for (const char* split : {"auto", "table"}) {
-    Parameters set;
-    set.set("sum", "h200_wgmma_fast");
-    set.set("sum.split", split);
-    EXPECT_THROW(sum_from(set, OperandKind::bf16), Error) << split;
-  }
-}
-
-TEST(LibraryProducts, AWrongSplitIsSeen) {
-  for (const CapturedProduct& p : captured_products("h200_library_products")) {
-    if (p.name != "fp8.fast1.64x16384x512") continue;
-    const NamedTensors out = predict(p, 1);
-    const Tensor& y = out.find("y")->second;
-    const Tensor& want = test::tensor_of(test::capture("h200_library_products"), p.name + ".y");
-    EXPECT_NE(std::memcmp(y.data(), want.data(), y.bytes()), 0);
-  }
-}
-
 /// The captured products: what comes before ".x.codes" in their names.
 std::vector<std::string> captured_stems(const TensorFile& file) {
   constexpr std::string_view kEnd = ".x.codes";

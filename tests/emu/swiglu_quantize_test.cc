@@ -175,16 +175,6 @@ TEST(SwigluQuantize, TakesAnyStridesAndWritesNothingBetweenThem) {
   fused_is_unfused(questions);
 }
 
-TEST(SwigluQuantize, TakesBlocksOf128ForTheFlowUnlessToldOtherwise) {
-  NamedTensors in;
-  in.emplace("x", random_floats(Dtype::bf16, {8, 320}, 5));
-  Parameters set;
-  set.set("rule", "flow");
-  const NamedTensors out = call_operator(*make_backend("cpu", 1), "swiglu_quantize", in, set);
-  EXPECT_EQ(out.at("scales").dtype(), Dtype::f32);
-  EXPECT_EQ(out.at("scales").shape(), (std::vector<Index>{8, 2}));
-}
-
 TEST(Swiglu, KernelsGiveTheBitsOfTheScalarOnes) {
   constexpr Index kMany = (1 << 17) + 5;
   std::vector<float> a(kMany);

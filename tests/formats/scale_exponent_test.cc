@@ -71,19 +71,6 @@ TEST(ScaleExponent, StepsGainedAreHalfASpacingTimesLn2) {
   EXPECT_EQ(steps_gained_by_log2(-126), 44u);
 }
 
-TEST(ScaleExponent, FloorOfTheQuotientIsZeroForZero) {
-  constexpr auto rule = ExponentRule::floor_quotient;
-  EXPECT_EQ(scale_exponent<kE4M3>(0.0f, rule), 0);
-  EXPECT_EQ(scale_exponent<kE4M3>(0x1p-149f, rule), 0);  // its quotient is zero
-  EXPECT_EQ(scale_exponent<kE4M3>(448.0f, rule), 0);
-  EXPECT_EQ(scale_exponent<kE4M3>(447.0f, rule), -1);
-  EXPECT_EQ(scale_exponent<kE4M3>(896.0f, rule), 1);
-  EXPECT_EQ(scale_exponent<kE5M2>(57344.0f, rule), 0);
-  EXPECT_EQ(scale_exponent<kE5M2>(57343.0f, rule), -1);
-  EXPECT_EQ(scale_exponent<kE4M3Fnuz>(240.0f, rule), 0);
-  EXPECT_EQ(scale_exponent<kE4M3Fnuz>(239.0f, rule), -1);
-}
-
 TEST(ScaleExponent, NearestExponentTurnsAtTheRootOfTwo) {
   constexpr auto rule = ExponentRule::nearest_quotient;
   EXPECT_EQ(scale_exponent<kE4M3>(0.0f, rule), -127);
@@ -101,15 +88,6 @@ TEST(ScaleExponent, NearestExponentTurnsAtTheRootOfTwo) {
   EXPECT_EQ(scale_exponent<kE5M2>(57344.0f * 0.625f, rule), -1);
 }
 
-TEST(ScaleExponent, OfAmaxLessTheLargestExponentOrNot) {
-  EXPECT_EQ(scale_exponent<kE4M3>(0.0f, ExponentRule::floor_amax), -127);
-  EXPECT_EQ(scale_exponent<kE4M3>(0.0f, ExponentRule::floor_log2), -127);
-  EXPECT_EQ(scale_exponent<kE4M3>(3.0f, ExponentRule::floor_amax), 1);
-  EXPECT_EQ(scale_exponent<kE4M3>(3.0f, ExponentRule::floor_log2), -7);
-  EXPECT_EQ(scale_exponent<kE5M2>(3.0f, ExponentRule::floor_log2), -14);
-  EXPECT_EQ(scale_exponent<kE4M3Fnuz>(3.0f, ExponentRule::floor_log2), -6);
-}
-
 TEST(ScaleExponent, QuarterOfABinadeIsAddedFirst) {
   constexpr auto rule = ExponentRule::quarter;
   EXPECT_EQ(scale_exponent<kE4M3>(1.0f, rule), -8);
@@ -118,10 +96,6 @@ TEST(ScaleExponent, QuarterOfABinadeIsAddedFirst) {
   EXPECT_EQ(scale_exponent<kE4M3>(of(0x7F5FFFFF), rule), 119);
   EXPECT_EQ(scale_exponent<kE4M3>(of(0x7F600000), rule), 127);  // raised to infinity
   EXPECT_EQ(scale_exponent<kE5M2>(1.0f, rule), -15);
-}
-
-TEST(ScaleExponent, ModesHaveNoneOfTheirOwn) {
-  EXPECT_EQ(scale_exponent<kE4M3>(3.0f, ExponentRule::by_mode), -127);
 }
 
 }  // namespace

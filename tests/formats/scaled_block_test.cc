@@ -17,51 +17,6 @@ std::uint32_t bits(float x) { return bit_cast<std::uint32_t>(x); }
 
 constexpr std::uint32_t kQuiet = 0x7FC00000;
 
-TEST(ScaledBlock, FirstFourQuotientsGiveMultipliers) {
-  EXPECT_TRUE(gives_multiplier(Quotient::max_over_amax_f64));
-  EXPECT_TRUE(gives_multiplier(Quotient::max_times_reciprocal));
-  EXPECT_FALSE(gives_multiplier(Quotient::amax_over_max));
-  EXPECT_FALSE(gives_multiplier(Quotient::amax_times_reciprocal));
-}
-
-TEST(ScaledBlock, NanWordsLieAboveInfinity) {
-  EXPECT_TRUE(is_nan_word(0x7F800001));
-  EXPECT_TRUE(is_nan_word(0xFF800001));
-  EXPECT_FALSE(is_nan_word(0x7F800000));
-  EXPECT_FALSE(is_nan_word(0xFF800000));
-  EXPECT_EQ(bits(quiet_nan()), kQuiet);
-}
-
-TEST(ScaledBlock, ReciprocalOfZeroIsInfiniteOfItsSign) {
-  EXPECT_EQ(reciprocal_of(0.0f), INFINITY);
-  EXPECT_EQ(reciprocal_of(-0.0f), -INFINITY);
-  EXPECT_EQ(reciprocal_of(3.0f), 0x1.555556p-2f);
-  EXPECT_EQ(reciprocal_of(-0x1p-149f), -INFINITY);
-  EXPECT_EQ(reciprocal_of(INFINITY), 0.0f);
-}
-
-TEST(PowerOfTwo, DownClearsTheMantissa) {
-  constexpr auto down = PowerOfTwo::down;
-  EXPECT_EQ(power_of_two(0x1.fffffep+3f, down), 8.0f);
-  EXPECT_EQ(power_of_two(8.0f, down), 8.0f);
-  EXPECT_EQ(power_of_two(0x1p-127f, down), 0.0f);
-  EXPECT_EQ(power_of_two(INFINITY, down), INFINITY);
-  EXPECT_EQ(bits(power_of_two(of(0x7F800001), down)), 0x7F800001u);
-}
-
-TEST(PowerOfTwo, UpTakesTheNextUnlessItIsOne) {
-  constexpr auto up = PowerOfTwo::up;
-  EXPECT_EQ(power_of_two(8.0f, up), 8.0f);
-  EXPECT_EQ(power_of_two(of(bits(8.0f) + 1), up), 16.0f);
-  EXPECT_EQ(power_of_two(of(bits(8.0f) + 2), up), 16.0f);
-  EXPECT_EQ(power_of_two(0x1p-149f, up), 0x1p-126f);
-  EXPECT_EQ(power_of_two(0.0f, up), 0.0f);
-  EXPECT_EQ(power_of_two(0x1.8p127f, up), INFINITY);
-  EXPECT_EQ(power_of_two(INFINITY, up), INFINITY);
-  EXPECT_EQ(bits(power_of_two(of(0x7FC00000), up)), kQuiet);
-  EXPECT_EQ(power_of_two(5.0f, PowerOfTwo::none), 5.0f);
-}
-
 TEST(PowerOfTwo, ClampedKeepsTheFieldOfANormal) {
   constexpr auto clamped = PowerOfTwo::up_clamped;
   EXPECT_EQ(power_of_two(8.0f, clamped), 8.0f);
@@ -102,32 +57,6 @@ TEST(PowerOfTwo, StepsLostAreHalfASpacingTimesLn2) {
   EXPECT_EQ(steps_lost_by_log2(-5), 1u);
   EXPECT_EQ(steps_lost_by_log2(127), 22u);  // 2^5 ln 2 = 22.2
   EXPECT_EQ(steps_lost_by_log2(-126), 22u);
-}
-
-TEST(ScaledBlock, GivenNumbersAreMultipliersOrDivisors) {
-  const auto expect = [](const F32ScaleRule& rule, float factor, float stored) {
-    const F32Scale scale = given_scale(4.0f, rule);
-    EXPECT_EQ(scale.factor, factor);
-    EXPECT_EQ(scale.stored, stored);
-    const F32Scale nan = given_scale(of(0xFF800001), rule);
-    EXPECT_EQ(bits(nan.factor), kQuiet);
-    EXPECT_EQ(bits(nan.stored), kQuiet);
-  };
-  expect({.quotient = Quotient::max_over_amax}, 4.0f, 0.25f);
-  expect({.quotient = Quotient::amax_over_max}, 0.25f, 4.0f);
-  expect({.quotient = Quotient::amax_over_max, .code = CodeScaling::divide}, 4.0f, 4.0f);
-  expect({.quotient = Quotient::max_over_amax, .code = CodeScaling::divide}, 4.0f, 0.25f);
-}
-
-TEST(ScaledBlock, ElementsAreMultipliedOrDivided) {
-  EXPECT_EQ(scaled(3.0f, 0.1f, CodeScaling::multiply), 3.0f * 0.1f);
-  EXPECT_EQ(scaled(3.0f, 0.1f, CodeScaling::own_quotient), 3.0f * 0.1f);
-  EXPECT_EQ(scaled(3.0f, 0.1f, CodeScaling::divide), 3.0f / 0.1f);
-  EXPECT_EQ(scaled(-3.0f, 0.0f, CodeScaling::divide), -INFINITY);
-  EXPECT_TRUE(std::isnan(scaled(0.0f, 0.0f, CodeScaling::divide)));
-  EXPECT_EQ(scale_element<kE4M3>(3.0f, 2.0f, CodeScaling::multiply).bits, 0x4C);  // 6
-  EXPECT_EQ(scale_element<kE4M3>(3.0f, 2.0f, CodeScaling::divide).bits, 0x3C);    // 1.5
-  EXPECT_EQ(scale_element<kE4M3>(-3e9f, 2.0f, CodeScaling::multiply).bits, 0xFE);
 }
 
 TEST(ScaledBlock, ProductsComeBackInTheirType) {
@@ -186,14 +115,6 @@ TEST(ScaledBlock, ProductsThatUnderflowKeepTheirSign) {
   EXPECT_EQ(dequantize_element<F16>(E4M3{0x81}, kTiny).bits, 0x8000);
   EXPECT_EQ(dequantize_element<BF16>(E4M3{0x7E}, 0x1p127f).bits, 0x7F80);
   EXPECT_EQ(dequantize_element<BF16>(E4M3{0xFE}, 0x1p127f).bits, 0xFF80);
-}
-
-TEST(ScaledBlock, RulesEqualThemselvesAlone) {
-  constexpr F32ScaleRule kPlain;
-  EXPECT_TRUE(kPlain == F32ScaleRule{});
-  EXPECT_FALSE(kPlain == F32ScaleRule{.epsilon = 1e-10});
-  EXPECT_FALSE(kPlain == F32ScaleRule{.code = CodeScaling::divide});
-  EXPECT_FALSE(kPlain == F32ScaleRule{.fnuz_max = 224});
 }
 
 TEST(ScaledBlock, LargestFiniteIsThatOfTheType) {

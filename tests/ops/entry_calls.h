@@ -1,6 +1,7 @@
 // Calls of the catalogue as lines of text, and what of them reaches a backend.
 #pragma once
 
+#include <algorithm>
 #include <functional>
 #include <set>
 #include <sstream>
@@ -17,11 +18,17 @@
 
 namespace mxo {
 
-/// Computes nothing: keeps every operator in words that are asked for after the call.
+/// Computes nothing, and new memory is zeros: keeps every operator in words that are asked for
+/// after the call.
 class KeepingBackend : public Backend {
  public:
   std::string_view name() const override { return "keeping"; }
   bool honours(const Accumulation&) const override { return true; }
+  std::byte* allocate(std::size_t bytes) override {
+    std::byte* memory = Backend::allocate(bytes);
+    std::fill_n(memory, bytes, std::byte{0});
+    return memory;
+  }
 
   /// The fields that came; before those of an operator that is not `own` its name.
   std::string words(std::string_view own, const FieldWords::Told& told) const {

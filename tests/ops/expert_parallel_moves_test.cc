@@ -6,7 +6,7 @@
 #include <cstring>
 
 #include "ops/permute.h"
-#include "tests/ops/recorder.h"
+#include "tests/ops/entry_calls.h"
 #include "tests/ops/told_communicator.h"
 #include "tests/support/refusal.h"
 
@@ -39,7 +39,7 @@ struct Moves : testing::Test {
   Tensor chosen{Dtype::i32, {3, 2}}, x{Dtype::bf16, {3, 64}}, weights{Dtype::f32, {3, 2}};
   Tensor codes{Dtype::e4m3, {3, 64}}, scales{Dtype::e8m0, {3, 2}}, rows{Dtype::bf16, {6, 64}};
   Tensor out{Dtype::bf16, {3, 64}}, dweights{Dtype::f32, {3, 2}};
-  Recorder recorder;
+  KeepingBackend backend;
   AloneCommunicator alone;
   ExpertPlan plan;
   Wire wire;
@@ -48,31 +48,21 @@ struct Moves : testing::Test {
     const std::int32_t experts[] = {3, 0, 2, 3, 0, 2};
     std::copy_n(experts, 6, chosen.as<std::int32_t>());
     for (Index i = 0; i < x.elements(); ++i) x.as<std::uint16_t>()[i] = std::uint16_t(i);
-    plan = plan_experts(recorder, alone, chosen.operand(), 4, 1, DispatchLayout::rank_major);
+    plan = plan_experts(backend, alone, chosen.operand(), 4, 1, DispatchLayout::rank_major);
   }
   ScaledTensor coded() const { return {codes.operand(), scales.operand(), kMxColumns}; }
-  /// What is said; nothing where it ends, or comes to an operator that the recorder has not.
-  template <typename Fn>
-  static std::string said(Fn fn) {
-    try {
-      fn();
-    } catch (const Error& error) {
-      return error.fault() == Fault::unsupported ? "" : error.what();
-    }
-    return "";
-  }
   std::string dispatched(const ScaledTensor& from, const Operand& by = {}) {
-    return said([&] { dispatch(recorder, alone, plan, from, wire, by); });
+    return refusal([&] { dispatch(backend, alone, plan, from, wire, by); });
   }
   std::string back(const Operand& dy, const Result& dx, const InputWeights& input = {}) {
-    return said([&] { dispatch_backward(recorder, alone, plan, dy, dx, input); });
+    return refusal([&] { dispatch_backward(backend, alone, plan, dy, dx, input); });
   }
   std::string combined(const Operand& y, const Result& to) {
-    return said([&] { combine(recorder, alone, plan, y, weights.operand(), to); });
+    return refusal([&] { combine(backend, alone, plan, y, weights.operand(), to); });
   }
   std::string spread(const Operand& dout) {
-    return said([&] {
-      combine_backward(recorder, alone, plan, rows.operand(), weights.operand(), dout,
+    return refusal([&] {
+      combine_backward(backend, alone, plan, rows.operand(), weights.operand(), dout,
                        dweights.result(), wire);
     });
   }

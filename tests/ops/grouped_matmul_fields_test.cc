@@ -6,7 +6,7 @@
 
 #include "formats/tensor.h"
 #include "ops/grouped_matmul.h"
-#include "tests/ops/recorder.h"
+#include "tests/ops/entry_calls.h"
 #include "tests/ops/right_call.h"
 #include "tests/support/refusal.h"
 
@@ -100,7 +100,7 @@ struct ProductWords : testing::Test {
   Tensor x_scales{Dtype::f32, {64, 2}}, w_scales{Dtype::f32, {2, 1, 2}}, ends{Dtype::i32, {2}};
   Tensor dy{Dtype::e4m3, {64, 32}}, dw{Dtype::bf16, {2, 32, 200}};
   Tensor dy_scales{Dtype::f32, {2, 32}}, tx_scales{Dtype::f32, {2, 200}};
-  Recorder recorder;
+  KeepingBackend backend;
 
   ProductWords() { ends.as<std::int32_t>()[0] = ends.as<std::int32_t>()[1] = 64; }
   GroupedMatmul product() {
@@ -118,10 +118,10 @@ struct ProductWords : testing::Test {
             dw.result()};
   }
   std::string said(const GroupedMatmul& op) {
-    return refusal([&] { grouped_matmul(recorder, op); });
+    return refusal([&] { grouped_matmul(backend, op); });
   }
   std::string said(const GroupedMatmulWgrad& op) {
-    return refusal([&] { grouped_matmul_wgrad(recorder, op); });
+    return refusal([&] { grouped_matmul_wgrad(backend, op); });
   }
 };
 

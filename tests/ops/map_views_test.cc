@@ -82,47 +82,5 @@ TEST(MapViews, EntriesOfExpertsFit32Bits) {
   EXPECT_EQ(mapped(kMost + 1), "map_experts: experts: needs at most 2147483647 entries");
 }
 
-TEST(MapViews, WrongRanksOfRowMapsAreNamedByRank) {
-  Tensor x(Dtype::bf16, {6, 4}), ends = numbers({2}, {2, 5}), y(Dtype::bf16, {2, 3, 4});
-  Tensor counts = numbers({2}, {3, 2}), flat(Dtype::bf16, {6, 4}), cube(Dtype::bf16, {6, 4, 1});
-  EXPECT_EQ(refusal_of(groups_to_masked, {x.operand(), {}, y.result(), counts.result()}),
-            "groups_to_masked: group_ends: found f32 [], needs rank 1");
-  EXPECT_EQ(
-      refusal_of(groups_to_masked, {x.operand(), ends.operand(), flat.result(), counts.result()}),
-      "groups_to_masked: y: found bf16 [6, 4], needs rank 3");
-  EXPECT_EQ(
-      refusal_of(masked_to_groups, {y.operand(), counts.operand(), cube.result(), ends.result()}),
-      "masked_to_groups: x: found bf16 [6, 4, 1], needs rank 2");
-}
-
-TEST(MapViews, WrongRanksOfExpertMapsAreNamedByRank) {
-  Tensor experts = numbers({3, 2}, {0, 1, 2, -1, 3, 0}), local(Dtype::i32, {3, 2});
-  Tensor square(Dtype::i32, {2, 1}), line(Dtype::u8, {3}), counts = numbers({2}, {3, 2});
-  Tensor ids(Dtype::i32, {8}), rows(Dtype::i32, {1}), three(Dtype::i32, {3});
-  EXPECT_EQ(refusal_of(map_experts, {experts.operand(), {}, {}, local.result(), square.result()}),
-            "map_experts: tokens_per_expert: found i32 [2, 1], needs rank 1");
-  EXPECT_EQ(refusal_of(experts_to_mask, {experts.operand(), {}, line.result(), {}}),
-            "experts_to_mask: mask: found u8 [3], needs rank 2");
-  EXPECT_EQ(refusal_of(permute_indices,
-                       {square.operand(), ids.result(), counts.result(), three.result(), 2, 1, 4}),
-            "permute_indices: tokens_per_expert: found i32 [2, 1], needs rank 1");
-  EXPECT_EQ(refusal_of(moe_align_block_size, {experts.operand(),
-                                              {},
-                                              ids.result(),
-                                              counts.result(),
-                                              rows.result(),
-                                              square.result(),
-                                              4}),
-            "moe_align_block_size: group_ends: found i32 [2, 1], needs rank 1");
-  EXPECT_EQ(refusal_of(moe_align_block_size, {experts.operand(),
-                                              {},
-                                              square.result(),
-                                              rows.result(),
-                                              three.result(),
-                                              counts.result(),
-                                              4}),
-            "moe_align_block_size: sorted_token_ids: found i32 [2, 1], needs rank 1");
-}
-
 }  // namespace
 }  // namespace mxo

@@ -66,13 +66,6 @@ TEST(Ranges, OfBiasesInPlaceAreTheSameElements) {
   EXPECT_EQ(over(y.operand(), halves), "add_bias: out: shares memory with y");
 }
 
-TEST(Ranges, OfScoresAreThree) {
-  EXPECT_EQ(router_score_named("sigmoid"), RouterScore::sigmoid);
-  EXPECT_EQ(router_score_named("softmax"), RouterScore::softmax);
-  EXPECT_EQ(router_score_named("softmax_of_chosen"), RouterScore::softmax_of_chosen);
-  EXPECT_EQ(router_score_named("sqrtsoftplus"), RouterScore::sqrtsoftplus);
-}
-
 /// Groups of 2, 0 and 3 rows of y [8, 4], which begin where `starts` say.
 std::string unpadded_from(std::initializer_list<std::int32_t> starts) {
   Tensor y(Dtype::bf16, {8, 4}), ends(Dtype::i32, {3}), begins(Dtype::i32, {3});

@@ -14,6 +14,8 @@
 #include <lzma.h>
 #include <unistd.h>
 
+#include "formats/scaled_block.h"
+
 namespace mxo::test {
 namespace {
 
@@ -127,6 +129,29 @@ RunTable run_table(const TensorFile& file, std::string_view name, std::uint64_t 
     throw std::runtime_error(stem + " is no run-length table of " + std::to_string(inputs));
   }
   return table;
+}
+
+bool is_nan_code(unsigned code, Dtype format) {
+  if (format == Dtype::e4m3fnuz || format == Dtype::e5m2fnuz) return code == 0x80;
+  return (code & 0x7F) > (format == Dtype::e5m2 ? 0x7Cu : 0x7Eu);
+}
+
+Index departures(const Tensor& want, const Tensor& got, Dtype format) {
+  if (want.elements() != got.elements()) return -1;
+  Index count = 0;
+  for (Index i = 0; i < want.elements(); ++i) {
+    if (size_of(want.dtype()) == 4) {
+      const auto a = bit_cast<std::uint32_t>(want.as<float>()[i]);
+      const auto b = bit_cast<std::uint32_t>(got.as<float>()[i]);
+      count += a != b && !(is_nan_word(a) && is_nan_word(b));
+    } else {
+      const unsigned a = want.as<std::uint8_t>()[i];
+      const unsigned b = got.as<std::uint8_t>()[i];
+      const bool nan = format != Dtype::e8m0 && is_nan_code(a, format) && is_nan_code(b, format);
+      count += a != b && !nan;
+    }
+  }
+  return count;
 }
 
 }  // namespace mxo::test

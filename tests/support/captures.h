@@ -23,6 +23,13 @@ const Tensor& tensor_of(const TensorFile& file, std::string_view name);
 /// A copy whose bits are read as another type of the same size.
 Tensor retyped(const TensorFile& file, std::string_view name, Dtype dtype);
 
+/// Whether a code of this format is a NaN.
+bool is_nan_code(unsigned code, Dtype format);
+
+/// Elements whose bits differ; NaN is a class.  `format` is that of codes; scales in bytes have
+/// e8m0.
+Index departures(const Tensor& want, const Tensor& got, Dtype format);
+
 /// code[i] holds for every input pattern from start[i] up to start[i + 1] - 1, and the last code
 /// up to `inputs` - 1.
 struct RunTable {

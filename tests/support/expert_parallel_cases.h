@@ -113,6 +113,15 @@ class ExpertParallel : public testing::TestWithParam<int> {
   }
   std::string rank(Index p) const { return "rank" + std::to_string(p) + "."; }
   Index local() const { return case_.experts / case_.ranks; }
+  /// Every rank's weights of its choices, each by `draw`.
+  template <typename Draw>
+  void add_weights(NamedTensors& in, const Draw& draw) {
+    for (Index p = 0; p < case_.ranks; ++p) {
+      Tensor weights(Dtype::f32, {case_.tokens[static_cast<std::size_t>(p)], case_.top_k});
+      for (Index i = 0; i < weights.elements(); ++i) weights.as<float>()[i] = draw();
+      in[rank(p) + "weights"] = std::move(weights);
+    }
+  }
 };
 
 }  // namespace mxo::test

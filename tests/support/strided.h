@@ -126,4 +126,24 @@ inline void fill(Strided& x, Fill how, std::uint32_t seed) {
   }
 }
 
+/// A contiguous or strided tensor of 32-bit integers.
+inline Strided integers(const std::vector<std::int32_t>& values, const Lie& lie = {"contiguous"}) {
+  Strided tensor(Dtype::i32, {static_cast<Index>(values.size())}, lie);
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    std::memcpy(tensor.at(static_cast<Index>(i)), &values[i], sizeof(std::int32_t));
+  }
+  return tensor;
+}
+
+/// Random bytes in every element, whatever the type.
+inline void fill_bytes(Strided& tensor, std::uint32_t seed) {
+  std::minstd_rand random(seed);
+  const std::size_t size = size_of(tensor.operand().dtype);
+  for (Index i = 0; i < tensor.elements(); ++i) {
+    for (std::size_t b = 0; b < size; ++b) {
+      tensor.at(i)[b] = static_cast<std::byte>(random() >> 8);
+    }
+  }
+}
+
 }  // namespace mxo::test
