@@ -154,6 +154,9 @@ TEST(Manifest, NamesTheValueThatDoesNotFit) {
   EXPECT_EQ(with("/cases/1/id", "a.b_c-1"), "m: case 1: duplicate id a.b_c-1");
   EXPECT_EQ(with("/cases/1/id", "a b"),
             "m: case 1: id: found 'a b', needs letters, digits, '.', '_' and '-', not '.' first");
+  EXPECT_NE(with("/cases", 7).find("type must be array"), std::string::npos);
+  EXPECT_NE(with("/schema", 1).find("type must be string"), std::string::npos);
+  for (const char* text : {"", "[]", "{"}) EXPECT_THROW(parse_manifest(text, "m"), Error) << text;
   EXPECT_NE(with("/cases/1/operands/0/format", "e9m9"), "");
   EXPECT_NE(with("/cases/1/operands/0/shape", Json::array({-1})), "");
 }
