@@ -4,7 +4,6 @@
 Usage: cli_cuda_test.py MXO [unittest arguments].  Exits with 77 where there is no device.
 """
 import lzma
-import random
 import subprocess
 import sys
 import tempfile
@@ -35,23 +34,6 @@ def rows_of(subject):
 BACKENDS = rows_of("backends")
 GPUS = sum(name.startswith("cuda:") for name in BACKENDS)
 NCCL = rows_of("communicators")["nccl"]
-
-
-def layer(tokens, shared=0):
-    """Inputs of moe_layer; tokens[p] of them on rank p."""
-    draw = random.Random(4)
-
-    def bf16(shape, scale=1.0):
-        return st.normal_bf16(draw, shape, scale)
-
-    tensors = {"router": bf16([8, 64]), "w1": bf16([8, 128, 64], .3), "w2": bf16([8, 64, 64], .3)}
-    if shared:
-        tensors["shared.w1"] = bf16([2 * shared, 64], .3)
-        tensors["shared.w2"] = bf16([64, shared], .3)
-    for p, count in enumerate(tokens):
-        tensors[f"rank{p}.x"] = bf16([count, 64])
-        tensors[f"rank{p}.dy"] = bf16([count, 64])
-    return tensors
 
 
 class OnAGpu(unittest.TestCase):
@@ -85,7 +67,7 @@ class OnAGpu(unittest.TestCase):
 
     def test_a_layer_has_the_file_of_the_cpu_in_every_pipeline(self):
         source = self.here / "in.safetensors"
-        source.write_bytes(st.encode(layer([21], shared=32)))
+        source.write_bytes(st.encode(st.moe_layer([21], 8, 64, 64, shared=32)))
         for pipeline in ("mxfp8", "bf16", "quantize_after", "flow"):
             args = ["--set", "top_k=2", "--set", f"pipeline={pipeline}", "--keep-stages"]
             owed = self.file_of("moe_layer", source, *args)
@@ -101,7 +83,7 @@ class OnAGpu(unittest.TestCase):
             if len(tokens) > GPUS:
                 continue
             source = self.here / f"in{len(tokens)}.safetensors"
-            source.write_bytes(st.encode(layer(tokens, shared=32)))
+            source.write_bytes(st.encode(st.moe_layer(tokens, 8, 64, 64, shared=32)))
             for pipeline in ("mxfp8", "bf16", "quantize_after", "flow"):
                 args = ["--set", "top_k=2", "--set", f"pipeline={pipeline}", "--keep-stages"]
                 owed = self.file_of("moe_layer", source, *args)
@@ -135,7 +117,7 @@ class OnAGpu(unittest.TestCase):
 
     def test_what_is_not_there_ends_with_four_and_no_file(self):
         source = self.here / "in.safetensors"
-        source.write_bytes(st.encode(layer([3])))
+        source.write_bytes(st.encode(st.moe_layer([3], 8, 64, 64)))
         out = self.here / "out"
         for args in (["--backend", "cuda:99"],
                      *([] if NCCL[0] else [["--communicator", "nccl"]])):
@@ -147,7 +129,7 @@ class OnAGpu(unittest.TestCase):
     def test_more_ranks_than_gpus_are_refused(self):
         if not NCCL[0]:
             self.skipTest(f"nccl {NCCL[1]}")
-        tensors = layer([1] * 2 * GPUS)
+        tensors = st.moe_layer([1] * 2 * GPUS, 8, 64, 64)
         if 8 % (2 * GPUS) != 0:
             self.skipTest("eight experts do not fit")
         source = self.here / "in.safetensors"
