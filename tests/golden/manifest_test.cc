@@ -141,6 +141,13 @@ TEST(Manifest, NamesTheValueThatDoesNotFit) {
     return said_of([&](Json& json) { json[Json::json_pointer(pointer)] = value; });
   };
   EXPECT_EQ(with("/schema", "mxo-vectors/1.5"), "");
+  for (const char* key : {"/level", "/seed"}) {
+    for (const char* bad :
+         {"88888888888888888888888888888", "1e47", "-1", "0.5", "\"1\"", "true"}) {
+      EXPECT_NE(with(key, Json::parse(bad)), "") << key << bad;
+    }
+  }
+  EXPECT_NE(with("/level", 4294967296), "");
   EXPECT_EQ(with("/schema", "mxo-vectors/10"),
             "m: schema: found 'mxo-vectors/10', needs mxo-vectors/1");
   EXPECT_EQ(with("/cases/0/operands/0/role", "output"),

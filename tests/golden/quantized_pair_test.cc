@@ -106,7 +106,7 @@ TEST(ScaleMap, FindsTheScaleOfEveryMxCode) {
   expect_values({"quantize", only_x({3, 40, 96}), {{"scale_layout", "blocked"}}});
 }
 
-TEST(ScaleMap, FindsTheScaleOfEveryCodeWithF32Scales) {
+TEST(ScaleMap, FindsTheScaleOfEveryCodeOfOtherBlocks) {
   expect_values({"quantize", only_x({40, 96}), {{"block", "1xK"}}});
   expect_values({"quantize", only_x({2, 3, 96}), {{"block", "1xK"}}});
   expect_values({"quantize", grouped_x({400, 64}, {32, 32, 352}), {{"block", "Rx1"}}}, 352);
@@ -114,7 +114,9 @@ TEST(ScaleMap, FindsTheScaleOfEveryCodeWithF32Scales) {
     expect_values({"quantize", only_x({200, 300}), {{"block", block}}});
     expect_values({"quantize", only_x({2, 200, 300}), {{"block", block}}});
   }
-  expect_values({"quantize", grouped_x({400, 64}, {32, 32, 352}), {{"block", "128x1"}}}, 352);
+  for (const char* block : {"128x1", "50x2", "64xK", "32x1"}) {  // e8m0 of the last
+    expect_values({"quantize", grouped_x({400, 64}, {32, 32, 352}), {{"block", block}}}, 352);
+  }
 }
 
 TEST(ScaleMap, FindsTheScaleOfCodesThatWereTurned) {
