@@ -1,8 +1,6 @@
 // Primitives of golden, and what calls and files say of their tensors.
 #include <gtest/gtest.h>
 
-#include <cmath>
-
 #include "formats/error.h"
 #include "golden/explain/case/call.h"
 #include "golden/files/expectation.h"
@@ -48,19 +46,6 @@ TEST(InputStream, IsAFunctionOfSeedCaseOperandAndElement) {
   EXPECT_NE(stream.words("x", 77), stream.words("y", 77));
   EXPECT_NE(stream.words("x", 77), InputStream(5, "other").words("x", 77));
   EXPECT_NE(stream.words("x", 77), InputStream(6, "case").words("x", 77));
-}
-
-TEST(InputStream, GivesBellShapedValuesOfTheStatedSpread) {
-  const Tensor x = InputStream(1, "c").normal("x", Dtype::f32, {100000}, 3);
-  double sum = 0;
-  double squares = 0;
-  for (Index i = 0; i < x.elements(); ++i) {
-    const double v = static_cast<double>(x.as<float>()[i]);
-    sum += v;
-    squares += v * v;
-  }
-  EXPECT_NEAR(sum / 1e5, 0, 0.1);
-  EXPECT_NEAR(std::sqrt(squares / 1e5), 0.8165 * 8, 0.1);
 }
 
 TEST(Gate, ReadsItsSpellingsAndRefusesOthers) {
