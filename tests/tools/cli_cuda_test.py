@@ -4,28 +4,18 @@
 Usage: cli_cuda_test.py MXO [unittest arguments].  Exits with 77 where there is no device.
 """
 import lzma
-import subprocess
 import sys
-import tempfile
 import unittest
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parent))
-import safetensors as st  # noqa: E402
-
-MXO = sys.argv.pop(1)
-UNSUPPORTED = 4
-
-
-def run(*args, timeout=120):
-    return subprocess.run([MXO, *map(str, args)], capture_output=True, text=True, check=False,
-                          timeout=timeout)
+from cli_case import UNSUPPORTED, Case, mxo
+import safetensors as st
 
 
 def rows_of(subject):
     """`mxo list`: name -> (is it here, why)."""
     found = {}
-    for line in run("list", subject).stdout.splitlines():
+    for line in mxo("list", subject)[1].splitlines():
         name, rest = line.split(None, 1)
         found[name] = (rest.startswith("available"), rest)
     return found
@@ -36,17 +26,7 @@ GPUS = sum(name.startswith("cuda:") for name in BACKENDS)
 NCCL = rows_of("communicators")["nccl"]
 
 
-class OnAGpu(unittest.TestCase):
-    def setUp(self):
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        self.here = Path(folder.name)
-
-    def ok(self, *args):
-        done = run(*args)
-        self.assertEqual(done.returncode, 0, f"{args}: {done.stdout}{done.stderr}")
-        return done.stdout
-
+class OnAGpu(Case):
     def file_of(self, op, source, *args):
         out = self.here / f"out{len(list(self.here.iterdir()))}.safetensors"
         self.ok("run", op, "--input", source, "--output", out, *args)
@@ -121,9 +101,9 @@ class OnAGpu(unittest.TestCase):
         out = self.here / "out"
         for args in (["--backend", "cuda:99"],
                      *([] if NCCL[0] else [["--communicator", "nccl"]])):
-            done = run("run", "moe_layer", "--input", source, "--output", out, *args)
-            self.assertEqual(done.returncode, UNSUPPORTED, done.stderr)
-            self.assertEqual(len(done.stderr.splitlines()), 1, done.stderr)
+            code, _, err = mxo("run", "moe_layer", "--input", source, "--output", out, *args)
+            self.assertEqual(code, UNSUPPORTED, err)
+            self.assertEqual(len(err.splitlines()), 1, err)
             self.assertFalse(out.exists())
 
     def test_more_ranks_than_gpus_are_refused(self):
@@ -134,10 +114,10 @@ class OnAGpu(unittest.TestCase):
             self.skipTest("eight experts do not fit")
         source = self.here / "in.safetensors"
         source.write_bytes(st.encode(tensors))
-        done = run("run", "moe_layer", "--input", source, "--output", self.here / "out",
-                   "--backend", "cuda", "--communicator", "nccl")
-        self.assertEqual(done.returncode, UNSUPPORTED, done.stderr)
-        self.assertIn("each needs a GPU of its own", done.stderr)
+        code, _, err = mxo("run", "moe_layer", "--input", source, "--output", self.here / "out",
+                           "--backend", "cuda", "--communicator", "nccl")
+        self.assertEqual(code, UNSUPPORTED, err)
+        self.assertIn("each needs a GPU of its own", err)
 
 
 if __name__ == "__main__":

@@ -13,10 +13,9 @@ import tempfile
 import unittest
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parent))
-import safetensors as st  # noqa: E402
+from cli_case import MXO, Case
+import safetensors as st
 
-MXO = sys.argv.pop(1)
 MPIRUN = ["mpirun", "--allow-run-as-root", "--oversubscribe"]
 
 
@@ -38,12 +37,7 @@ def operands(ranks, width, experts, top_k, seed):
     return tensors
 
 
-class Mpi(unittest.TestCase):
-    def setUp(self):
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        self.here = Path(folder.name)
-
+class Mpi(Case):
     def test_four_processes_give_the_file_of_four_threads(self):
         source = self.here / "in.safetensors"
         source.write_bytes(st.encode(operands(4, 64, 8, 2, seed=1)))
