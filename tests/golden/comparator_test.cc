@@ -4,6 +4,8 @@
 #include <bit>
 #include <cmath>
 #include <limits>
+#include <numeric>
+#include <tuple>
 
 #include <gtest/gtest.h>
 
@@ -103,21 +105,17 @@ TEST(Comparator, CountsUlpInStepsOfTheFormat) {
   EXPECT_EQ(compare_floats(a, b, "ulp=1").outcome, Outcome::fail);
 }
 
-TEST(Comparator, HoldsScalesAloneToBitsUnderEveryGate) {
-  const Tensor a = tensor_from<std::uint8_t>(Dtype::u8, {2}, {127, 100});
-  const Tensor b = tensor_from<std::uint8_t>(Dtype::u8, {2}, {127, 101});
-  for (const char* gate : {"bits", "ulp=1000", "sqnr=1e-300", "bound"}) {
-    EXPECT_EQ(compare_tensor("s", owe(a, Dtype::e8m0), b, gated(gate)).outcome, Outcome::fail);
-    EXPECT_EQ(compare_tensor("s", owe(a, Dtype::e8m0), a, gated(gate)).outcome, Outcome::pass);
-  }
-}
-
-TEST(Comparator, HoldsWholeNumbersToBitsUnderEveryGate) {
-  const Tensor a = tensor_from<std::int32_t>(Dtype::i32, {2}, {1000, 1001});
-  const Tensor b = tensor_from<std::int32_t>(Dtype::i32, {2}, {1000, 1002});
-  for (const char* gate : {"bits", "ulp=1", "sqnr=1", "bound", "sqnr=auto"}) {
-    EXPECT_EQ(compare_tensor("ends", owe(a, Dtype::i32), b, gated(gate)).outcome, Outcome::fail);
-    EXPECT_EQ(compare_tensor("ends", owe(a, Dtype::i32), a, gated(gate)).outcome, Outcome::pass);
+TEST(Comparator, HoldsScalesAloneAndWholeNumbersToBits) {
+  const Tensor scales[] = {tensor_from<std::uint8_t>(Dtype::u8, {2}, {127, 100}),
+                           tensor_from<std::uint8_t>(Dtype::u8, {2}, {127, 101})};
+  const Tensor ends[] = {tensor_from<std::int32_t>(Dtype::i32, {2}, {1000, 1001}),
+                         tensor_from<std::int32_t>(Dtype::i32, {2}, {1000, 1002})};
+  for (const auto& [a, b, type] :
+       {std::tuple{&scales[0], &scales[1], Dtype::e8m0}, {&ends[0], &ends[1], Dtype::i32}}) {
+    for (const char* gate : {"bits", "ulp=1000", "sqnr=1e-300", "bound", "sqnr=auto"}) {
+      EXPECT_EQ(compare_tensor("y", owe(*a, type), *b, gated(gate)).outcome, Outcome::fail) << gate;
+      EXPECT_EQ(compare_tensor("y", owe(*a, type), *a, gated(gate)).outcome, Outcome::pass) << gate;
+    }
   }
 }
 
@@ -165,27 +163,58 @@ TEST(Comparator, NamesTheWorstGroupAndNeverAveragesItAway) {
   EXPECT_EQ(compare_tensor("y", expected_output, y, gated("sqnr=10")).worst_group, 2);
 }
 
-TEST(Comparator, SkipsAndCountsWhatIsNotOwed) {
+TEST(Comparator, SkipsAndNamesWhatNoGroupOwns) {
+  struct Row {
+    std::vector<Index> shape;
+    std::vector<float> actual;  // 1, 2, 3, ... are expected
+    Index rows, columns;        // that are compared
+    Index compared;
+    const char* what;
+  };
+  const Row table[] = {
+      {{3, 2}, {1, 2, 3, 4, kNaN, 0}, 2, -1, 4, "row 2 belongs to no group and holds NaN"},
+      {{2, 1}, {1, 0}, 1, -1, 1, "row 1 belongs to no group and holds zeros"},
+      {{2, 1}, {1, 3}, 1, -1, 1, "row 1 belongs to no group and holds numbers"},
+      {{2, 1}, {0, 1}, 0, -1, 0, "rows 0 to 1 belong to no group and hold numbers"},
+      {{1}, {1}, 1, -1, 1, ""},
+      {{3, 0}, {}, 1, -1, 0, ""},
+      {{2, 3}, {1, 2, 3, 4, 5, 6}, -1, 3, 6, ""},
+      {{2, 3}, {1, 2, 3, 4, 5, 6}, -1, 2, 4, "column 2 belongs to no group and holds numbers"},
+      {{2, 3}, {1, 2, 0, 4, 5, 0}, -1, 2, 4, "column 2 belongs to no group and holds zeros"},
+      {{2, 3}, {1, 2, 5, 4, 5, 0}, -1, 2, 4, "column 2 belongs to no group and holds numbers"},
+      {{2, 3}, {3, 2, 1, 1, 1, 1}, -1, 0, 0, "columns 0 to 2 belong to no group and hold numbers"},
+  };
+  for (const Row& row : table) {
+    Tensor x(Dtype::f32, row.shape), y(Dtype::f32, row.shape);
+    std::iota(x.as<float>(), x.as<float>() + x.elements(), 1.0f);
+    std::copy(row.actual.begin(), row.actual.end(), y.as<float>());
+    ExpectedOutput expected_output = owe(x);
+    expected_output.groups.compared_rows = row.rows;
+    expected_output.groups.compared_columns = row.columns;
+    const TensorVerdict v = compare_tensor("y", expected_output, y);
+    const std::string what = row.what;
+    EXPECT_EQ(v.note, what.empty() ? "" : what + ": not compared");
+    EXPECT_EQ(v.outcome, row.rows == 0 || row.columns == 0 ? Outcome::not_compared : Outcome::pass);
+    EXPECT_EQ(v.all.elements, row.compared) << what;
+    EXPECT_EQ(v.all.not_compared, x.elements() - row.compared) << what;
+  }
+}
+
+TEST(Comparator, SkipsWhatAMaskHides) {
   const Tensor x = floats({3, 2}, {1, 2, 3, 4, 5, 6});
   const Tensor y = floats({3, 2}, {1, 2, 3, 4, kNaN, 0});
-  ExpectedOutput expected_output = owe(x);
-  expected_output.groups.ends = {1, 2};
-  expected_output.groups.compared_rows = 2;
-  TensorVerdict v = compare_tensor("y", expected_output, y);
-  EXPECT_EQ(v.outcome, Outcome::pass);
-  EXPECT_EQ(v.all.elements, 4);
-  EXPECT_EQ(v.all.not_compared, 2);
-  EXPECT_EQ(v.note, "row 2 belongs to no group and holds NaN: not compared");
-  expected_output.groups.compared_rows = 0;
-  expected_output.groups.ends = {0, 0};
-  EXPECT_EQ(compare_tensor("y", expected_output, y).outcome, Outcome::not_compared);
   ExpectedOutput masked = owe(x);
   const Tensor mask = tensor_from<std::uint8_t>(Dtype::u8, {3, 2}, {0, 0, 0, 0, 1, 0});
   masked.mask = &mask;
-  v = compare_tensor("y", masked, y);
+  TensorVerdict v = compare_tensor("y", masked, y);
   EXPECT_EQ(v.outcome, Outcome::fail);
   EXPECT_EQ(v.all.differing, 1);
   EXPECT_EQ(v.all.not_compared, 1);
+  const Tensor all = tensor_from<std::uint8_t>(Dtype::u8, {3, 2}, {1, 1, 1, 1, 1, 1});
+  masked.mask = &all;
+  v = compare_tensor("y", masked, y);
+  EXPECT_EQ(v.outcome, Outcome::not_compared);
+  EXPECT_EQ(v.reason, "no position is compared");
 }
 
 TEST(Comparator, NamesElementsThatStillHoldTheSentinel) {

@@ -86,38 +86,6 @@ TEST(ComparatorWalk, RefusesTheGroupBelowTheGate) {
   EXPECT_EQ(one("sqnr=20.01"), "found 20.00 dB");
 }
 
-TEST(ComparatorWalk, LeavesTheSqnrOfScalesToTheirCodes) {
-  const Tensor x = with_zeros({1, 4}, {});
-  const std::vector<bool> used{true, true, true, true};
-  ExpectedOutput expected_output = owe(x);
-  const Tensor y = with_zeros({1, 4}, {0, 1});
-  EXPECT_EQ(compare_tensor("s", expected_output, y, blocks_of(1, 1, "sqnr=20")).outcome,
-            Outcome::fail);
-  expected_output.by_values = &used;
-  EXPECT_EQ(compare_tensor("s", expected_output, y, blocks_of(1, 1, "sqnr=20")).outcome,
-            Outcome::pass);
-}
-
-TEST(ComparatorWalk, SaysWhatNobodyOwes) {
-  const Tensor x = with_zeros({3, 2}, {});
-  ExpectedOutput expected_output = owe(x);
-  const Tensor all = [] {
-    Tensor mask(Dtype::u8, {3, 2});
-    std::fill_n(mask.as<std::uint8_t>(), 6, std::uint8_t{1});
-    return mask;
-  }();
-  expected_output.mask = &all;
-  const TensorVerdict v = compare_tensor("y", expected_output, with_zeros({3, 2}, {0}));
-  EXPECT_EQ(v.outcome, Outcome::not_compared);
-  EXPECT_EQ(v.reason, "no position is compared");
-  EXPECT_EQ(v.all.not_compared, 6);
-  const Tensor one = floats({1}, {1});
-  const Tensor hidden = tensor_from<std::uint8_t>(Dtype::u8, {1}, {1});
-  ExpectedOutput masked = owe(one);
-  masked.mask = &hidden;
-  EXPECT_EQ(compare_tensor("y", masked, floats({1}, {2})).outcome, Outcome::not_compared);
-}
-
 TEST(ComparatorWalk, SaysWhatIsUnwrittenBesideWhatNobodyOwns) {
   const Tensor x = with_zeros({3, 2}, {});
   Tensor y = x;

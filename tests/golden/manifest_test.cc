@@ -141,6 +141,13 @@ TEST(Manifest, NamesTheValueThatDoesNotFit) {
     return said_of([&](Json& json) { json[Json::json_pointer(pointer)] = value; });
   };
   EXPECT_EQ(with("/schema", "mxo-vectors/1.5"), "");
+  for (const char* key : {"/level", "/seed"}) {
+    for (const char* bad :
+         {"88888888888888888888888888888", "1e47", "-1", "0.5", "\"1\"", "true"}) {
+      EXPECT_NE(with(key, Json::parse(bad)), "") << key << bad;
+    }
+  }
+  EXPECT_NE(with("/level", 4294967296), "");
   EXPECT_EQ(with("/schema", "mxo-vectors/10"),
             "m: schema: found 'mxo-vectors/10', needs mxo-vectors/1");
   EXPECT_EQ(with("/cases/0/operands/0/role", "output"),
@@ -154,6 +161,9 @@ TEST(Manifest, NamesTheValueThatDoesNotFit) {
   EXPECT_EQ(with("/cases/1/id", "a.b_c-1"), "m: case 1: duplicate id a.b_c-1");
   EXPECT_EQ(with("/cases/1/id", "a b"),
             "m: case 1: id: found 'a b', needs letters, digits, '.', '_' and '-', not '.' first");
+  EXPECT_NE(with("/cases", 7).find("type must be array"), std::string::npos);
+  EXPECT_NE(with("/schema", 1).find("type must be string"), std::string::npos);
+  for (const char* text : {"", "[]", "{"}) EXPECT_THROW(parse_manifest(text, "m"), Error) << text;
   EXPECT_NE(with("/cases/1/operands/0/format", "e9m9"), "");
   EXPECT_NE(with("/cases/1/operands/0/shape", Json::array({-1})), "");
 }

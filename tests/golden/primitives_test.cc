@@ -1,9 +1,6 @@
 // Primitives of golden, and what calls and files say of their tensors.
 #include <gtest/gtest.h>
 
-#include <cmath>
-#include <fstream>
-
 #include "formats/error.h"
 #include "golden/explain/case/call.h"
 #include "golden/files/expectation.h"
@@ -51,25 +48,12 @@ TEST(InputStream, IsAFunctionOfSeedCaseOperandAndElement) {
   EXPECT_NE(stream.words("x", 77), InputStream(6, "case").words("x", 77));
 }
 
-TEST(InputStream, GivesBellShapedValuesOfTheStatedSpread) {
-  const Tensor x = InputStream(1, "c").normal("x", Dtype::f32, {100000}, 3);
-  double sum = 0;
-  double squares = 0;
-  for (Index i = 0; i < x.elements(); ++i) {
-    const double v = static_cast<double>(x.as<float>()[i]);
-    sum += v;
-    squares += v * v;
-  }
-  EXPECT_NEAR(sum / 1e5, 0, 0.1);
-  EXPECT_NEAR(std::sqrt(squares / 1e5), 0.8165 * 8, 0.1);
-}
-
 TEST(Gate, ReadsItsSpellingsAndRefusesOthers) {
   for (const char* text : {"bits", "ulp=3", "sqnr=40.5", "bound"}) {
     EXPECT_EQ(to_text(parse_gate(text)), text);
   }
   for (const char* text : {"", "bit", "ulp", "ulp=", "ulp=-1", "ulp=1x", "sqnr=nan", "sqnr=inf",
-                           "sqnr=", "bits=1", "bound=2"}) {
+                           "sqnr=", "sqnr=0", "sqnr=-1e-9", "bits=1", "bound=2"}) {
     EXPECT_THROW(parse_gate(text), Error) << text;
   }
   EXPECT_EQ(parse_gate(std::string_view("ulp=123").substr(0, 6)).ulp, 12u);
@@ -94,20 +78,6 @@ TEST(Outcome, RanksInvalidBeforeFailBeforeNotRun) {
   EXPECT_EQ(code({pass, not_run}), 5);
   EXPECT_EQ(code({not_run, fail, pass}), 1);
   EXPECT_EQ(code({not_run, fail, invalid}), 3);
-}
-
-TEST(OutputFile, AppearsWholeOrNotAtAll) {
-  const Scratch scratch;
-  write_text_file(scratch / "a", "before");
-  {
-    OutputFile out(scratch / "a");
-    out.write("half");
-  }
-  std::ifstream in(scratch / "a");
-  std::string text;
-  in >> text;
-  EXPECT_EQ(text, "before");
-  EXPECT_EQ(std::distance(std::filesystem::directory_iterator(scratch.path()), {}), 1);
 }
 
 Tensor wide_ends(const std::vector<std::int64_t>& ends) {

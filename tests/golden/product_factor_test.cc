@@ -1,17 +1,12 @@
 // Operands of products as numbers, and the scale that each stretch of a line has.
 #include "golden/judge/product_factor.h"
 
-#include <limits>
-
 #include <gtest/gtest.h>
 
-#include "formats/minifloat.h"
 #include "tests/golden/tensors.h"
 
 namespace mxo {
 namespace {
-
-constexpr float kInf = std::numeric_limits<float>::infinity();
 
 Tensor bytes(std::vector<Index> shape, std::uint8_t all) {
   Tensor t(Dtype::u8, std::move(shape));
@@ -81,44 +76,6 @@ TEST(ProductFactor, IsNoneForScalesThatDoNotFit) {
   EXPECT_FALSE(fits({2, 64}, bytes({4}, 127), ""));
   EXPECT_FALSE(fits({4, 64}, bytes({2, 4}, 127), ""));
   EXPECT_FALSE(fits({2, 63}, bytes({2, 2}, 127), ""));
-}
-
-TEST(ProductFactor, HasColumnsAsLinesOfAWeightGradient) {
-  NamedTensors in;
-  in.emplace("x", counted({3, 2}));
-  const auto factor = factor_of_columns(in, "x", {});
-  EXPECT_EQ(factor->lines, 2);
-  EXPECT_EQ(factor->k, 3);
-  EXPECT_EQ(factor->value, (std::vector<double>{1, 3, 5, 2, 4, 6}));
-  EXPECT_EQ(factor->binade, (std::vector<double>{1, 2, 4, 2, 4, 4}));
-  EXPECT_EQ(factor->scale_below(0, 1, 2), 1);
-}
-
-TEST(ProductFactor, RestartsItsScalesOfColumnsAtEachGroup) {
-  const auto below = [](const char* block, std::vector<Index> scales, Index group, Index line,
-                        Index at) {
-    NamedTensors in = pair_of(bytes({300, 130}, 0x38), counted(std::move(scales)));
-    in.emplace("group_ends", tensor_from<std::int32_t>(Dtype::i32, {3}, {129, 129, 300}));
-    return factor_of_columns(in, "x", blocked(block))->scale_below(group, line, at);
-  };
-  // Two blocks of the first group, none of the second, two of the third.
-  EXPECT_EQ(below("128x1", {4, 130}, 0, 129, 127), 130);
-  EXPECT_EQ(below("128x1", {4, 130}, 0, 0, 128), 131);
-  EXPECT_EQ(below("128x1", {4, 130}, 2, 5, 0), 2 * 130 + 6);
-  EXPECT_EQ(below("128x1", {4, 130}, 2, 5, 149), 3 * 130 + 6);
-  EXPECT_EQ(below("128x128", {4, 2}, 2, 128, 128), 8);
-  EXPECT_EQ(below("128x128", {4, 2}, 0, 127, 0), 1);
-  EXPECT_EQ(below("Rx1", {3, 130}, 2, 7, 149), 2 * 130 + 8);
-  EXPECT_EQ(below("RxK", {3, 1}, 2, 129, 149), 3);
-}
-
-TEST(ProductFactor, IsRoundedToBf16WhereAMachineDequantisesFirst) {
-  ProductFactor factor;
-  factor.value = {1 + 0x1p-8, 1 + 0x1.8p-7, 0, kInf, 0x1p-133};
-  factor.binade = {9, 9, 9, 9, 9};
-  dequantise_to_bf16(factor);
-  EXPECT_EQ(factor.value, (std::vector<double>{1, 1 + 0x1p-6, 0, kInf, 0x1p-133}));
-  EXPECT_EQ(factor.binade, (std::vector<double>{1, 1, 0, 9, 0x1p-126}));
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 #include "golden/suites/reduce.h"
 
 #include <cstring>
+#include <set>
 
 #include <gtest/gtest.h>
 
@@ -118,37 +119,41 @@ TEST(Reduce, CutsWithoutAKernelToTheElementAndAllItSums) {
   EXPECT_THROW(reduce_case(*backend, whole, {}, {}), Error);
 }
 
-TEST(Reduce, WritesASuiteOfOneCaseThatFails) {
+TEST(Reduce, WritesASuiteThatFailsForEveryOperator) {
   const Scratch scratch;
   const auto backend = make_reference_backend();
   generate(scratch / "suite", {.suite = "all", .level = 0, .seed = 4, .spelling = {}}, *backend,
            ranks());
   int reduced = 0;
+  std::set<std::string> seen;
   for (const ManifestCase& item : read_manifest(scratch / "suite").cases) {
-    if (catalogue_entry(item.op).call_ranks != nullptr || reduced >= 40) continue;
+    if (!seen.insert(item.op).second) continue;
     AnsweredCall whole = read_call(case_file(scratch / "suite", item.id));
-    whole.actual = whole.expected;
-    Tensor& wrong = whole.actual.begin()->second;
-    if (wrong.elements() == 0) continue;
-    wrong.data()[wrong.bytes() / 2] ^= std::byte{1};
-    Reduction small;
-    try {
-      small = reduce_case(*backend, whole, {}, {});
-    } catch (const Error& error) {
-      EXPECT_EQ(error.fault(), Fault::file) << item.id << error.what();  // not compared
-      continue;
+    const bool on_ranks = catalogue_entry(item.op).call_ranks != nullptr;
+    for (const auto& [output, expected] : whole.expected) {
+      if (expected.elements() == 0) continue;
+      SCOPED_TRACE(item.id + " " + output);
+      whole.actual = whole.expected;
+      whole.actual.at(output).data()[expected.bytes() / 2] ^= std::byte{1};
+      Reduction small;
+      try {
+        small = reduce_case(*backend, whole, {}, {});
+      } catch (const Error& error) {  // the other: not compared
+        EXPECT_EQ(error.fault(), on_ranks ? Fault::unsupported : Fault::file) << error.what();
+        continue;
+      }
+      ++reduced;
+      const std::filesystem::path out = scratch / ("small" + std::to_string(reduced)).c_str();
+      write_reduction(out, small);
+      EXPECT_EQ(compare(out, out / "actual").exit_code(), 1);
+      Index before = 0;
+      Index after = 0;
+      for (const auto& [name, tensor] : whole.inputs) before += tensor.elements();
+      for (const auto& [name, tensor] : small.small.inputs) after += tensor.elements();
+      EXPECT_LE(after, before);
     }
-    ++reduced;
-    const std::filesystem::path out = scratch / ("small" + std::to_string(reduced)).c_str();
-    write_reduction(out, small);
-    EXPECT_EQ(compare(out, out / "actual").exit_code(), 1) << item.id;
-    Index before = 0;
-    Index after = 0;
-    for (const auto& [name, tensor] : whole.inputs) before += tensor.elements();
-    for (const auto& [name, tensor] : small.small.inputs) after += tensor.elements();
-    EXPECT_LE(after, before) << item.id;
   }
-  EXPECT_EQ(reduced, 40);
+  EXPECT_GT(reduced, 30);
 }
 
 TEST(CaseAxes, CutTransposedBlocksAndBothHalves) {

@@ -50,27 +50,6 @@ TEST(ScaleMap, CutsVectorsIntoBlocks) {
   EXPECT_FALSE(fits({300}, {5}, Dtype::f32));
 }
 
-/// Groups of 130, 0 and 40 rows of 3 columns; rows 170 and on are nobody's.
-TEST(ScaleMap, RestartsColumnsOfScalesAtEachGroup) {
-  const std::vector<Index> ends{130, 130, 170};
-  const auto group = [](Index row) { return row < 130 ? 0 : 2; };
-  const auto whole = [&](Index i) { return i / 3 >= 170 ? -1 : group(i / 3) * 3 + i % 3; };
-  expect_map({180, 3}, {3, 3}, Dtype::f32, groups(ends, BlockExtents{kWhole, 1}), whole);
-  const auto cut = [&](Index height, Index columns) {
-    return [=](Index i) {
-      const Index row = i / 3;
-      if (row >= 170) return Index{-1};
-      const Index before = row < 130 ? 0 : (130 + height - 1) / height;
-      const Index at = row < 130 ? row : row - 130;
-      return (before + at / height) * ((3 + columns - 1) / columns) + i % 3 / columns;
-    };
-  };
-  expect_map({180, 3}, {3, 3}, Dtype::f32, groups(ends, BlockExtents{128, 1}), cut(128, 1));
-  expect_map({180, 3}, {4, 2}, Dtype::f32, groups(ends, BlockExtents{50, 2}), cut(50, 2));
-  expect_map({180, 3}, {4, 1}, Dtype::f32, groups(ends, BlockExtents{64, kWhole}), cut(64, 3));
-  expect_map({180, 3}, {7, 3}, Dtype::e8m0, groups(ends, BlockExtents{32, 1}), cut(32, 1));
-}
-
 TEST(ScaleMap, IsNoneOfGroupsWhereScalesSayAnother) {
   EXPECT_FALSE(fits({180, 3}, {4, 3}, Dtype::f32, groups({10, 20, 181}, BlockExtents{128, 1})));
   EXPECT_TRUE(fits({180, 3}, {4, 3}, Dtype::f32, groups({10, 20, 180}, BlockExtents{128, 1})));

@@ -89,16 +89,6 @@ TEST(Suites, WriteTheSameFilesOnEveryBackend) {
   EXPECT_TRUE(contents(scratch / "cpu") == expected);
 }
 
-TEST(Suites, AnotherSeedGivesOtherBytes) {
-  const Scratch scratch;
-  const auto backend = make_reference_backend();
-  generate(scratch / "a", {.suite = "layouts", .level = 0, .seed = 1, .spelling = {}}, *backend,
-           ranks());
-  generate(scratch / "b", {.suite = "layouts", .level = 0, .seed = 2, .spelling = {}}, *backend,
-           ranks());
-  EXPECT_FALSE(contents(scratch / "a") == contents(scratch / "b"));
-}
-
 TEST(Suites, HaveUniqueIdsKnownFlagsAndGrowWithTheLevel) {
   std::set<std::string> below;
   for (int level = 0; level <= kMaxLevel; ++level) {
@@ -230,21 +220,6 @@ TEST(Generate, ThatWasKilledLeavesNothingVerifyAccepts) {
   EXPECT_THROW(verify(scratch / "suite", *backend, ranks()), Error);
   generate(scratch / "suite", options, *backend, ranks());  // and it can be run again
   EXPECT_EQ(verify(scratch / "suite", *backend, ranks()).exit_code(), 0);
-}
-
-TEST(Generate, RefusesWhatItCannotMake) {
-  const Scratch scratch;
-  const auto backend = make_reference_backend();
-  std::ofstream(scratch / "taken") << "here";
-  EXPECT_THROW(generate(scratch / "taken", {}, *backend, ranks()), Error);
-  EXPECT_THROW(generate(scratch.path(), {}, *backend, ranks()), Error);
-  EXPECT_THROW(generate(scratch / "a", {.suite = "nope", .level = 0, .seed = 0, .spelling = {}},
-                        *backend, ranks()),
-               Error);
-  EXPECT_THROW(generate(scratch / "a", {.suite = "all", .level = 3, .seed = 0, .spelling = {}},
-                        *backend, ranks()),
-               Error);
-  EXPECT_FALSE(fs::exists(scratch / "a"));
 }
 
 TEST(Suites, SampleRowsOfTensorsTooLargeForAFile) {

@@ -117,6 +117,9 @@ TEST(Trace, NamesFilesBesideItAlone) {
 }
 
 TEST(Trace, CountsInWholeNumbers) {
+  Json far = kStep;
+  far["step"] = 1e47;
+  EXPECT_NE(said_of(far).find("step: found 1e+47, needs a whole number"), std::string::npos);
   for (const char* key : {"step", "call"}) {
     Json line = kRecord;
     line[key] = 0.5;

@@ -1,17 +1,17 @@
-// Every operator refuses arithmetic that is not IEEE's, whenever it was set, and writes nothing;
-// threads of a team that somebody left flushing subnormals compute as ever.
+// Backends and operators refuse arithmetic that is not IEEE's, whenever it was set, and write
+// nothing; threads of a team that somebody left flushing subnormals compute as ever.
 #include "ops/float_environment.h"
 
 #include <omp.h>
 
-#include <cfenv>
 #include <cstring>
 #include <functional>
-#include <string>
 
 #include <gtest/gtest.h>
 
 #include "emu/backends.h"
+#include "formats/error.h"
+#include "formats/mx_scale.h"
 #include "formats/tensor.h"
 #include "ops/convert.h"
 #include "ops/swiglu.h"
@@ -20,6 +20,28 @@
 namespace mxo {
 namespace {
 
+TEST(FloatEnvironment, FusesNothingInThisTranslationUnit) {
+  volatile float a = 1.0f + 0x1p-12f;
+  volatile float c = -(1.0f + 0x1p-11f);
+  EXPECT_EQ(a * a + c, 0.0f) << "the product was not rounded before the sum";
+}
+
+TEST(FloatEnvironment, KeepsTheSubnormalDescaleThatDecidesAScale) {
+  volatile float amax = 0x1.5p-118f;  // 1.5 * 448 * 2^-127, so the descale is 1.5 * 2^-127
+  EXPECT_EQ(shared_scale<kE4M3>(amax, ScaleMode::rceil, kTorchao).bits, 1);
+}
+
+/// The fault of `act` in a foreign state.
+Fault fault_in(test::FloatState state, const std::function<void()>& act) {
+  const test::WithFloatState foreign(state);
+  try {
+    act();
+  } catch (const Error& error) {
+    return error.fault();
+  }
+  return Fault::internal;
+}
+
 TEST(FloatEnvironment, OperatorsRefuseWhatWasSetAfterTheBackend) {
   for (const char* name : {"reference", "cpu"}) {
     const auto backend = make_backend(name);
@@ -27,15 +49,10 @@ TEST(FloatEnvironment, OperatorsRefuseWhatWasSetAfterTheBackend) {
       Tensor x(Dtype::f32, {2, 64});
       Tensor codes(Dtype::e4m3, {2, 64});
       std::memset(codes.data(), 0x5A, codes.bytes());
-      Fault fault = Fault::internal;
-      {
-        const test::WithFloatState foreign(state);
-        try {
-          encode(*backend, {.x = x.operand(), .codes = codes.result()});
-        } catch (const Error& error) {
-          fault = error.fault();
-        }
-      }
+      const Fault before = fault_in(state, [&] { make_backend(name); });
+      const Fault fault =
+          fault_in(state, [&] { encode(*backend, {.x = x.operand(), .codes = codes.result()}); });
+      EXPECT_EQ(before, Fault::unsupported) << name << ", state " << static_cast<int>(state);
       EXPECT_EQ(fault, Fault::unsupported) << name << ", state " << static_cast<int>(state);
       for (std::size_t i = 0; i < codes.bytes(); ++i) {
         ASSERT_EQ(codes.data()[i], std::byte{0x5A}) << "byte " << i << " was written";

@@ -4,29 +4,18 @@
 Usage: cli_cuda_test.py MXO [unittest arguments].  Exits with 77 where there is no device.
 """
 import lzma
-import random
-import subprocess
 import sys
-import tempfile
 import unittest
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parent))
-import safetensors as st  # noqa: E402
-
-MXO = sys.argv.pop(1)
-UNSUPPORTED = 4
-
-
-def run(*args, timeout=120):
-    return subprocess.run([MXO, *map(str, args)], capture_output=True, text=True, check=False,
-                          timeout=timeout)
+from cli_case import UNSUPPORTED, Case, mxo
+import safetensors as st
 
 
 def rows_of(subject):
     """`mxo list`: name -> (is it here, why)."""
     found = {}
-    for line in run("list", subject).stdout.splitlines():
+    for line in mxo("list", subject)[1].splitlines():
         name, rest = line.split(None, 1)
         found[name] = (rest.startswith("available"), rest)
     return found
@@ -37,34 +26,7 @@ GPUS = sum(name.startswith("cuda:") for name in BACKENDS)
 NCCL = rows_of("communicators")["nccl"]
 
 
-def layer(tokens, shared=0):
-    """Inputs of moe_layer; tokens[p] of them on rank p."""
-    draw = random.Random(4)
-
-    def bf16(shape, scale=1.0):
-        return st.normal_bf16(draw, shape, scale)
-
-    tensors = {"router": bf16([8, 64]), "w1": bf16([8, 128, 64], .3), "w2": bf16([8, 64, 64], .3)}
-    if shared:
-        tensors["shared.w1"] = bf16([2 * shared, 64], .3)
-        tensors["shared.w2"] = bf16([64, shared], .3)
-    for p, count in enumerate(tokens):
-        tensors[f"rank{p}.x"] = bf16([count, 64])
-        tensors[f"rank{p}.dy"] = bf16([count, 64])
-    return tensors
-
-
-class OnAGpu(unittest.TestCase):
-    def setUp(self):
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        self.here = Path(folder.name)
-
-    def ok(self, *args):
-        done = run(*args)
-        self.assertEqual(done.returncode, 0, f"{args}: {done.stdout}{done.stderr}")
-        return done.stdout
-
+class OnAGpu(Case):
     def file_of(self, op, source, *args):
         out = self.here / f"out{len(list(self.here.iterdir()))}.safetensors"
         self.ok("run", op, "--input", source, "--output", out, *args)
@@ -85,7 +47,7 @@ class OnAGpu(unittest.TestCase):
 
     def test_a_layer_has_the_file_of_the_cpu_in_every_pipeline(self):
         source = self.here / "in.safetensors"
-        source.write_bytes(st.encode(layer([21], shared=32)))
+        source.write_bytes(st.encode(st.moe_layer([21], 8, 64, 64, shared=32)))
         for pipeline in ("mxfp8", "bf16", "quantize_after", "flow"):
             args = ["--set", "top_k=2", "--set", f"pipeline={pipeline}", "--keep-stages"]
             owed = self.file_of("moe_layer", source, *args)
@@ -101,7 +63,7 @@ class OnAGpu(unittest.TestCase):
             if len(tokens) > GPUS:
                 continue
             source = self.here / f"in{len(tokens)}.safetensors"
-            source.write_bytes(st.encode(layer(tokens, shared=32)))
+            source.write_bytes(st.encode(st.moe_layer(tokens, 8, 64, 64, shared=32)))
             for pipeline in ("mxfp8", "bf16", "quantize_after", "flow"):
                 args = ["--set", "top_k=2", "--set", f"pipeline={pipeline}", "--keep-stages"]
                 owed = self.file_of("moe_layer", source, *args)
@@ -135,27 +97,27 @@ class OnAGpu(unittest.TestCase):
 
     def test_what_is_not_there_ends_with_four_and_no_file(self):
         source = self.here / "in.safetensors"
-        source.write_bytes(st.encode(layer([3])))
+        source.write_bytes(st.encode(st.moe_layer([3], 8, 64, 64)))
         out = self.here / "out"
         for args in (["--backend", "cuda:99"],
                      *([] if NCCL[0] else [["--communicator", "nccl"]])):
-            done = run("run", "moe_layer", "--input", source, "--output", out, *args)
-            self.assertEqual(done.returncode, UNSUPPORTED, done.stderr)
-            self.assertEqual(len(done.stderr.splitlines()), 1, done.stderr)
+            code, _, err = mxo("run", "moe_layer", "--input", source, "--output", out, *args)
+            self.assertEqual(code, UNSUPPORTED, err)
+            self.assertEqual(len(err.splitlines()), 1, err)
             self.assertFalse(out.exists())
 
     def test_more_ranks_than_gpus_are_refused(self):
         if not NCCL[0]:
             self.skipTest(f"nccl {NCCL[1]}")
-        tensors = layer([1] * 2 * GPUS)
+        tensors = st.moe_layer([1] * 2 * GPUS, 8, 64, 64)
         if 8 % (2 * GPUS) != 0:
             self.skipTest("eight experts do not fit")
         source = self.here / "in.safetensors"
         source.write_bytes(st.encode(tensors))
-        done = run("run", "moe_layer", "--input", source, "--output", self.here / "out",
-                   "--backend", "cuda", "--communicator", "nccl")
-        self.assertEqual(done.returncode, UNSUPPORTED, done.stderr)
-        self.assertIn("each needs a GPU of its own", done.stderr)
+        code, _, err = mxo("run", "moe_layer", "--input", source, "--output", self.here / "out",
+                           "--backend", "cuda", "--communicator", "nccl")
+        self.assertEqual(code, UNSUPPORTED, err)
+        self.assertIn("each needs a GPU of its own", err)
 
 
 if __name__ == "__main__":

@@ -76,14 +76,6 @@ class Outputs(Case):
         super().setUp()
         self.x = self.path("x.safetensors", st.encode({"x": ramp(4, 64)}))
 
-    def test_an_output_replaces_no_device_pipe_or_operand(self):
-        pipe = self.here / "pipe"
-        os.mkfifo(pipe)
-        call = ("run", "quantize", "--input", self.x, "--output")
-        for target, says in [(pipe, "a pipe"), ("/dev/null", "a device"), (self.here, "directory")]:
-            self.refused(*call, target, says=says)
-        self.assertTrue(pipe.is_fifo())
-
     def test_a_closed_stdout_never_becomes_the_output(self):
         out = self.here / "o.safetensors"
         run = f"exec {MXO} run quantize --quiet --input {self.x} --output {out} >&-"

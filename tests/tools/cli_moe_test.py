@@ -25,17 +25,7 @@ class MoeLayer(Case):
 
     def setUp(self):
         super().setUp()
-        draw = random.Random(5)
-
-        def bf16(shape, scale):
-            return st.normal_bf16(draw, shape, scale)
-
-        self.tensors = {"router": bf16([4, 32], 1), "w1": bf16([4, 64, 32], .3),
-                        "w2": bf16([4, 32, 32], .3)}
-        for p, tokens in enumerate([6, 3]):
-            self.tensors[f"rank{p}.x"] = bf16([tokens, 32], 1)
-            self.tensors[f"rank{p}.dy"] = bf16([tokens, 32], 1)
-        self.source = self.path("in.safetensors", st.encode(self.tensors))
+        self.source = self.path("in.safetensors", st.encode(st.moe_layer([6, 3], 4, 32, 32)))
 
     def run_layer(self, name, *args):
         out = self.here / name

@@ -3,9 +3,7 @@
 
 Usage: cli_show_test.py MXO [unittest arguments].
 """
-import math
 import re
-import struct
 import unittest
 from pathlib import Path
 
@@ -84,38 +82,11 @@ class List(Case):
         self.refused("list", "rules", "--diverge", "jax", "deepgemm", code=USAGE, says="one type of scale")
 
 
-def value_in(text):
-    return float(re.search(r"^  value +(\S+)$", text, re.MULTILINE)[1])
-
-
 def code_in(text):
     return int(re.search(r"^  code +(0x\w+)$", text, re.MULTILINE)[1], 16)
 
 
 class Show(Case):
-    def assertSame(self, a, b, what):
-        if math.isnan(b):
-            self.assertTrue(math.isnan(a), what)
-        else:
-            self.assertEqual((a, math.copysign(1, a)), (b, math.copysign(1, b)), what)
-
-    def test_wide_codes_have_their_values(self):
-        for code in [0, 1, 0x3FF, 0x400, 0x3C01, 0x7BFF, 0x7C00, 0x7E00, 0x8001]:
-            out = self.ok("show", "f16", hex(code))
-            self.assertSame(value_in(out), struct.unpack("<e", struct.pack("<H", code))[0], code)
-        for code in [0, 1, 0x7F, 0x80, 0x3F80, 0x7F7F, 0x7F80, 0x7FC0, 0xC049]:
-            out = self.ok("show", "bf16", hex(code))
-            want = struct.unpack("<f", struct.pack("<I", code << 16))[0]
-            self.assertSame(value_in(out), want, code)
-        for code in [0, 1, 0x7FFFFF, 0x800000, 0x3DCCCCCD, 0x7F7FFFFF, 0xFF800000]:
-            out = self.ok("show", "f32", hex(code))
-            want = struct.unpack("<f", struct.pack("<I", code))[0]
-            self.assertSame(value_in(out), want, code)
-        for code in [0, 1, 127, 254]:
-            out = self.ok("show", "e8m0", hex(code))
-            self.assertEqual(value_in(out), math.ldexp(1, code - 127))
-        self.assertTrue(math.isnan(value_in(self.ok("show", "e8m0", "0xFF"))))
-
     def test_values_get_their_codes(self):
         for name, value, code in [
                 ("e4m3", "448", 0x7E), ("e4m3", "464", 0x7E), ("e4m3", "-0.0", 0x80),
@@ -137,15 +108,12 @@ class Show(Case):
         self.assertIn("result      0xBFDE54E2", self.ok("show", "lg2.approx", "0.3"))
         self.assertIn("result      0xFF800000", self.ok("show", "lg2.approx.ftz", "0x1"))
         self.assertIn("result      0x3E9526AF", self.ok("show", "tanh.approx", "0.3"))
-        self.refused("show", "ex2.approx", "0x1FFFFFFFF", code=USAGE, says="needs the bits of an f32")
         out = self.ok("show", "div.full", "0.000102", "448", "1", "0")
         self.assertIn("result      0x347477D0", out)  # 0.000102 by fl(1 / 448), as Triton's scales
         self.assertIn("nearest f32 0x347477CF", out)
         self.assertIn("result      0x7F800000 = inf", out)
         out = self.ok("show", "div.full.ftz", "0x1", "1", "0x00800001", "2")
         self.assertEqual(out.count("result      0x00000000"), 2)  # subnormal in, subnormal out
-        self.refused("show", "div.full", "1", code=USAGE, says="found '1' alone, needs a dividend and a divisor")
-        self.refused("show", "div.full.f32", "1", "x", code=USAGE, says="found 'x'")
 
     def test_rounding_is_explained(self):
         out = self.ok("show", "e4m3", "3.3")
@@ -162,14 +130,6 @@ class Show(Case):
         self.assertIn("next below  0x81 = -0.0009765625", out)
         self.assertIn("next above  0x00 = 0\n", self.ok("show", "e4m3fnuz", "0x81"))
         self.assertIn("next above  none", self.ok("show", "e4m3", "0x7E"))
-
-    def test_bad_values_are_bad_input(self):
-        self.refused("show", "e3m4", "1", code=USAGE, says="unknown format or function 'e3m4'")
-        self.refused("show", "ex2.aprox", "1", code=USAGE, says="did you mean ex2.approx?")
-        self.refused("show", "sin", "1", code=USAGE, says="rcp.approx, rcp.approx.ftz, rsqrt.approx")
-        self.refused("show", "e4m3", "0x1FF", code=USAGE, says="0xFF")
-        self.refused("show", "e4m3", "0x", code=USAGE, says="hex code")
-        self.refused("show", "e4m3", "1.2.3", code=USAGE, says="'1.2.3'")
 
 
 if __name__ == "__main__":

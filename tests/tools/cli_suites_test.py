@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""mxo generate, verify and compare.
+"""mxo compare and explain of files.
 
 Usage: cli_suites_test.py MXO [unittest arguments].
 """
@@ -8,58 +8,13 @@ import math
 import os
 import pty
 import random
-import shutil
 import struct
 import subprocess
 import unittest
 import xml.etree.ElementTree
 
-from cli_case import AGREE, BAD_INPUT, DISAGREE, MXO, NOT_RUN, USAGE, Case, mxo, ramp
+from cli_case import AGREE, DISAGREE, MXO, USAGE, Case, mxo, ramp
 import safetensors as st
-
-
-class Suites(Case):
-    def generate(self, name, *args):
-        directory = self.here / name
-        self.ok("generate", directory, "--suite", "quantize", "--level", 0, "--seed", 7, *args)
-        return directory
-
-    @staticmethod
-    def contents(directory):
-        return {p.relative_to(directory).as_posix(): p.read_bytes()
-                for p in directory.rglob("*") if p.is_file()}
-
-    def test_the_same_seed_gives_the_same_bytes(self):
-        first = self.contents(self.generate("a", "--backend", "reference"))
-        self.assertIn("manifest.json", first)
-        for threads in ["1", "2"]:
-            again = self.generate(f"b{threads}", "--backend", "cpu", "--threads", threads)
-            self.assertEqual(first, self.contents(again))
-
-    def test_verify_accepts_what_generate_wrote_and_nothing_changed(self):
-        directory = self.generate("suite")
-        self.assertIn("PASS", self.ok("verify", directory))
-        self.assertEqual(self.ok("verify", directory, "--quiet"), "")
-        case = sorted((directory / "cases").iterdir())[0]
-        data = bytearray(case.read_bytes())
-        data[-1] ^= 1
-        case.write_bytes(data)
-        self.assertIn("INVALID", self.ok("verify", directory, code=BAD_INPUT))
-        case.unlink()
-        self.assertIn("INVALID", self.ok("verify", directory, code=BAD_INPUT))
-
-    def test_compares_a_directory_of_outputs_with_a_suite(self):
-        directory = self.generate("suite")
-        self.refused("compare", directory, directory, says="is a suite")
-        outputs = self.here / "outputs"
-        shutil.copytree(directory / "cases", outputs)
-        out = self.ok("compare", directory, outputs, code=BAD_INPUT)
-        self.assertIn("a copy of the case is not an output", out)
-        self.assertRegex(out, "(?m)^0 PASS ")
-        shutil.rmtree(outputs)
-        outputs.mkdir()
-        out = self.ok("compare", directory, outputs, code=NOT_RUN)
-        self.assertIn("NOT_RUN", out)
 
 
 class Compare(Case):
@@ -86,8 +41,6 @@ class Compare(Case):
         self.assertIn("gate sqnr=torchao_mxfp8_moe (28 dB)",
                       self.ok("compare", *files, "--gate", "sqnr=torchao_mxfp8_moe"))
         self.refused("compare", *files, "--gate", "sqnr=auto", code=USAGE, says="needs the operator")
-        for gate in ["close", "ulp=x", "ulp=-1", "sqnr=", "bits=2"]:
-            self.refused("compare", *files, "--gate", gate, code=USAGE, says=gate)
         self.refused("compare", *files, "--strict", code=USAGE, says="--gate bound")
         listed = [line.split()[0] for line in self.ok("list", "gates").splitlines()]
         self.assertEqual(listed[:6], ["bits", "ulp=N", "sqnr=DB", "sqnr=auto", "sqnr=PRESET", "bound"])
@@ -129,14 +82,6 @@ class Compare(Case):
         case = self.path("case.safetensors", st.encode(
             whole, {"mxo.op": "grouped_matmul", "mxo.set.out": "f32", "mxo.outputs": "y"}))
         self.assertIn("--gate bound passes", self.ok("compare", case, actual, code=DISAGREE))
-        bare = self.path("bare.safetensors", st.encode({"y": y}))
-        self.ok("compare", bare, actual, "--gate", "bound", "--op", "grouped_matmul",
-                "--input", operands, "--set", "out=f32")
-        values[3] *= 2
-        actual.write_bytes(st.encode({"y": st.f32([8, 8], values)}))
-        self.ok("compare", bare, actual, "--gate", "bound", "--op", "grouped_matmul",
-                "--input", operands, "--set", "out=f32", code=DISAGREE)
-        self.refused("compare", bare, actual, "--input", operands, code=USAGE, says="--op")
 
     def test_group_ends_are_never_believed(self):
         good = self.path("e.safetensors")

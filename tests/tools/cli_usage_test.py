@@ -20,7 +20,9 @@ WRONG_CALLS = [
     ("list formats --diverge", "rules"), ("list --threads -1", "threads"), ("list --threads x", "threads"),
     ("show", "FORMAT"), ("show e4m3", "VALUE"), ("show e9m9 1", "'e9m9'"), ("show e4m3 x", "'x'"),
     ("show e4m3 0x1FF", "0xFF"), ("show e4m3 1 --bogus", "'--bogus'"),
-    ("show div.full 1", "a divisor"),
+    ("show div.full 1", "a divisor"), ("show div.full.f32 1 x", "found 'x'"), ("show e4m3 1.2.3", "'1.2.3'"),
+    ("show ex2.aprox 1", "did you mean ex2.approx?"), ("show ex2.approx 0x1FFFFFFFF", "needs the bits of an f32"),
+    ("show sin 1", "rcp.approx, rcp.approx.ftz, rsqrt.approx"), ("show e4m3 0x", "hex code"),
     ("run", "OP"), ("run --bogus", "'--bogus'"), ("run quantise", "did you mean quantize?"),
     ("run quantise --output {out}", "did you mean quantize?"), ("run quantize", "--input"),
     ("run quantize --bogus", "'--bogus'"), ("run quantize --inptu {x}", "did you mean --input?"),
@@ -105,6 +107,8 @@ BAD_FILES = [
     ("run quantize --input {empty} --output {out}", "x: missing"),
     ("run quantize --input {text} --output {out}", "needs safetensors"),
     ("run quantize --input {flat} --output {out}", "found rank 1"),
+    ("run quantize --input {x} --output /dev/null", "a device"),
+    ("run quantize --input {x} --output {folder}", "directory"),
     ("run quantize --input {x} --output {none}/o", "none"),
     ("run dispatch --input {x} --output {out}", "unknown operand 'x'"),
     ("generate {suite} --suite quantize", "suite"), ("verify {none}", "none"),
@@ -208,10 +212,6 @@ class Usage(Case):
             self.assertEqual(self.ends(call, "")[0], code, call)
             self.assertTrue((self.here / "out").exists(), call)
             subprocess.run(["rm", "-r", self.here / "out"], check=True)
-
-    def test_help_and_version_are_no_errors(self):
-        for call in ["--help", "--version", "run --help", "compare --help"]:
-            self.assertNotEqual(self.ok(*call.split()), "")
 
 
 if __name__ == "__main__":

@@ -13,10 +13,9 @@ import tempfile
 import unittest
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parent))
-import safetensors as st  # noqa: E402
+from cli_case import MXO, Case
+import safetensors as st
 
-MXO = sys.argv.pop(1)
 MPIRUN = ["mpirun", "--allow-run-as-root", "--oversubscribe"]
 
 
@@ -38,12 +37,7 @@ def operands(ranks, width, experts, top_k, seed):
     return tensors
 
 
-class Mpi(unittest.TestCase):
-    def setUp(self):
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        self.here = Path(folder.name)
-
+class Mpi(Case):
     def test_four_processes_give_the_file_of_four_threads(self):
         source = self.here / "in.safetensors"
         source.write_bytes(st.encode(operands(4, 64, 8, 2, seed=1)))
@@ -59,18 +53,8 @@ class Mpi(unittest.TestCase):
             self.assertEqual(files[0], files[1])
 
     def test_a_layer_on_four_processes_gives_the_file_of_four_threads(self):
-        draw = random.Random(4)
-
-        def bf16(shape, scale=1.0):
-            return st.normal_bf16(draw, shape, scale)
-
-        tensors = {"router": bf16([8, 32]), "w1": bf16([8, 64, 32], .3),
-                   "w2": bf16([8, 32, 32], .3)}
-        for p, tokens in enumerate([5, 0, 9, 3]):
-            tensors[f"rank{p}.x"] = bf16([tokens, 32])
-            tensors[f"rank{p}.dy"] = bf16([tokens, 32])
         source = self.here / "in.safetensors"
-        source.write_bytes(st.encode(tensors))
+        source.write_bytes(st.encode(st.moe_layer([5, 0, 9, 3], 8, 32, 32)))
         files = []
         for name, ranks in (("threads", None), ("processes", 4)):
             out = self.here / f"{name}.safetensors"

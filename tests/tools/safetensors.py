@@ -1,6 +1,7 @@
 """The smallest safetensors writer and reader, with nothing but the standard library."""
 import json
 import math
+import random
 import struct
 
 BYTES = {"U8": 1, "BF16": 2, "U16": 2, "F16": 2, "F32": 4, "I32": 4, "F64": 8, "I64": 8}
@@ -39,6 +40,17 @@ def normal_bf16(draw, shape: list, scale: float = 1.0) -> tuple:
     """Normal deviates of random.Random `draw`, cut to bf16."""
     values = [draw.gauss(0, scale) for _ in range(math.prod(shape))]
     return ("BF16", shape, b"".join(struct.pack("<f", v)[2:] for v in values))
+
+
+def moe_layer(tokens: list, experts: int, width: int, hidden: int, shared: int = 0) -> dict:
+    """Operands of moe_layer and gradients of its outputs; tokens[p] of them on rank p."""
+    draw = random.Random(4)
+    shapes = {"router": [experts, width], "w1": [experts, 2 * hidden, width], "w2": [experts, width, hidden]}
+    if shared:
+        shapes |= {"shared.w1": [2 * shared, width], "shared.w2": [width, shared]}
+    for p, count in enumerate(tokens):
+        shapes |= {f"rank{p}.x": [count, width], f"rank{p}.dy": [count, width]}
+    return {name: normal_bf16(draw, shape, .3 if "w" in name else 1) for name, shape in shapes.items()}
 
 
 def u8(shape: list, values) -> tuple:
