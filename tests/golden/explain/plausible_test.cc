@@ -95,30 +95,5 @@ TEST(Plausible, RulesOfScalesGiveTheScalesThatCame) {
   EXPECT_TRUE(impossible(Target::scale_rule, all.trial)) << "one other scale";
 }
 
-TEST(Plausible, AnEndThatIsMovedTooFarIsNone) {
-  // Rows 8 to 11 differ and are given, beside an end at 12 or at 8.
-  const Made given("gggg", 8);
-  EXPECT_FALSE(impossible(Target::group_ends, given.trial, {12, 20}));
-  const Made most("ggmm", 8);
-  EXPECT_FALSE(impossible(Target::group_ends, most.trial, {4, 20})) << "as much as it misses";
-  const Made few("gmmm", 8);
-  EXPECT_TRUE(impossible(Target::group_ends, few.trial, {4, 20}));
-  EXPECT_TRUE(impossible(Target::group_ends, Made("gmm", 8).trial, {4, 20}));
-}
-
-TEST(Plausible, AnEndThatIsMovedTooLittleIsNone) {
-  EXPECT_TRUE(impossible(Target::group_ends, Made("mggg", 8).trial, {12, 20}))
-      << "back from the end at 12 a row more";
-  EXPECT_TRUE(impossible(Target::group_ends, Made("gggm", 8).trial, {8, 20}))
-      << "on from the end at 8 a row more";
-  EXPECT_TRUE(impossible(Target::group_ends, Made("mggg", 0).trial, {4, 20})) << "to the first row";
-  EXPECT_TRUE(impossible(Target::group_ends, Made("mg", 10).trial, {12, 20})) << "from one row";
-  EXPECT_FALSE(impossible(Target::group_ends, Made("mggg", 8).trial, {8, 20}))
-      << "no end beside what is given";
-  EXPECT_FALSE(impossible(Target::any, Made("mggg", 8).trial, {12, 20})) << "another cause";
-  EXPECT_FALSE(impossible(Target::group_ends, Made("gggg", 0).trial, {4, 20})) << "from the first";
-  EXPECT_FALSE(impossible(Target::group_ends, Made("gggg", 16).trial, {16}, 20)) << "to the last";
-}
-
 }  // namespace
 }  // namespace mxo
