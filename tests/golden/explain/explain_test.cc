@@ -1,7 +1,6 @@
 // Planted causes must come back first and in their place; what has no cause gets no name.
 #include <gtest/gtest.h>
 
-#include <cmath>
 #include <cstring>
 
 #include "emu/backends.h"

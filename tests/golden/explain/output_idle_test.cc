@@ -1,6 +1,5 @@
 // Parts of an output that nobody wrote, or that nobody fills: runs of one bit pattern, padding,
 // experts without tokens, lines of zeros.
-#include <algorithm>
 #include <cstring>
 
 #include "golden/explain/find/output/recover.h"

@@ -1,7 +1,6 @@
 // Faults of products that are in no museum: each has to be named, in its place.
 #include <gtest/gtest.h>
 
-#include <cmath>
 #include <cstring>
 
 #include "tests/golden/planted_places.h"
