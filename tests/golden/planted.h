@@ -57,5 +57,18 @@ inline void expect_named(const PlantedFault& fault) {
   EXPECT_TRUE(starts_with_one(first.id, fault.ids) && contains_one(first.sentence, fault.words))
       << fault.what << ": " << first.id << ": " << e.sentence();
 }
+template <std::size_t kCount>
+void expect_named(const PlantedFault (&faults)[kCount]) {
+  for (const PlantedFault& fault : faults) expect_named(fault);
+}
+
+/// What only resembles a fault: something differs, and no cause has an id that begins so.
+inline void expect_not_named(const char* ids, const Planted& miss) {
+  const auto backend = make_cpu_backend();
+  const Explanation e = explain(*backend, miss.call, miss.expected, miss.actual);
+  EXPECT_GT(e.differing, 0) << ids;
+  for (const Cause& c : e.causes)
+    EXPECT_FALSE(starts_with_one(c.id, ids)) << c.id << ": " << e.sentence();
+}
 
 }  // namespace mxo

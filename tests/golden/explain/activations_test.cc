@@ -106,13 +106,12 @@ const Gate kGates[] = {
     {"weights=twice", "", [](double a, double u, double p) { return silu(a) * u * p * p; }},
 };
 
-class PlantedGates : public testing::TestWithParam<Gate> {};
-INSTANTIATE_TEST_SUITE_P(All, PlantedGates, testing::ValuesIn(kGates));
-TEST_P(PlantedGates, AreNamed) {
-  const Gate& g = GetParam();
-  expect_named({g.id, g.id, g.words, [&](Backend& b) {
-                  return computed(b, gated("swiglu", Dtype::bf16, "12", true), g.of);
-                }});
+TEST(PlantedActivations, OfGatesAreNamed) {
+  for (const Gate& g : kGates) {
+    expect_named({g.id, g.id, g.words, [&](Backend& b) {
+                    return computed(b, gated("swiglu", Dtype::bf16, "12", true), g.of);
+                  }});
+  }
 }
 
 float bf16(float v) { return decode(encode<kBF16>(v)); }
@@ -140,15 +139,15 @@ const Arithmetic kArithmetics[] = {
      [](float a, float u) { return a * half_of(bf16(tanh_rn(a / 2))) * u; }},
 };
 
-class PlantedArithmetics : public testing::TestWithParam<Arithmetic> {};
-INSTANTIATE_TEST_SUITE_P(All, PlantedArithmetics, testing::ValuesIn(kArithmetics));
-TEST_P(PlantedArithmetics, AreNamed) {
-  const Arithmetic& row = GetParam();
-  expect_named({row.id, row.id, row.words, [&](Backend& b) {
-                  return computed(b, gated("swiglu", Dtype::f32), [&](double a, double u, double) {
-                    return row.of(static_cast<float>(a), static_cast<float>(u));
-                  });
-                }});
+TEST(PlantedActivations, OfOtherArithmeticAreNamed) {
+  for (const Arithmetic& row : kArithmetics) {
+    expect_named({row.id, row.id, row.words, [&](Backend& b) {
+                    return computed(b, gated("swiglu", Dtype::f32),
+                                    [&](double a, double u, double) {
+                                      return row.of(static_cast<float>(a), static_cast<float>(u));
+                                    });
+                  }});
+  }
 }
 
 /// dx by factors of dy for the gate and for up; null: as it is.
@@ -309,9 +308,7 @@ const PlantedFault kFaults[] = {
      }},
 };
 
-class PlantedAroundGates : public testing::TestWithParam<PlantedFault> {};
-INSTANTIATE_TEST_SUITE_P(All, PlantedAroundGates, testing::ValuesIn(kFaults));
-TEST_P(PlantedAroundGates, AreNamed) { expect_named(GetParam()); }
+TEST(PlantedAroundGates, AreNamed) { expect_named(kFaults); }
 
 /// What is left of one cause by chance is no second one: a sigma of another library alone.
 TEST(PlantedGate, BlamesNoOtherArithmeticForWhatIsLeft) {

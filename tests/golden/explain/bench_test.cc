@@ -91,17 +91,6 @@ TEST(BenchRuns, ReadingsOfRowsThatAreGoneAreNoTrial) {
   EXPECT_FALSE(b.runner->run({&gone, &next}));
 }
 
-TEST(BenchWindows, ColumnsAreThoseThatFailInTheRowsTaken) {
-  // Row r fails in column r: of 40 the first and the last are taken, with rows 0 and 49.
-  Tensor y(Dtype::f32, {50, 50});
-  Tensor a = y;
-  for (Index r = 5; r < 45; ++r) a = with_other(std::move(a), {r}, {r});
-  SmallBench b{lines_by_lines({50}, 50, 50), y, a};
-  b.runner->choose(2, 2);
-  EXPECT_EQ(b.runner->window().rows, (Indices{0, 5, 44, 49}));
-  EXPECT_EQ(b.runner->window().columns, (Indices{0, 5, 44, 49}));
-}
-
 /// Whether rows of an output of this shape are run on their own.
 bool alone(const Call& call, std::vector<Index> shape) {
   const Tensor y(Dtype::u8, std::move(shape));

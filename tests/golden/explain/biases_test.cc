@@ -121,14 +121,13 @@ const BiasFault kBiases[] = {
      [](const Tensor& t, Index e, Index, Index c) { return at(t, e, c); }},
 };
 
-class PlantedInBiases : public testing::TestWithParam<BiasFault> {};
-INSTANTIATE_TEST_SUITE_P(All, PlantedInBiases, testing::ValuesIn(kBiases));
-TEST_P(PlantedInBiases, AreNamed) {
-  const BiasFault& row = GetParam();
-  expect_named({row.words, row.id, row.words, [&](Backend& b) {
-                  return row.where == In::layer ? of_layer(b, row.of)
-                                                : added(b, row.where == In::groups, row.of);
-                }});
+TEST(PlantedInBiases, AreNamed) {
+  for (const BiasFault& row : kBiases) {
+    expect_named({row.words, row.id, row.words, [&](Backend& b) {
+                    return row.where == In::layer ? of_layer(b, row.of)
+                                                  : added(b, row.where == In::groups, row.of);
+                  }});
+  }
 }
 
 struct ExpertFault {
@@ -147,12 +146,10 @@ const ExpertFault kExperts[] = {
     {"w2", "w2=expert_0", "experts take w2 of expert 0", [](Index) { return Index{0}; }},
 };
 
-class PlantedInExperts : public testing::TestWithParam<ExpertFault> {};
-INSTANTIATE_TEST_SUITE_P(All, PlantedInExperts, testing::ValuesIn(kExperts));
-TEST_P(PlantedInExperts, AreNamed) {
-  const ExpertFault& row = GetParam();
-  expect_named({row.words, row.id, row.words,
-                [&](Backend& b) { return exchanged(b, row.operand, row.source); }});
+TEST(PlantedInExperts, AreNamed) {
+  for (const ExpertFault& row : kExperts)
+    expect_named({row.words, row.id, row.words,
+                  [&](Backend& b) { return exchanged(b, row.operand, row.source); }});
 }
 
 }  // namespace

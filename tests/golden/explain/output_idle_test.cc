@@ -1,6 +1,5 @@
 // Parts of an output that nobody wrote, or that nobody fills: runs of one bit pattern, padding,
 // experts without tokens, lines of zeros.
-#include <algorithm>
 #include <cstring>
 
 #include "golden/explain/find/output/recover.h"
@@ -85,56 +84,6 @@ TEST(OutputUnwritten, FillsAreNamedByTheirBits) {
   const Tensor scales = of_no_fill(Dtype::e8m0, {4, 16});
   EXPECT_EQ(of_fills(scales, {{32, 16, 0x7F}}, "x.scales"), "") << "scales are alike";
   EXPECT_NE(of_fills(scales, {{32, 16, 0xFF}}, "x.scales"), "");
-}
-
-TEST(OutputUnwritten, RunsAreLongAndWrong) {
-  const Tensor f32 = of_no_fill(Dtype::f32, {2, 40});
-  const Tensor tall = of_no_fill(Dtype::f32, {80, 21});
-  const Tensor twos = with_fills(of_no_fill(Dtype::f32, {4, 12}), {{0, 48, 0x40000000}});
-  struct Row {
-    Tensor want;
-    std::vector<Filled> fills;
-    std::string said;
-  };
-  for (const Row& row : std::vector<Row>{
-           {f32, {{45, 8}}, zeros("columns 5 to 12 of row 1 of y hold")},
-           {f32, {{45, 7}}, ""},
-           {of_no_fill(Dtype::u8, {2, 40}), {{45, 15}}, ""},
-           {of_no_fill(Dtype::u8, {2, 40}),
-            {{45, 16}},
-            zeros("columns 5 to 20 of row 1 of y hold")},
-           {of_no_fill(Dtype::f32, {6, 4}), {{4, 4}, {12, 4}}, zeros("rows 1 and 3 of y hold")},
-           {of_no_fill(Dtype::f32, {6, 4}), {{4, 4}}, ""},
-           {of_no_fill(Dtype::f32, {3, 5}), {{0, 15}}, ""},
-           // Zeros that are expected count for the run, but more than half of it is wrong.
-           {with_fills(f32, {{44, 7}}),
-            {{42, 16}},
-            zeros("columns 2 to 3 and 11 to 17 of row 1 of y hold")},
-           {with_fills(f32, {{44, 8}}), {{42, 16}}, ""},
-           // Down columns: a fourth of the rows.
-           {tall, {{24, 20, 0, 21}}, zeros("column 3 of rows 1 to 20 of y holds")},
-           {tall, {{24, 19, 0, 21}}, ""},
-           {of_no_fill(Dtype::f32, {15, 21}), {{3, 15, 0, 21}}, ""},
-           {of_no_fill(Dtype::f32, {16, 21}),
-            {{105, 21}, {3, 16, 0, 21}},
-            zeros("36 elements in all of y hold")},
-           // Among many that are scattered a few are neighbours by chance.
-           {f32, {{40, 8}, {2, 8, 0, 2}}, zeros("columns 0 to 7 of row 1 of y hold")},
-           {f32, {{40, 8}, {2, 9, 0, 2}}, ""},
-           // What should be alike may have been computed alike, and wrong.
-           {twos, {{12, 12, 0x3F800000}}, ""},
-           {twos, {{12, 12}}, zeros("row 1 of y holds")}}) {
-    EXPECT_EQ(of_fills(row.want, row.fills), row.said);
-  }
-  Differing explained(f32, with_fills(f32, {{44, 12}}));
-  for (const Index i : {44, 50}) explained.output.mark_explained(i);
-  EXPECT_EQ(said(explained.output, recover_unwritten),
-            zeros("columns 5 to 9 and 11 to 15 of row 1 of y hold"));
-  const Tensor want = of_no_fill(Dtype::f32, {20, 10});
-  Differing groups(want, with_fills(want, {{170, 30}}));
-  groups.output.ends = {6, 18};
-  groups.output.compared_rows = 18;
-  EXPECT_EQ(said(groups.output, recover_unwritten), zeros("row 17 of group 1 of y holds"));
 }
 
 using Where = std::function<bool(Index)>;

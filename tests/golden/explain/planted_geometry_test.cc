@@ -189,12 +189,7 @@ const PlantedFault kFaults[] = {
      "w is quantised along the other axis", flat_scales},
 };
 
-class PlantedGeometry : public testing::TestWithParam<std::size_t> {};
-
-TEST_P(PlantedGeometry, IsNamed) { expect_named(kFaults[GetParam()]); }
-
-INSTANTIATE_TEST_SUITE_P(Faults, PlantedGeometry,
-                         testing::Range(std::size_t{0}, std::size(kFaults)));
+TEST(PlantedGeometry, IsNamed) { expect_named(kFaults); }
 
 /// Bits that no block gives: the shape is said, and no cause.
 TEST(ToldByShape, SaysNoCauseOfOtherBits) {

@@ -209,6 +209,10 @@ const Kind kKinds[] = {
      in_steps(true)},
     {"explained: the scales of x move on every 64 of K rather than every 128, and stay at the last",
      blockwise, in_steps(false)},
+    {"explained: the scales of x are those of 1 row before", blockwise,
+     scales_of_rows([](Index r) { return (r + kRows - 1) % kRows; })},
+    {"explained: every line of x takes the scales of line 2", blockwise,
+     scales_of_rows([](Index) { return Index{2}; })},
     {"explained: the scales of x are those of other rows, in no order that was found: row 0 that "
      "of 5, 1 that of 25",
      blockwise, scales_of_rows(shuffled)},

@@ -235,12 +235,7 @@ const PlantedFault kFaults[] = {
      }},
 };
 
-class PlantedInShares : public testing::TestWithParam<std::size_t> {};
-
-TEST_P(PlantedInShares, AreNamed) { expect_named(kFaults[GetParam()]); }
-
-INSTANTIATE_TEST_SUITE_P(Faults, PlantedInShares,
-                         testing::Range(std::size_t{0}, std::size(kFaults)));
+TEST(PlantedInShares, AreNamed) { expect_named(kFaults); }
 
 /// What is nearly one of them is none.
 TEST(PlantedShares, ThatAreNearlySoHaveNoName) {

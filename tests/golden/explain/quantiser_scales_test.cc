@@ -7,14 +7,10 @@
 namespace mxo {
 namespace {
 
-float floor_power(float a) { return std::exp2(std::floor(std::log2(a)) - 8.0f); }
-
 Quantised made(Dtype scales, Index rows = 6) {
   return Quantised(test::random_floats(Dtype::f32, {rows, 128}, 11), 32, scales);
 }
 
-const std::string kFloor =
-    "scale.rule scales: the scale is 2^(floor(log2 amax) - 8): FLOOR: the rule of microxcaling";
 const std::string kFollow =
     "codes.follow codes follow from the scales that came, and these are not the ones expected";
 
@@ -35,17 +31,12 @@ struct Row {
 const std::string kPart = " rows 32 to 63 of scales: ";
 const Row kRows[] = {
     {own, "none"},
-    {[](const Quantised& q, Index s) { return floor_power(q.amax(s)); }, kFloor},
-    {[](const Quantised& q, Index s) { return q.amax(s) / 240.0f; },
-     "scale.rule scales: the stored scale is amax / max with max 240", Dtype::f32},
     // Scales that no rule gives, and codes that are theirs.
     {[](const Quantised& q, Index s) { return own(q, s) * (s % 3 == 0 ? 4.0f : 0.5f); }, kFollow},
     {[](const Quantised& q, Index s) {
        return of_amax(q, std::max(q.amax(s / 2 * 2), q.amax(s / 2 * 2 + 1)));
      },
      "scale.amax scales: amax is that of two neighbouring blocks"},
-    {[](const Quantised& q, Index s) { return of_amax(q, q.amax(s % 4 == 0 ? s : s - 1)); },
-     "scale.amax scales: amax is that of the block before", Dtype::f32},
     {[](const Quantised& q, Index s) {
        return of_amax(q, q.amax(s < 128 || s % 4 == 0 ? s : s - 1));
      },
@@ -57,8 +48,6 @@ const Row kRows[] = {
        return of_amax(q, most);
      },
      "scale.amax scales: amax is that of the whole tensor", Dtype::f32},
-    {[](const Quantised&, Index) { return 1.0f; },
-     "scale.one every scale is 1 (byte 127), whatever amax is"},
     {[](const Quantised&, Index) { return 0x1p-7f; },
      "scale.one every scale is 2^-7, whatever amax is", Dtype::f32},
     {[](const Quantised&, Index) { return 0.0125f; },

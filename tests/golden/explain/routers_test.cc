@@ -186,12 +186,10 @@ const RuleFault kRules[] = {
      }},
 };
 
-class PlantedRules : public testing::TestWithParam<RuleFault> {};
-INSTANTIATE_TEST_SUITE_P(All, PlantedRules, testing::ValuesIn(kRules));
-TEST_P(PlantedRules, AreNamed) {
-  const RuleFault& row = GetParam();
-  expect_named(
-      {row.words, row.id, row.words, [&](Backend& b) { return chosen(b, row.call, row.rule); }});
+TEST(PlantedRules, AreNamed) {
+  for (const RuleFault& row : kRules)
+    expect_named(
+        {row.words, row.id, row.words, [&](Backend& b) { return chosen(b, row.call, row.rule); }});
 }
 
 /// An operand of which element i is of(all of it, i).
@@ -267,13 +265,12 @@ const SettingFault kSettings[] = {
     {"score=softmax", "score is softmax", {}, "score", "softmax"},
 };
 
-class PlantedInRouterSettings : public testing::TestWithParam<SettingFault> {};
-INSTANTIATE_TEST_SUITE_P(All, PlantedInRouterSettings, testing::ValuesIn(kSettings));
-TEST_P(PlantedInRouterSettings, AreNamed) {
-  const SettingFault& row = GetParam();
-  expect_named({row.words, row.id, row.words, [&](Backend& b) {
-                  return with_setting(b, route(32, row.set), row.key, row.value);
-                }});
+TEST(PlantedInRouterSettings, AreNamed) {
+  for (const SettingFault& row : kSettings) {
+    expect_named({row.words, row.id, row.words, [&](Backend& b) {
+                    return with_setting(b, route(32, row.set), row.key, row.value);
+                  }});
+  }
 }
 
 /// Weights of a call whose scores of every second token are tiny, made anew from their sum.
@@ -347,9 +344,7 @@ const PlantedFault kOthers[] = {
      }},
 };
 
-class PlantedInRouters : public testing::TestWithParam<PlantedFault> {};
-INSTANTIATE_TEST_SUITE_P(All, PlantedInRouters, testing::ValuesIn(kOthers));
-TEST_P(PlantedInRouters, AreNamed) { expect_named(GetParam()); }
+TEST(PlantedInRouters, AreNamed) { expect_named(kOthers); }
 
 /// Without an expert that is never chosen anyway all is as the operator has it, whatever it takes.
 TEST(RightRouters, AreThatOfTheOperator) {
