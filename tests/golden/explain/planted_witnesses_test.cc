@@ -49,7 +49,7 @@ TEST(PlantedWitnesses, OneReplacedValueIsOnlySeen) {
         }
       });
       const std::string seen =
-          "partly: 100.0 %: " + name + ": where 0 is expected, " + r.words + " came";
+          "seen, its cause not known: " + name + ": where 0 is expected, " + r.words + " came";
       EXPECT_EQ(text.find(seen), 0u) << text;
     }
   }
@@ -62,7 +62,7 @@ TEST(PlantedWitnesses, FactorsNeedSeveralValues) {
     Tensor& t = out.at("weights");
     for (Index i = 0; i < t.elements(); ++i) store_wide(t, i, 2.0f * wide_value(t, i));
   };
-  EXPECT_EQ(said_of(call, doubled), "partly: 100.0 %: weights: where 1 is expected, 2 came");
+  EXPECT_EQ(said_of(call, doubled), "seen, its cause not known: weights: where 1 is expected, 2 came");
   call.set.set("top_k", "2");
   EXPECT_EQ(said_of(call, doubled), "explained: all of weights: every value is multiplied by 2^1");
 }
