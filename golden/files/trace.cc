@@ -90,7 +90,8 @@ Trace read_trace(const std::filesystem::path& directory) {
       throw Error(Fault::file, where + error.what());
     }
   }
-  if (number == 1) throw Error(Fault::file, path.string() + ": is empty, needs a line of its schema");
+  if (number == 1)
+    throw Error(Fault::file, path.string() + ": is empty, needs a line of its schema");
   return trace;
 }
 

@@ -92,9 +92,12 @@ Hypothesis& add_alternative(List& list, std::string name, std::string phrase,
 
 /// "e4m3fnuz (bias 8)": of codes that are made.
 std::string with_bias(const std::string& format) {
-  return format + " (bias " + visit_minifloat8(dtype_named(format), [](auto tag) {
-           return std::to_string(decltype(tag)::type::spec.bias);
-         }) + ")";
+  const Dtype dtype = dtype_named(format);
+  if (!is_minifloat8(dtype)) return format;
+  return format + " (bias " +
+         visit_minifloat8(dtype,
+                          [](auto tag) { return std::to_string(decltype(tag)::type::spec.bias); }) +
+         ")";
 }
 
 /// Whether codes are what a call makes, rather than what it takes.

@@ -260,8 +260,7 @@ void claim_own(Output& output, const Lines& lines, const std::vector<LineNumber>
 }
 
 /// A power of two that nearly as many elements beside these lines have is no factor of lines.
-bool claim_scattered(Output& output, const Lines& lines, int by, Index in_lines,
-                     Claims& claims) {
+bool claim_scattered(Output& output, const Lines& lines, int by, Index in_lines, Claims& claims) {
   const ElementReader read(output.expected->dtype());
   const auto holds = [&](Index i) {
     Interval number{std::exp2(by), std::exp2(by)};
