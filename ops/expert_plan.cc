@@ -13,6 +13,7 @@ namespace mxo {
 namespace {
 
 constexpr std::string_view kName = "dispatch";
+constexpr Index kMostExperts = 1 << 20;
 
 void check_selection(const Check& check, const Operand& selected, Index experts, Index ranks,
                      Index alignment) {
@@ -21,6 +22,10 @@ void check_selection(const Check& check, const Operand& selected, Index experts,
   check.that(experts > 0 && experts % ranks == 0,
              "experts: found " + std::to_string(experts) + " experts on " + std::to_string(ranks) +
                  " ranks, needs a positive multiple of the ranks");
+  if (experts > kMostExperts) {
+    throw Error(Fault::argument, "dispatch: experts: found " + std::to_string(experts) +
+                                     ", needs at most " + std::to_string(kMostExperts));
+  }
   if (alignment < 1 || alignment > std::numeric_limits<std::int32_t>::max()) {
     throw Error(Fault::argument, "dispatch: alignment: found " + std::to_string(alignment) +
                                      ", needs a positive number of 32 bits");

@@ -93,7 +93,7 @@ int generate_suite(GenerateArguments& options, const Settings& settings) {
 }
 
 /// Which options belong together.
-void check_options(const GenerateArguments& options) {
+void check_options(const GenerateArguments& options, bool suite) {
   const auto needs = [](bool given, const char* option, bool there, const char* other) {
     if (given && !there) throw CLI::RequiredError(std::string(option) + " needs " + other + ", it");
   };
@@ -104,6 +104,9 @@ void check_options(const GenerateArguments& options) {
   if (op && options.shape.empty() == options.from.empty()) {
     throw CLI::RequiredError("--op needs one of --shape and --from, it");
   }
+  if (suite && (op || !options.model.empty())) {
+    throw CLI::ValidationError("--suite", "found --op or --model as well, needs one of them");
+  }
   if (op && !options.model.empty()) {
     throw CLI::ValidationError("--model", "found --op as well, needs one of the two");
   }
@@ -113,8 +116,9 @@ std::function<int()> prepare_generate(CLI::App& app, const Settings& settings) {
   const auto options = std::make_shared<GenerateArguments>();
   app.add_option("DIR", options->directory, "directory to write to; must be new or empty")
       ->required();
-  app.add_option("--suite", options->suite.suite, "which suite (mxo list suites)")
-      ->capture_default_str();
+  CLI::Option* const suite =
+      app.add_option("--suite", options->suite.suite, "which suite (mxo list suites)")
+          ->capture_default_str();
   app.add_option("--level", options->suite.level, "0: quick, 1: for CI, 2: exhaustive")
       ->capture_default_str();
   app.add_option("--seed", options->suite.seed, "random seed; the same seed gives the same bytes")
@@ -132,11 +136,11 @@ std::function<int()> prepare_generate(CLI::App& app, const Settings& settings) {
       "--model", options->model,
       "instead of a suite: an expert layer of dsv3, llama4, qwen3, gpt_oss or mixtral");
   app.add_option("--tokens", options->tokens, "with --model: rows that reach this rank")
-      ->check(CLI::PositiveNumber)
+      ->check(CLI::Range(Index{1}, Index{1} << 31))
       ->capture_default_str()
       ->needs(model);
   app.add_option("--groups", options->groups, "with --model: experts on this rank")
-      ->check(CLI::PositiveNumber)
+      ->check(CLI::Range(Index{1}, Index{1} << 31))
       ->needs(model);
   app.add_option("--recipe", options->recipe, "with --model: a recipe of grouped_linear")
       ->capture_default_str()
@@ -153,7 +157,7 @@ std::function<int()> prepare_generate(CLI::App& app, const Settings& settings) {
   app.add_option("--routing", options->options.routing, "choice of experts: uniform or hot")
       ->capture_default_str();
   app.add_option("--dtype", options->options.dtype, "type of floats: bf16, f32 or f16");
-  app.parse_complete_callback([options] { check_options(*options); });
+  app.parse_complete_callback([options, suite] { check_options(*options, suite->count() > 0); });
   return [options, &settings] { return generate_suite(*options, settings); };
 }
 

@@ -1,4 +1,5 @@
 // mxo judge TRACE: what a running model computed, judged here; or where two runs first differ.
+#include <filesystem>
 #include <string>
 #include <tuple>
 
@@ -42,6 +43,11 @@ int judge_trace(const JudgeArguments& options, const Settings& settings) {
       continue;
     }
     const JudgedRecord judged = judge_record(*backend, options.trace, record);
+    if (judged.elements == 0) {
+      ++unkept;
+      if (!settings.quiet) fmt::print("{:<64} nothing compared\n", record.place());
+      continue;
+    }
     ++count[static_cast<int>(judged.distance)];
     if (!settings.quiet || judged.distance == Distance::beyond) {
       fmt::print("{:<64} {}\n", record.place(), text(judged));
@@ -67,9 +73,16 @@ void print_side(Backend& backend, const std::string& trace, const TraceRecord& r
 }
 
 int diff_traces(const JudgeArguments& options, const Settings& settings) {
+  std::error_code none;
+  if (std::filesystem::equivalent(options.trace, options.other, none)) {
+    throw Error(Fault::argument, "--diff: found one trace twice, needs two");
+  }
   const Trace traces[] = {read_trace(options.trace), read_trace(options.other)};
   const std::vector<TraceRecord>& a = traces[0].records;
   const std::vector<TraceRecord>& b = traces[1].records;
+  if (a.empty() && b.empty()) {
+    throw Error(Fault::file, "--diff: found no product in either trace: nothing is compared");
+  }
   const std::size_t common = std::min(a.size(), b.size());
   for (std::size_t i = 0; i < common; ++i) {
     if (key(a[i]) != key(b[i])) {

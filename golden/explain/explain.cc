@@ -31,12 +31,15 @@ std::string percent(double share) {
 std::string said(const Explanation& e, bool kinds) {
   if (e.verdict == ExplainVerdict::same) return "bit-identical as it is";
   if (e.verdict == ExplainVerdict::unknown) return "no known cause: " + e.pattern;
-  std::string text(name_of(e.verdict));
+  // All of it is told, but not what made it so.
+  const bool seen = e.verdict == ExplainVerdict::partly && e.causes.size() == 1 &&
+                    e.causes.front().kind == FindingKind::look && e.causes.front().share >= 1.0;
+  std::string text(seen ? "seen, its cause not known" : name_of(e.verdict));
   for (std::size_t i = 0; i < e.causes.size() && i < 3; ++i) {
     const Cause& cause = e.causes[i];
     text += i == 0 ? ": " : "; ";
     if (kinds) text += cause.is_symptom() ? "(symptom) " : "(cause) ";
-    if (e.causes.size() > 1 || e.verdict == ExplainVerdict::partly)
+    if (e.causes.size() > 1 || (e.verdict == ExplainVerdict::partly && !seen))
       text += percent(cause.share) + ": ";
     text += cause.sentence;
   }

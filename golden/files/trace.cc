@@ -71,7 +71,8 @@ Trace read_trace(const std::filesystem::path& directory) {
   InputFile file = open_input(path);
   Trace trace;
   std::string line;
-  for (long number = 1; std::getline(file.stream, line); ++number) {
+  long number = 1;
+  for (; std::getline(file.stream, line); ++number) {
     const std::string where = path.string() + ": line " + std::to_string(number) + ": ";
     try {
       const Json json = Json::parse(line);
@@ -89,6 +90,8 @@ Trace read_trace(const std::filesystem::path& directory) {
       throw Error(Fault::file, where + error.what());
     }
   }
+  if (number == 1)
+    throw Error(Fault::file, path.string() + ": is empty, needs a line of its schema");
   return trace;
 }
 

@@ -46,6 +46,10 @@ class RankCall {
   }
 
   NamedTensors dispatched() {
+    const bool coded = stage_.has("codes") || stage_.has("scales");
+    Check("dispatch")
+        .that(!coded || !stage_.has("x"),
+              "x: found it and codes or scales, needs x, or codes and scales");
     ScaledTensor x;
     if (stage_.has("x")) {
       x.codes = stage_.floats("x");

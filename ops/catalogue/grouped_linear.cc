@@ -32,6 +32,8 @@ GroupedLinear call_of(Staging& stage, const Parameters& set) {
     op.x_codes = stage.codes("x.codes", op.format);
     op.x_scales = op.recipe.mx() ? stage.scales("x.scales") : stage.floats("x.scales");
   }
+  Check(kOp).that(stage.has("x.codes") || !stage.has("x.scales"),
+                  "x.scales: found without x.codes, needs both or neither");
   if (stage.has("x") || !stage.has("x.codes")) op.x = stage.floats("x");
   op.w = stage.floats("w");
   op.group_ends = stage.indices("group_ends");

@@ -187,7 +187,7 @@ def test_products_of_subclasses_are_those_of_their_parts(hides):
         ("linear", True), (F.linear, True), (torch.matmul, True), (torch.nn.Linear, True),
         (F.scaled_dot_product_attention, True), (torch.ops.aten.linear.default, True),
         (torch.ops.mxoracle.grouped_linear, True), ("aten::_grouped_mm", True),
-        (torch.relu, False), ("aten::convolution", False), (torch.ops.aten.baddbmm, False),
+        (torch.relu, False), ("aten::convolution", True), (torch.linalg.solve, False), (torch.ops.aten.baddbmm, False),
         (torch.ops.aten._scaled_dot_product_flash_attention_for_cpu_backward, False), ("", False),
     ],
 )  # fmt: skip

@@ -45,6 +45,9 @@ WRONG_CALLS = [
     ("run quantize --input {x} --output {out}.npy", "safetensors"),
     ("run quantize --input {x} --output {out} extra", "extra"),
     ("generate", "DIR"), ("generate {out} --suite quantum", "'quantum'"),
+    ("generate {out} --suite quantize --op quantize --shape rows=4,columns=32", "--suite"),
+    ("generate {out} --model dsv3 --groups 0", "groups"), ("judge {folder} {folder} --diff", "twice"),
+    ("run dispatch --input {both} --output {out} --set experts=4611686018427387904", "at most 1048576"),
     ("generate {out} --level 9", "level"), ("generate {out} --level x", "level"),
     ("generate {out} --seed -1", "needs a whole number from 0 to 18446744073709551615 (see --help)\n"), ("generate {out} --bogus", "'--bogus'"),
     ("verify", "DIR"), ("verify {suite} --bogus", "'--bogus'"), ("verify {suite} --only x", "--only"),
@@ -69,7 +72,7 @@ WRONG_CALLS = [
     ("reduce {case} {y} --output {out} --runs 0", "runs"),
     ("reduce {case} --output {out} --command k", "{in}"), ("reduce {case} --bogus", "'--bogus'"),
     ("museum --row 0", "--row"), ("museum --row -1", "--row"), ("museum --row 99", "--row"),
-    ("museum --row x", "--row"), ("museum --seed -1", "seed"),
+    ("museum --row x", "--row"), ("museum --row=", "--row"), ("audit --gate bits --row=", "--row"), ("museum --seed -1", "seed"),
     *[(call + " --seed 18446744073709551616", "seed") for call in [
         "museum", "audit --gate bits", "generate {out} --suite quantize"]], ("museum --bogus", "'--bogus'"),
     ("audit", "--gate"), ("audit --gate bits --row 0", "--row"), ("audit --gate x", "gate"),
@@ -111,6 +114,9 @@ BAD_FILES = [
     ("run quantize --input {x} --output {folder}", "directory"),
     ("run quantize --input {x} --output {none}/o", "none"),
     ("run dispatch --input {x} --output {out}", "unknown operand 'x'"),
+    ("run dispatch --input {both} --output {out} --set experts=2", "found it and codes or scales"),
+    ("run grouped_linear --input {scales} --output {out}", "x.scales: found without x.codes"),
+    ("judge {blank}", "is empty"), ("judge {nothing} {none_there} --diff", "no product in either"),
     ("generate {suite} --suite quantize", "suite"), ("verify {none}", "none"),
     ("verify {folder}", "manifest"), ("compare {none} {y}", "none"), ("compare {y} {none}", "none"),
     ("compare {suite} {y}", "needs a directory"), ("compare {text} {y}", "needs safetensors"),
@@ -158,10 +164,21 @@ class Usage(Case):
             '"op": "quantise", "parameters": {}, "inputs": {}, "output": "y", "digest": "", '
             '"rows": ["r.safetensors"]}\n')
         (trace / "r.safetensors").write_bytes(st.encode({"output.y": ramp()}))
-        (self.here / "folder").mkdir()
+        for name, text in [("folder", None), ("blank", ""), ("nothing", '{"schema": "mxo-trace/1"}\n'),
+                           ("none_there", '{"schema": "mxo-trace/1"}\n')]:
+            (self.here / name).mkdir()
+            if text is not None:
+                (self.here / name / "trace.jsonl").write_text(text)
+        experts = {"rank0.experts": ("I32", [2, 1], bytes(8)), "rank0.x": ramp(2, 32)}
+        codes = {"rank0.codes": ("U8", [2, 32], bytes(64)), "rank0.scales": ("U8", [2, 1], bytes(2))}
+        linear = {"x": ramp(2, 32), "x.scales": ("U8", [2, 1], bytes(2)), "w": st.f32([1, 1, 32], [1.0] * 32),
+                  "group_ends": ("I32", [1], b"\2\0\0\0")}
         self.names = {
             "suite": suite, "case": case, "trace": trace, "folder": self.here / "folder",
             "out": self.here / "out", "none": self.here / "none",
+            **{name: self.here / name for name in ("blank", "nothing", "none_there")},
+            "both": self.path("both.safetensors", st.encode({**experts, **codes})),
+            "scales": self.path("scales.safetensors", st.encode(linear)),
             "x": self.path("x.safetensors", st.encode({"x": ramp()})),
             "y": self.path("y.safetensors", st.encode({"y": ramp()})),
             "z": self.path("z.safetensors", st.encode({"y": ramp(1, 128)})),

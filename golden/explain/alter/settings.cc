@@ -1,6 +1,8 @@
 // Other values of the parameters of a call, and limits and gradients that are left out.
+#include <algorithm>
 #include <charconv>
 
+#include "formats/dtype.h"
 #include "golden/explain/alter/alterations.h"
 
 namespace mxo {
@@ -88,6 +90,22 @@ Hypothesis& add_alternative(List& list, std::string name, std::string phrase,
   return h;
 }
 
+/// "e4m3fnuz (bias 8)": of codes that are made.
+std::string with_bias(const std::string& format) {
+  const Dtype dtype = dtype_named(format);
+  if (!is_minifloat8(dtype)) return format;
+  return format + " (bias " +
+         visit_minifloat8(dtype,
+                          [](auto tag) { return std::to_string(decltype(tag)::type::spec.bias); }) +
+         ")";
+}
+
+/// Whether codes are what a call makes, rather than what it takes.
+bool makes_codes(const Call& call) {
+  return std::ranges::none_of(call.inputs,
+                              [](const auto& input) { return input.first.ends_with("codes"); });
+}
+
 /// Every other value of these parameters.
 void add_alternatives(const Call& call, std::span<const Setting> settings, List& list) {
   for (const Setting& s : settings) {
@@ -95,12 +113,16 @@ void add_alternatives(const Call& call, std::span<const Setting> settings, List&
     if (values.size() < 2) continue;
     const std::string key(s.key);
     const std::string now(call.set.text(key, values.front()));
+    const bool made = key == "format" && makes_codes(call);
     const auto spoken = [&](const std::string& value) {
+      if (made) return with_bias(value);
       return s.target == Target::scale_rule ? upper(value) : value;
     };
     for (const std::string& other : values) {
       if (other == now) continue;
-      const std::string words = s.words == nullptr ? key + " is " : s.words;
+      const std::string words = made                 ? "the codes are "
+                                : s.words == nullptr ? key + " is "
+                                                     : s.words;
       add_alternative(list, key + "=" + other,
                       words + spoken(other) + " rather than " + spoken(now), {key}, other, s.target)
           .stage = s.stage;

@@ -67,13 +67,15 @@ class Judge(Watcher):
     explain_seconds: the same, by 2^28 elements a second; no clock counts.
     no_products: operators of somebody's own, such as "mylib::rope", that multiply no matrices.
 
-    mm, mv, dot, addmm, bmm, _grouped_mm, _scaled_mm, _scaled_grouped_mm (both with _v2), attention
-    and grouped_linear have rules, and what `judged` wraps; `covers(op)` asks for one.  linear,
-    matmul and the like are judged as the products that they are made of, under inference_mode too,
-    and those of a subclass such as DTensor as its local products.  A product that has a rule and
-    could not be judged is in `missed`, and nothing passes with it: inside of a fused operator, of
-    kernels that were compiled before, of arguments that the rule does not take.  So is an operator
-    that is not torch's and takes two matrices, outside of `judged`.  Every other operator that computes is counted in `unjudged`.  Torch runs functions under torch.compile
+    mm, mv, dot, addmm, bmm, _grouped_mm, _scaled_mm, _scaled_grouped_mm (both with _v2), convolutions,
+    attention and grouped_linear have rules, and what `judged` wraps; `covers(op)` asks for one.
+    linear, matmul and the like are judged as the products that they are made of, under inference_mode
+    too, and those of a subclass such as DTensor as its local products.  Each nn.Linear is also held to
+    its product by what it took and gave, and so is a function of torch that was replaced.  A product
+    that could not be judged is in `missed`, and nothing passes with it: inside of a fused operator, of
+    kernels that were compiled before, of arguments that the rule does not take, of an operator without
+    a rule.  So is an operator that is not torch's and takes two matrices, outside of `judged`.  Every
+    other operator that computes is counted in `unjudged`.  Torch runs functions under torch.compile
     eagerly in here, which is counted too.
     """
 
@@ -100,8 +102,9 @@ class Judge(Watcher):
             self._explain_work = seconds * _judge.WORK_A_SECOND
 
     def __enter__(self) -> Judge:
+        super().__enter__()
         _active.append(self)
-        return super().__enter__()
+        return self
 
     def __exit__(self, *error: Any) -> None:
         _active.remove(self)
@@ -112,6 +115,9 @@ class Judge(Watcher):
 
     def _missed(self, operator: str, place: tuple[str, int], why: str) -> None:
         self.rows.append(Row(operator, *place, "unjudged", 0, 0, why))
+
+    def _wrong(self, operator: str, place: tuple[str, int], why: str) -> None:
+        self.rows.append(Row(operator, *place, "FAIL", 0, 0, why))
 
     def _seen(self, operator: str, place: tuple[str, int], product: Judged | None) -> None:
         if isinstance(product, Product) and self.against == "bf16":

@@ -70,12 +70,12 @@ class Modules:
                     self._names.setdefault(stands_for, name)
         return self._names[module]
 
-    def _is_elsewhere(self) -> bool:
+    def is_elsewhere(self) -> bool:
         """True in a thread that a forward pass started: torch shows us nothing of it."""
         return threading.get_ident() != self._home and not in_backward()
 
     def _entered(self, module: nn.Module, args: Any) -> None:
-        if self._is_elsewhere():
+        if self.is_elsewhere():
             name = self._name(module)
             if name not in self._told:
                 self._told.add(name)
@@ -86,7 +86,7 @@ class Modules:
         self._mark()
 
     def _left(self, module: nn.Module, args: Any, output: Any) -> None:
-        if self._is_elsewhere():
+        if self.is_elsewhere():
             return
         if self._running:
             self._running.pop()

@@ -11,12 +11,13 @@ from torch import Tensor
 import mxoracle.torch.linear  # noqa: F401
 import mxoracle.torch.operators  # noqa: F401  # both define torch.ops.mxoracle
 from mxoracle._arrays import NAMES
-from mxoracle.torch import attention, fp4, scaled
+from mxoracle.torch import attention, convolutions, fp4, scaled
 from mxoracle.torch.products import (
     FLOATS, Judged, Product, even_ends, plain, type_name, wgrad, written,
 )  # fmt: skip
 from mxoracle.torch.recipes import library_takes
 from mxoracle.torch.scaled import Scales
+from mxoracle.torch.unruled import WITHOUT_A_RULE
 
 aten = torch.ops.aten
 
@@ -25,11 +26,11 @@ def _with_ones(x: Tensor) -> Tensor:
     return torch.cat([x, x.new_ones((*x.shape[:-1], 1))], -1)
 
 
-def _mm(actual: Tensor, a: Tensor, b: Tensor) -> Product | None:
+def mm(actual: Tensor, a: Tensor, b: Tensor) -> Product | None:
     return plain(a, b.t()[None], even_ends(a.shape[0]), actual)
 
 
-def _addmm(
+def addmm(
     actual: Tensor, bias: Tensor, a: Tensor, b: Tensor, *, beta=1, alpha=1
 ) -> Product | None:
     if beta != 1 or alpha != 1:
@@ -44,14 +45,14 @@ def _addmm(
 
 
 def _mv(actual: Tensor, a: Tensor, v: Tensor) -> Product | None:
-    return _mm(actual[:, None], a, v[:, None])
+    return mm(actual[:, None], a, v[:, None])
 
 
 def _dot(actual: Tensor, a: Tensor, b: Tensor) -> Product | None:
-    return _mm(actual.reshape(1, 1), a[None], b[:, None])
+    return mm(actual.reshape(1, 1), a[None], b[:, None])
 
 
-def _bmm(actual: Tensor, a: Tensor, b: Tensor) -> Product | None:
+def bmm(actual: Tensor, a: Tensor, b: Tensor) -> Product | None:
     batch, rows, _ = a.shape
     ends = even_ends(batch * rows, batch)
     return plain(a.flatten(0, 1), b.transpose(1, 2), ends, actual.flatten(0, 1))
@@ -60,7 +61,7 @@ def _bmm(actual: Tensor, a: Tensor, b: Tensor) -> Product | None:
 def _grouped_mm(actual: Tensor, a: Tensor, b: Tensor, offs: Tensor | None = None, *rest: Any,
                 **options: Any) -> Product | None:  # fmt: skip
     if offs is None and a.dim() == 3 and b.dim() == 3:
-        return _bmm(actual, a, b)
+        return bmm(actual, a, b)
     if offs is not None and a.dim() == 2 and b.dim() == 3:
         return plain(a, b.transpose(1, 2), offs, actual)
     if offs is not None and a.dim() == 2 and b.dim() == 2:
@@ -236,9 +237,10 @@ RULES: dict[Any, Callable[..., Judged | list[Product] | None]] = {
     torch.ops.mxoracle.grouped_linear_codes_backward.default: _linear_codes_backward,
 }
 for _name, _rule in {
-    "mm": _mm, "addmm": _addmm, "bmm": _bmm, "mv": _mv, "dot": _dot, "_scaled_mm": _scaled_mm,
+    "mm": mm, "addmm": addmm, "bmm": bmm, "mv": _mv, "dot": _dot, "vdot": _dot, "_scaled_mm": _scaled_mm,
     "_scaled_mm_v2": _scaled_mm_v2, "_scaled_grouped_mm": _scaled_grouped_mm,
     "_scaled_grouped_mm_v2": _scaled_grouped_mm_v2, "_grouped_mm": _grouped_mm,
+    "convolution": convolutions.convolution, "convolution_backward": convolutions.convolution_backward,
     "_scaled_dot_product_flash_attention": attention.flash,
     "_scaled_dot_product_flash_attention_for_cpu": attention.flash,
     "_scaled_dot_product_efficient_attention": attention.efficient,
@@ -253,21 +255,13 @@ for _name, _rule in {
         if "dtype" in _operator.overloads():
             RULES[_operator.dtype] = _typed(_rule)
 
-# Operators of which a part is a product that has a rule, and products of matrices in other types.
-_FUSED = (
-    "_native_multi_head_attention", "_transformer_encoder_layer_fwd", "mkldnn_linear",
-    "mkldnn_rnn_layer", "_cudnn_rnn", "_addmm_activation", "addmm_", "addmv", "addmv_", "addbmm",
-    "addbmm_", "baddbmm", "baddbmm_", "_linear_pointwise", "_trilinear", "_int_mm", "_sparse_mm",
-    "_sparse_addmm", "sparse_sampled_addmm", "_weight_int8pack_mm", "_weight_int4pack_mm",
-    "linear_dynamic", "_euclidean_dist",
-)  # fmt: skip
-# Those, and operators of which some calls have a rule.
-PRODUCTS = frozenset([*_FUSED, *(str(op).split(".")[1] for op in RULES)])
+# Operators of which some calls have a rule, and those that have none.
+PRODUCTS = frozenset([*WITHOUT_A_RULE, *(str(op).split(".")[1] for op in RULES)])
 # Torch computes these by operators that have rules.
-_COMPOSED = (
+COMPOSED = frozenset((
     "linear", "Linear", "matmul", "linalg_matmul", "linalg_multi_dot", "chain_matmul", "einsum",
     "inner", "tensordot", "scaled_dot_product_attention",
-)  # fmt: skip
+))  # fmt: skip
 
 
 def covers(op: Any) -> bool:
@@ -275,8 +269,8 @@ def covers(op: Any) -> bool:
     name ("aten::mm", "linear"), or a function of torch.  Of an operator that torch computes by
     several, the products among them are judged."""
     if isinstance(op, torch._ops.OpOverload):
-        return op in RULES or op.overloadpacket.__name__ in _COMPOSED
+        return op in RULES or op.overloadpacket.__name__ in COMPOSED
     name = op if isinstance(op, str) else getattr(op, "__name__", str(op))
     name = name.rpartition("::")[2].partition(".")[0]
     rules = {str(rule).split(".")[1].lstrip("_") for rule in RULES}
-    return name in _COMPOSED or name.lstrip("_") in rules
+    return name in COMPOSED or name.lstrip("_") in rules

@@ -13,10 +13,11 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves, tree_map_only
 
 from mxoracle.torch import machines
+from mxoracle.torch.calls import WHOLE, Calls
 from mxoracle.torch.graphs import compiled_code_watched
 from mxoracle.torch.modules import Modules
 from mxoracle.torch.products import Judged, Product
-from mxoracle.torch.rules import PRODUCTS, RULES, covers
+from mxoracle.torch.rules import COMPOSED, PRODUCTS, RULES, covers
 
 # Nothing is computed by these, or nothing but what was there before.
 _MOVES = (
@@ -88,6 +89,7 @@ class Watcher(TorchDispatchMode):
         self.every = every
         self._calls: Counter[tuple[str, str]] = Counter()
         self._modules = Modules(self._elsewhere)
+        self._whole = Calls(self._chosen, self._seen, self._missed, self._wrong)
         self._products = 0  # that came by
         self._autocast: dict[str, bool] = {}
         self._no_products = frozenset(no_products)
@@ -98,7 +100,10 @@ class Watcher(TorchDispatchMode):
         with contextlib.ExitStack() as stack:
             stack.enter_context(compiled_code_watched(self._counted, self._missing, PRODUCTS))
             stack.enter_context(_autocast_tracked(self._autocast))
+            stack.enter_context(self._whole.layers_left())  # before their module is
             stack.enter_context(self._modules)
+            stack.enter_context(self._whole.layers_entered())
+            stack.enter_context(self._whole.functions())
             self._around = stack.pop_all()
         return super().__enter__()
 
@@ -128,13 +133,15 @@ class Watcher(TorchDispatchMode):
         rule = RULES.get(func)
         devices = _devices((args, kwargs))
         unread = _unread((args, kwargs))
-        if rule is None and not unread and _composite(func, devices):
-            with self._watching(), self._autocast_within(func, devices):
-                return func._op_dk(_COMPOSITE, *args, **kwargs)
+        if rule is None and not unread:
+            if _composite(func, devices):
+                with self._watching(), self._autocast_within(func, devices):
+                    return func._op_dk(_COMPOSITE, *args, **kwargs)
+            rule = WHOLE.get(func)
         out = func(*args, **kwargs)
         if rule is not None and not unread:
             self._product(str(func.name()), rule, out, args, kwargs)
-        elif func.overloadpacket.__name__ in PRODUCTS or (unread and covers(func)):
+        elif func.overloadpacket.__name__ in PRODUCTS | COMPOSED or (unread and covers(func)):
             self._missing(str(func.name()), unread or "no rule for a product as part of it")
         elif self._foreign(func) and _several_matrices((args, kwargs)):
             self._missing(str(func.name()), "no operator of torch's: what it multiplies is not seen")
@@ -179,6 +186,9 @@ class Watcher(TorchDispatchMode):
             self._missing(str(func.name()), f"{kinds} computes it unseen")
         return out
 
+    def _chosen(self, operator: str) -> tuple[str, int] | None:
+        return None if self._modules.is_elsewhere() else self._place(operator)
+
     def _place(self, operator: str) -> tuple[str, int] | None:
         """The module and the number of this call; None if this one is not to be looked at."""
         self._products += 1
@@ -198,11 +208,13 @@ class Watcher(TorchDispatchMode):
             Tensor, lambda tensor: tensor.detach().cpu(), (args, kwargs, out)
         )
         found = rule(out, *args, **kwargs)
-        for product in found if isinstance(found, list) else [found]:
+        if isinstance(found, list):
+            found = {product.output: product for product in found}
+        for name, product in found.items() if isinstance(found, dict) else [("", found)]:
             if isinstance(product, Product):
                 product = replace(product, device=device)
-            name = f"{operator} {product.output}" if isinstance(found, list) else operator
-            self._seen(name, place, product)
+            self._whole.note(product)
+            self._seen(f"{operator} {name}".rstrip(), place, product)
 
     def _missing(self, operator: str, why: str) -> None:
         place = self._place(operator)
@@ -217,6 +229,9 @@ class Watcher(TorchDispatchMode):
 
     def _missed(self, operator: str, place: tuple[str, int], why: str) -> None:
         """Products ran, or may have run, that did not come by."""
+
+    def _wrong(self, operator: str, place: tuple[str, int], why: str) -> None:
+        """What came of a product is no result of one."""
 
     def _seen(self, operator: str, place: tuple[str, int], product: Judged | None) -> None:
         """One product on the host; None where the rule does not know its arguments."""

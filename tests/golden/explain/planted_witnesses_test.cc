@@ -49,7 +49,7 @@ TEST(PlantedWitnesses, OneReplacedValueIsOnlySeen) {
         }
       });
       const std::string seen =
-          "partly: 100.0 %: " + name + ": where 0 is expected, " + r.words + " came";
+          "seen, its cause not known: " + name + ": where 0 is expected, " + r.words + " came";
       EXPECT_EQ(text.find(seen), 0u) << text;
     }
   }
@@ -62,7 +62,8 @@ TEST(PlantedWitnesses, FactorsNeedSeveralValues) {
     Tensor& t = out.at("weights");
     for (Index i = 0; i < t.elements(); ++i) store_wide(t, i, 2.0f * wide_value(t, i));
   };
-  EXPECT_EQ(said_of(call, doubled), "partly: 100.0 %: weights: where 1 is expected, 2 came");
+  EXPECT_EQ(said_of(call, doubled),
+            "seen, its cause not known: weights: where 1 is expected, 2 came");
   call.set.set("top_k", "2");
   EXPECT_EQ(said_of(call, doubled), "explained: all of weights: every value is multiplied by 2^1");
 }
@@ -151,6 +152,53 @@ TEST(PlantedWitnesses, BoundsOfAmaxThatAreLeftOut) {
       "quantize", x, {{"block", "1xK"}, {"scale", "f32"}, {"rule", "fbgemm"}, {"scale_max", "12"}});
   EXPECT_EQ(said_with(call, [](Call& c) { c.set.set("scale_max", "0"); }),
             "explained: scales: the upper bound of amax is left out");
+}
+
+/// One format, though its scales and codes differ in some blocks only, as two causes would.
+TEST(PlantedWitnesses, AnotherFormatIsOneCause) {
+  Tensor x = random_floats({64, 256}, 5);
+  for (Index i = 0; i < x.elements(); ++i)
+    store_wide(x, i, std::ldexp(wide_value(x, i), static_cast<int>(i / 256 % 13) - 6));
+  const auto made = [&](const char* format, const char* other) {
+    return said_with(of_x("quantize", x, {{"format", format}}),
+                     [other](Call& c) { c.set.set("format", other); });
+  };
+  EXPECT_EQ(made("e4m3", "e4m3fnuz"),
+            "explained: the codes are e4m3fnuz (bias 8) rather than e4m3 (bias 7)");
+  EXPECT_EQ(made("e4m3fnuz", "e4m3"),
+            "explained: the codes are e4m3 (bias 7) rather than e4m3fnuz (bias 8)");
+}
+
+/// Rows of which all elements are doubled by chance are no place.
+TEST(PlantedWitnesses, FactorsHereAndThereAreOfNoRows) {
+  const Call call = of_x("quantize", random_floats({64, 256}, 7),
+                         {{"rule", "flow"}, {"block", "1x128"}, {"scale", "f32"}});
+  const std::string text = said_of(call, [](NamedTensors& out) {
+    Tensor& scales = out.at("scales");
+    for (Index i = 0; i < scales.elements(); ++i) {
+      if (static_cast<std::uint32_t>(i) * 2654435761u < 2u << 30)
+        store_wide(scales, i, 2.0f * wide_value(scales, i));
+    }
+  });
+  EXPECT_NE(text.find("are multiplied by 2^1, of no whole row"), std::string::npos) << text;
+}
+
+TEST(PlantedWitnesses, PaddingThatHoldsTheRowsBehindIsCalledSo) {
+  NamedTensors in;
+  in.emplace("x", random_bf16({50, 32}, 3));
+  in.emplace("group_ends", ends_of({10, 27, 50}));
+  const Call call = of("pad_groups", in, {{"alignment", "32"}});
+  EXPECT_EQ(said_of(call,
+                    [&](NamedTensors& out) {
+                      for (const Index to : {0, 32, 64}) {
+                        const Index from = to == 0 ? 0 : to == 32 ? 10 : 27;
+                        for (Index r = 0; r < 32 && from + r < 50; ++r)
+                          for (Index c = 0; c < 32; ++c)
+                            store_wide(out.at("y"), (to + r) * 32 + c,
+                                       wide_value(call.input("x"), (from + r) * 32 + c));
+                      }
+                    }),
+            "explained: padding rows hold the rows that follow instead of zeros");
 }
 
 }  // namespace

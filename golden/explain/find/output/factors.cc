@@ -259,6 +259,25 @@ void claim_own(Output& output, const Lines& lines, const std::vector<LineNumber>
   }
 }
 
+/// A power of two that nearly as many elements beside these lines have is no factor of lines.
+bool claim_scattered(Output& output, const Lines& lines, int by, Index in_lines, Claims& claims) {
+  const ElementReader read(output.expected->dtype());
+  const auto holds = [&](Index i) {
+    Interval number{std::exp2(by), std::exp2(by)};
+    return output.differs(i) && cut(output, read, Made::doubled, i, number);
+  };
+  Index all = 0;
+  for (Index i = 0; i < output.compared_rows * output.columns; ++i) all += holds(i);
+  if ((all - in_lines) * 2 < in_lines || !are_of_several_values(output, holds)) return false;
+  append(claims, claim_where(output, {"value.power_of_2", FindingKind::look}, holds,
+                             [&](const Place& place) {
+                               return std::to_string(all) + " elements in " + place.words +
+                                      " are multiplied by 2^" + std::to_string(by) +
+                                      ", of no whole " + (lines.are_columns ? "column" : "row");
+                             }));
+  return true;
+}
+
 }  // namespace
 
 Claims recover_factors(Output& output) {
@@ -302,6 +321,7 @@ Claims recover_factors(Output& output) {
   }
   for (const auto& [by, power] : best) {
     if (power.differing < kFew) continue;
+    if (claim_scattered(output, lines, by, power.differing, claims)) continue;
     add_claim(output, lines, power.lines, {"value.power_of_2"},
               "every value is multiplied by 2^" + std::to_string(by), claims);
   }

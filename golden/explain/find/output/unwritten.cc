@@ -242,7 +242,8 @@ Claims claim_idle(const Idle& idle, Output& output) {
   if ((output.left - wrong) * 2 > output.compared_rows * output.columns - all) return {};
   // Old bytes and bytes that a kernel put there by mistake look the same.
   return claim_where(
-      output, {"not_zero.padding", FindingKind::symptom}, idle.holds, [&](const Place& place) {
+      output, {"not_zero.padding", FindingKind::symptom, true}, idle.holds,
+      [&](const Place& place) {
         return place.words + " (" + idle.what + ", zeros expected)" + std::string(place.hold()) +
                "other bytes: never written, or written with what does not belong there";
       });
