@@ -19,8 +19,8 @@ constexpr int kFewThreads = 128;
 constexpr Index kShort = 4096;
 /// Times 16 elements that a thread keeps between its two looks at them.
 constexpr int kKept = 4;
-/// Place of the greatest bit of the integers: signed slices hold 0x7F7F7F.., more than 254 * 2^15
-/// ..; one less where the greatest significand is 255.
+/// Place of the greatest bit of the integers: three signed slices hold 0x7F7F7F, more than 254 *
+/// 2^15, four 0x7F7F7F7F; one less where the greatest significand is 255.
 template <int kSlices>
 constexpr int kTopBit = 8 * kSlices - 2;
 /// Powers of two of K-vectors whose products and their sums are normal numbers of binary32, of 256
@@ -211,7 +211,6 @@ __global__ void __launch_bounds__(Threads)
   if (wanted != nullptr && *wanted == 0) return;
   __shared__ Totals total;
   const bool whole = p.out.dtype == Dtype::f32;  // all products are taken
-  const bool listed = kSlices == 3 && !whole;
   const Index first = Index{threadIdx.x} * kStep;
   constexpr Index kAll = Index{Threads} * kStep;
   for (Index index = blockIdx.x; index < k_vectors; index += gridDim.x) {
@@ -269,7 +268,7 @@ __global__ void __launch_bounds__(Threads)
         }
       }
       if (of.lows == 0 || whole) return;
-      std::int32_t slot = listed ? atomicAdd(&total.lows, __popc(of.lows)) : kMaxLows;
+      std::int32_t slot = kSlices == 3 ? atomicAdd(&total.lows, __popc(of.lows)) : kMaxLows;
 #pragma unroll
       for (int i = 0; i < kStep; ++i) {
         if ((of.lows >> i & 1u) == 0) continue;
@@ -335,7 +334,7 @@ __global__ void __launch_bounds__(Threads)
   }
 }
 
-/// kSlices of `f`, for which `scratch` gets memory.
+/// `f` in kSlices slices; three have lists, `lows`.
 template <int kSlices>
 Slices make_signed_slices(DeviceBackend& backend, const Problem& p, const Factor& f,
                           const KVectorMemory& codes, Index k_vectors, const std::int32_t* wanted,

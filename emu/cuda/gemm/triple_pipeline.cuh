@@ -76,7 +76,7 @@ class TriplePipeline {
       ring_.advance();
     }
   }
-  /// Fetches slices `of` them, before the others of multiply_all() or multiply_four(); one thread.
+  /// Fetches those slices before the others of multiply_all() or multiply_four(); one thread.
   __device__ void fetch_lower(const CUtensorMap* a, const CUtensorMap* b, const LowerSlices& of,
                               int chunks, int k, int k_vector_a, int k_vector_b) {
     Ring<kTriplePairs> at = pairs();
@@ -122,14 +122,14 @@ class TriplePipeline {
     for (int i = 0; i < kPairWords; ++i) sums.w1[i] = sums.w2[i] = 0;
     add_upper(sums, chunks, group, meanwhile);
   }
-  /// Of four slices those of weights 2 and 3, and if `Next` of weight 1, whose sums carry() takes
-  /// in w0, w1 and w2 and leaves in w0 what the upper six are added to.
-  template <bool Next, typename Carry, typename Work>
+  /// Of four slices those of weights 2 and 3, and if `Weight1` of that one, whose sums carry()
+  /// takes in w0, w1 and w2 and leaves in w0 what the upper six are added to.
+  template <bool Weight1, typename Carry, typename Work>
   __device__ void multiply_four(PairSums& sums, int chunks, int group, Carry carry,
                                 Work meanwhile) {
 #pragma unroll
     for (int i = 0; i < kPairWords; ++i) sums.w0[i] = sums.w1[i] = sums.w2[i] = 0;
-    add_lower_of_four<Next>(sums, chunks, group);
+    add_lower_of_four<Weight1>(sums, chunks, group);
     carry();
 #pragma unroll
     for (int i = 0; i < kPairWords; ++i) sums.w1[i] = sums.w2[i] = 0;
@@ -226,7 +226,7 @@ class TriplePipeline {
     }
     end_lower(at, 2 * chunks);
   }
-  template <bool Next>
+  template <bool Weight1>
   __device__ void add_lower_of_four(PairSums& sums, int chunks, int group) {
     Ring<kTriplePairs> at = pairs();
     int last[2] = {-1, -1};
@@ -260,20 +260,20 @@ class TriplePipeline {
       }
       const SlicePair zero = next_pair(of[0]);
       wgmma_fence();
-      if constexpr (Next) add(sums.w2, zero, one);
+      if constexpr (Weight1) add(sums.w2, zero, one);
       add(sums.w0, zero, two);
-      if constexpr (Next) add(sums.w2, one, zero);
+      if constexpr (Weight1) add(sums.w2, one, zero);
       add(sums.w0, two, zero);
       wgmma_commit();
       wgmma_wait<1>();
-      if constexpr (!Next) release(of[1]);
+      if constexpr (!Weight1) release(of[1]);
       const SlicePair three = next_pair(of[3]);
       wgmma_fence();
       add(sums.w1, zero, three);
       add(sums.w1, three, zero);
       wgmma_commit();
       wgmma_wait<1>();
-      if constexpr (Next) release(of[1]);
+      if constexpr (Weight1) release(of[1]);
       release(of[2]);
       last[0] = of[0];
       last[1] = of[3];
