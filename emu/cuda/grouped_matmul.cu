@@ -6,6 +6,7 @@
 
 #include "emu/cuda/cuda_check.cuh"
 #include "emu/cuda/gemm/exact_product.cuh"
+#include "emu/cuda/gemm/four_slices.cuh"
 #include "emu/cuda/gemm/machine_product.cuh"
 #include "emu/cuda/gemm/nine_products.cuh"
 #include "emu/cuda/gemm/three_slices.cuh"
@@ -119,22 +120,27 @@ void multiply_exactly(DeviceBackend& backend, const Problem& p) {
   const Index tiles = (p.contracts_rows() ? p.groups * ceil_div(p.a.rows, 128)
                                           : ceil_div(p.a.rows, 128) + p.groups) *
                       ceil_div(p.b.rows, 256);
-  Scratch<std::uint8_t> tile(backend, 3 * tiles);
-  Scratch<std::int32_t> wanted(backend, 4);
-  backend.fill_zero(reinterpret_cast<std::byte*>(tile.data()), static_cast<std::size_t>(3 * tiles));
-  backend.fill_zero(reinterpret_cast<std::byte*>(wanted.data()), 4 * sizeof(std::int32_t));
+  Scratch<std::uint8_t> tile(backend, 4 * tiles);
+  Scratch<std::int32_t> wanted(backend, 5);
+  backend.fill_zero(reinterpret_cast<std::byte*>(tile.data()), static_cast<std::size_t>(4 * tiles));
+  backend.fill_zero(reinterpret_cast<std::byte*>(wanted.data()), 5 * sizeof(std::int32_t));
   const HardTiles of_two{tile.data(), wanted.data()};
   const HardTiles again{tile.data() + tiles, wanted.data() + 2};
   const HardTiles of_three{tile.data() + 2 * tiles, wanted.data() + 3};
+  const HardTiles of_four{tile.data() + 3 * tiles, wanted.data() + 4};
   if (by_two_slices) multiply_easy_tiles(backend, p, laid, of_two, tiles, wanted.data());
   if (by_three_slices) {
     multiply_by_three_slices(backend, p, laid.a.codes, laid.b.codes,
                              by_two_slices ? of_two : HardTiles{}, again, of_three);
+    multiply_by_four_slices(backend, p, laid.a.codes, laid.b.codes, of_three, of_four);
   }
   if (by_nine_products) {
     multiply_by_nine_products(backend, p, laid.a.codes, laid.b.codes, of_three);
   }
-  multiply_hard_tiles(backend, p, laid, by_two_slices && !by_three_slices ? of_two : of_three);
+  multiply_hard_tiles(backend, p, laid,
+                      by_three_slices    ? of_four
+                      : by_nine_products ? of_three
+                                         : of_two);
 }
 
 void multiply(DeviceBackend& backend, const Accumulation& sum, const Problem& p) {

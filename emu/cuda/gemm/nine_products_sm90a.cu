@@ -43,7 +43,8 @@ __device__ void fetch_tiles(const PairJob& job, TriplePipeline& pipeline, const 
   for (Index index = blockIdx.x; index < tiles; index += gridDim.x) {
     const PairWork work = pair_work_of(job, index);
     if (threadIdx.x % 32 == 0 && !work.hard) {
-      pipeline.fetch_lower(a, b, work.chunks, work.place, work.k_vector_a, work.k_vector_b);
+      pipeline.fetch_lower(a, b, lower_of_three(), work.chunks, work.place, work.k_vector_a,
+                           work.k_vector_b);
       pipeline.fetch(a, b, work.chunks, work.place, work.k_vector_a, work.k_vector_b, 0);
     }
     __syncwarp();

@@ -1,11 +1,12 @@
-// Elements to integers of three slices: a thread block for a K-vector, 16 elements to a thread at a
-// time.
+// Elements to integers of three or four slices: a thread block for a K-vector, 16 elements to a
+// thread at a time.
 #include "emu/cuda/gemm/three_slices.cuh"
 
 #include <algorithm>
 #include <climits>
 
 #include "emu/cuda/cuda_check.cuh"
+#include "emu/cuda/gemm/four_slices.cuh"
 #include "emu/cuda/gemm/k_vector_elements.cuh"
 #include "emu/exact/nine_products.h"
 
@@ -19,11 +20,14 @@ constexpr Index kShort = 4096;
 /// Times 16 elements that a thread keeps between its two looks at them.
 constexpr int kKept = 4;
 /// Place of the greatest bit of the integers: three signed slices hold 0x7F7F7F, more than 254 *
-/// 2^15; one less where the greatest significand is 255.
-constexpr int kTopBit = 22;
+/// 2^15, four 0x7F7F7F7F; one less where the greatest significand is 255.
+template <int kSlices>
+constexpr int kTopBit = 8 * kSlices - 2;
 /// Powers of two of K-vectors whose products and their sums are normal numbers of binary32, of 256
-/// quanta.
+/// quanta, of four slices 65536.
 constexpr int kMaxPower = 60;
+template <int kSlices>
+constexpr Index kMaxLength = (kSlices == 3 ? kMaxTripleChunks : kMaxFourChunks) * 128;
 /// Lists hold the lowest slices of one element in so many; of codes, whose other K-vector seldom
 /// has any, another product takes less time sooner.
 template <typename Code>
@@ -110,11 +114,13 @@ struct Split {
   int quantum;
   std::int32_t slices;
 };
+template <int kSlices>
 __device__ Split split_of(std::int32_t top, Index length) {
   if (top == kNoNumber || length > kMaxK) return {0, kBeyond};
   if (top == 0) return {0, 0};
-  const int quantum = top / 256 - kBeforeAll - kTopBit + ((top & 0xFF) == 0xFF ? 1 : 0);
-  const bool serves = length <= kMaxTripleChunks * 128 && abs(quantum + 8) <= kMaxPower;
+  const int quantum = top / 256 - kBeforeAll - kTopBit<kSlices> + ((top & 0xFF) == 0xFF ? 1 : 0);
+  const bool serves =
+      length <= kMaxLength<kSlices> && abs(quantum + 8 * (kSlices - 2)) <= kMaxPower;
   return {quantum, serves ? 3 : kManyResiduals};
 }
 /// Elements of less than that many quanta are counted as so many: residuals that are not exact.
@@ -131,6 +137,11 @@ __device__ bool leaves_much(const Totals& of, Index length) {
   const auto k = static_cast<float>(length);
   return of.rest * 0x1p33f * k * sqrtf(k) > of.sum * of.sum;
 }
+/// The same of four slices, whose `share` decides alone: more than a 2^-10th.
+__device__ bool share_leaves_much(float share, float sum, Index length) {
+  const auto k = static_cast<float>(length);
+  return share * 0x1p42f * k * sqrtf(k) > sum * sum;
+}
 /// Lowest slices of more elements than this take longer than another product of slices.
 template <typename Code>
 __device__ bool many_lows(std::int32_t count, Index length) {
@@ -138,8 +149,9 @@ __device__ bool many_lows(std::int32_t count, Index length) {
 }
 
 /// Sixteen elements to slices and to what is known of the K-vector.
+template <int kSlices>
 struct Sixteen {
-  std::uint32_t slice[3][4];
+  std::uint32_t slice[kSlices][4];
   std::uint32_t lows = 0;   ///< a bit for each lowest slice that is not 0
   std::uint32_t rests = 0;  ///< of each residual
   bool far = false;         ///< some are not exact
@@ -167,16 +179,19 @@ struct Sixteen {
         sum += fabsf(x);
         squares = fmaf(x, x, squares);
         // With 128 added to every slice, they are the bytes.
-        v[n] = static_cast<std::uint32_t>(integer) + 0x808080u;
+        v[n] = static_cast<std::uint32_t>(integer) + (kSlices == 3 ? 0x808080u : 0x80808080u);
         if ((v[n] & 0xFF) != 0x80) lows |= 1u << (i + n);
       }
       const std::uint32_t two = __byte_perm(v[0], v[1], 0x5140);
       const std::uint32_t others = __byte_perm(v[2], v[3], 0x5140);
       slice[0][i / 4] = __byte_perm(two, others, 0x5410) ^ 0x80808080u;
       slice[1][i / 4] = __byte_perm(two, others, 0x7632) ^ 0x80808080u;
-      slice[2][i / 4] =
-          __byte_perm(__byte_perm(v[0], v[1], 0x0062), __byte_perm(v[2], v[3], 0x0062), 0x5410) ^
-          0x80808080u;
+      const std::uint32_t upper_two = __byte_perm(v[0], v[1], 0x7362);
+      const std::uint32_t upper_others = __byte_perm(v[2], v[3], 0x7362);
+      slice[2][i / 4] = __byte_perm(upper_two, upper_others, 0x5410) ^ 0x80808080u;
+      if constexpr (kSlices == 4) {
+        slice[3][i / 4] = __byte_perm(upper_two, upper_others, 0x7632) ^ 0x80808080u;
+      }
     }
   }
   __device__ int low(int i) const {
@@ -188,11 +203,11 @@ struct Sixteen {
   }
 };
 
-template <typename Code, int Threads>
+template <typename Code, int Threads, int kSlices>
 __global__ void __launch_bounds__(Threads)
-    three_slices_kernel(Problem p, Factor f, KVectorMemory memory, Index k_vectors,
-                        const std::int32_t* wanted, KVectorMemory slices, KVectorWindow* window,
-                        Lows* lows, std::uint8_t* out) {
+    signed_slices_kernel(Problem p, Factor f, KVectorMemory memory, Index k_vectors,
+                         const std::int32_t* wanted, KVectorMemory slices, KVectorWindow* window,
+                         Lows* lows, std::uint8_t* out) {
   if (wanted != nullptr && *wanted == 0) return;
   __shared__ Totals total;
   const bool whole = p.out.dtype == Dtype::f32;  // all products are taken
@@ -222,7 +237,7 @@ __global__ void __launch_bounds__(Threads)
     __syncthreads();
     if (threadIdx.x % 32 == 0) atomicMax(&total.top, top);
     __syncthreads();
-    const Split split = split_of(total.top, at.length);
+    const Split split = split_of<kSlices>(total.top, at.length);
     const bool given = split.slices == 3;
     std::uint8_t* to = out + (f.k_is_rows ? at.k_vector : index) * slices.k_vector_bytes + at.place;
     std::int32_t low_sum = 0;
@@ -230,21 +245,21 @@ __global__ void __launch_bounds__(Threads)
     float sum = 0;
     float squares = 0;
     const auto take = [&](const Codes<Code>& codes, Index c, int scale) {
-      const Sixteen of(given ? codes : Codes<Code>{}, power_of_two(scale - split.quantum));
+      const Sixteen<kSlices> of(given ? codes : Codes<Code>{}, power_of_two(scale - split.quantum));
       sum += of.sum;
       squares += of.squares;
 #pragma unroll
-      for (int n = 0; n < 3; ++n) {
+      for (int n = 0; n < kSlices; ++n) {
         *reinterpret_cast<uint4*>(to + n * slices.group_bytes + c) = {
             of.slice[n][0], of.slice[n][1], of.slice[n][2], of.slice[n][3]};
       }
       if (of.far) atomicAdd(&total.rests, kMaxRests + 1);
       if (of.rests != 0) {
-        std::int32_t slot = atomicAdd(&total.rests, __popc(of.rests));
+        std::int32_t slot = kSlices == 3 ? atomicAdd(&total.rests, __popc(of.rests)) : 0;
 #pragma unroll
         for (int i = 0; i < kStep; ++i) {
           rest += fabsf(of.rest[i]);
-          if ((of.rests >> i & 1u) == 0) continue;
+          if (kSlices != 3 || (of.rests >> i & 1u) == 0) continue;
           if (slot < kMaxRests) {
             lows[index].rest[slot] =
                 static_cast<std::uint32_t>(c + i) | (__float_as_uint(of.rest[i]) & 0xFFFF0000u);
@@ -253,7 +268,7 @@ __global__ void __launch_bounds__(Threads)
         }
       }
       if (of.lows == 0 || whole) return;
-      std::int32_t slot = atomicAdd(&total.lows, __popc(of.lows));
+      std::int32_t slot = kSlices == 3 ? atomicAdd(&total.lows, __popc(of.lows)) : kMaxLows;
 #pragma unroll
       for (int i = 0; i < kStep; ++i) {
         if ((of.lows >> i & 1u) == 0) continue;
@@ -290,25 +305,62 @@ __global__ void __launch_bounds__(Threads)
     }
     __syncthreads();
     if (threadIdx.x == 0) {
-      const bool open = given && (whole ? total.rests > kMostRests : leaves_much(total, at.length));
-      const bool many = given && many_lows<Code>(total.lows, at.length);
       // What is added in binary32, 200 numbers in a row at most, is off by less than 2^-16.
       const float left = total.rest * 1.001f;
+      const auto low_sum = static_cast<float>(total.low_sum);
       const auto chunks = static_cast<int>((at.length + 127) / 128);
+      const float share = kSlices == 4 ? share_of_four_slices(left, low_sum, takes_weight_1(p))
+                          : whole      ? static_cast<float>(total.rests)
+                                       : share_of_residuals(left, chunks);
+      const bool open = given && (kSlices == 4 ? share_leaves_much(share, total.sum, at.length)
+                                  : whole      ? total.rests > kMostRests
+                                               : leaves_much(total, at.length));
+      const bool many = given && many_lows<Code>(total.lows, at.length);
       window[index] = {split.quantum,
                        open   ? kManyResiduals
                        : many ? kManyLows
                               : split.slices,
                        sqrtf(total.squares) * 1.001f,
-                       static_cast<float>(total.low_sum),
-                       whole ? static_cast<float>(total.rests) : share_of_residuals(left, chunks),
+                       low_sum,
+                       share,
                        left};
-      lows[index].count = min(total.lows, kMaxLows);
-      lows[index].sum = total.low_sum;
-      lows[index].rests = total.rests;
+      if constexpr (kSlices == 3) {
+        lows[index].count = min(total.lows, kMaxLows);
+        lows[index].sum = total.low_sum;
+        lows[index].rests = total.rests;
+      }
     }
     __syncthreads();
   }
+}
+
+/// `f` in kSlices slices; three have lists, `lows`.
+template <int kSlices>
+Slices make_signed_slices(DeviceBackend& backend, const Problem& p, const Factor& f,
+                          const KVectorMemory& codes, Index k_vectors, const std::int32_t* wanted,
+                          SliceScratch& scratch, std::optional<Scratch<Lows>>* lows) {
+  Slices made;
+  const Index windows = make_slice_memory(backend, p, f, codes, k_vectors, kSlices, made, scratch);
+  if (lows != nullptr) lows->emplace(backend, windows);
+  const auto blocks =
+      static_cast<unsigned>(std::min<Index>(std::max<Index>(windows, 1), Index{1} << 20));
+  const auto run = [&](auto tag) {
+    using Code = typename decltype(tag)::type;
+    const bool few = p.depth <= kShort;
+    (few ? signed_slices_kernel<Code, kFewThreads, kSlices>
+         : signed_slices_kernel<
+               Code, kThreads,
+               kSlices>)<<<blocks, few ? kFewThreads : kThreads, 0, backend.stream()>>>(
+        p, f, codes, windows, wanted, made.memory, scratch.window->data(),
+        lows != nullptr ? (*lows)->data() : nullptr, scratch.slices->data());
+  };
+  if (f.codes.dtype == Dtype::bf16) {
+    run(TypeTag<BF16>{});
+  } else {
+    visit_minifloat8(f.codes.dtype, run);
+  }
+  check_launch("signed_slices_kernel");
+  return made;
 }
 
 }  // namespace
@@ -317,28 +369,16 @@ ThreeSlices make_three_slices(DeviceBackend& backend, const Problem& p, const Fa
                               const KVectorMemory& codes, Index k_vectors,
                               const std::int32_t* wanted, ThreeSliceScratch& scratch) {
   ThreeSlices made;
-  const Index windows =
-      make_slice_memory(backend, p, f, codes, k_vectors, 3, made.slices, scratch.slices);
-  scratch.lows.emplace(backend, windows);
+  made.slices =
+      make_signed_slices<3>(backend, p, f, codes, k_vectors, wanted, scratch.slices, &scratch.lows);
   made.lows = scratch.lows->data();
-  const auto blocks =
-      static_cast<unsigned>(std::min<Index>(std::max<Index>(windows, 1), Index{1} << 20));
-  const auto run = [&](auto tag) {
-    using Code = typename decltype(tag)::type;
-    const bool few = p.depth <= kShort;
-    (few ? three_slices_kernel<Code, kFewThreads>
-         : three_slices_kernel<
-               Code, kThreads>)<<<blocks, few ? kFewThreads : kThreads, 0, backend.stream()>>>(
-        p, f, codes, windows, wanted, made.slices.memory, scratch.slices.window->data(),
-        scratch.lows->data(), scratch.slices.slices->data());
-  };
-  if (f.codes.dtype == Dtype::bf16) {
-    run(TypeTag<BF16>{});
-  } else {
-    visit_minifloat8(f.codes.dtype, run);
-  }
-  check_launch("three_slices_kernel");
   return made;
+}
+
+Slices make_four_slices(DeviceBackend& backend, const Problem& p, const Factor& f,
+                        const KVectorMemory& codes, Index k_vectors, const std::int32_t* wanted,
+                        SliceScratch& scratch) {
+  return make_signed_slices<4>(backend, p, f, codes, k_vectors, wanted, scratch, nullptr);
 }
 
 }  // namespace mxo::cuda

@@ -1,6 +1,6 @@
-// The pipeline of a product of three slices: a stage has the slices of both factors in three pairs,
-// whose six products of the greatest weights are added up in three sets of registers; before them,
-// where they are asked for, products of the lowest slices with the middle ones.
+// The pipeline of a product of three slices or four: a stage has the upper three of both factors in
+// three pairs, whose six products of the greatest weights are added up in three sets of registers;
+// before them, where they are asked for, products of lesser weights.
 #pragma once
 
 #include "emu/cuda/gemm/pair_pipeline.cuh"
@@ -13,6 +13,15 @@ inline constexpr int kTripleStages = 2;
 inline constexpr int kTriplePairs = 3 * kTripleStages;  ///< a slice of a, the same of b
 inline constexpr int kSlicePairBytes = 2 * kBoxBytes;
 inline constexpr int kTripleBytes = kTriplePairs * kSlicePairBytes + 1024 + 16 * kTriplePairs;
+
+/// Slices whose products of lesser weights are taken in a sweep of their own: numbers of four bits,
+/// as they come.
+struct LowerSlices {
+  int count;
+  std::uint32_t number;
+};
+__device__ inline LowerSlices lower_of_three() { return {2, 0x10}; }
+__device__ inline LowerSlices lower_of_four() { return {4, 0x3021}; }
 
 class TriplePipeline {
  public:
@@ -32,9 +41,9 @@ class TriplePipeline {
   }
 
   /// Fetches `chunks` chunks of 128 K-vectors of a and of b, first for products with the lowest
-  /// slices of `lows`; one thread.
+  /// slices of `lows`, then the three from `lowest` on; one thread.
   __device__ void fetch(const CUtensorMap* a, const CUtensorMap* b, int chunks, int k,
-                        int k_vector_a, int k_vector_b, int lows) {
+                        int k_vector_a, int k_vector_b, int lows, int lowest = 0) {
     const Next next(chunks, lows);
     for (int first = 0; first < next.count; first += 3) {
       pace_.step();
@@ -60,26 +69,29 @@ class TriplePipeline {
         barrier_wait(empty_ + pair, ring_.phase ^ 1u);
         barrier_expect(full_ + pair, kSlicePairBytes);
         std::uint8_t* to = tiles_ + pair * kSlicePairBytes;
-        copy_box(to, a, full_ + pair, k, k_vector_a, slice);
-        copy_box(to + kBoxBytes, b, full_ + pair, k, k_vector_b, slice);
+        copy_box(to, a, full_ + pair, k, k_vector_a, lowest + slice);
+        copy_box(to + kBoxBytes, b, full_ + pair, k, k_vector_b, lowest + slice);
       }
       k += kChunkBytes;
       ring_.advance();
     }
   }
-  /// Fetches their lowest and middle slices, before the others of multiply_all(); one thread.
-  __device__ void fetch_lower(const CUtensorMap* a, const CUtensorMap* b, int chunks, int k,
-                              int k_vector_a, int k_vector_b) {
+  /// Fetches those slices before the others of multiply_all() or multiply_four(); one thread.
+  __device__ void fetch_lower(const CUtensorMap* a, const CUtensorMap* b, const LowerSlices& of,
+                              int chunks, int k, int k_vector_a, int k_vector_b) {
     Ring<kTriplePairs> at = pairs();
-    for (int i = 0; i < lower_pairs(chunks); ++i) {
-      if (i % 2 == 0) pace_.step();
+    const int end = lower_pairs(of.count * chunks);
+    for (int i = 0; i < end; ++i) {
+      if (i % of.count == 0) pace_.step();
       barrier_wait(empty_ + at.stage, at.phase ^ 1u);
-      if (i < 2 * chunks) {
+      if (i < of.count * chunks) {
         std::uint8_t* to = tiles_ + at.stage * kSlicePairBytes;
         std::uint64_t* full = full_ + at.stage;
+        const int slice = static_cast<int>(of.number >> i % of.count * 4 & 15u);
+        const int place = k + i / of.count * kChunkBytes;
         barrier_expect(full, kSlicePairBytes);
-        copy_box(to, a, full, k + i / 2 * kChunkBytes, k_vector_a, i % 2);
-        copy_box(to + kBoxBytes, b, full, k + i / 2 * kChunkBytes, k_vector_b, i % 2);
+        copy_box(to, a, full, place, k_vector_a, slice);
+        copy_box(to + kBoxBytes, b, full, place, k_vector_b, slice);
       } else {
         barrier_arrive(full_ + at.stage);
       }
@@ -105,6 +117,19 @@ class TriplePipeline {
 #pragma unroll
     for (int i = 0; i < kPairWords; ++i) sums.w0[i] = sums.w1[i] = 0;
     add_lower(sums, chunks, group);
+    carry();
+#pragma unroll
+    for (int i = 0; i < kPairWords; ++i) sums.w1[i] = sums.w2[i] = 0;
+    add_upper(sums, chunks, group, meanwhile);
+  }
+  /// Of four slices those of weights 2 and 3, and if `Weight1` of that one, whose sums carry()
+  /// takes in w0, w1 and w2 and leaves in w0 what the upper six are added to.
+  template <bool Weight1, typename Carry, typename Work>
+  __device__ void multiply_four(PairSums& sums, int chunks, int group, Carry carry,
+                                Work meanwhile) {
+#pragma unroll
+    for (int i = 0; i < kPairWords; ++i) sums.w0[i] = sums.w1[i] = sums.w2[i] = 0;
+    add_lower_of_four<Weight1>(sums, chunks, group);
     carry();
 #pragma unroll
     for (int i = 0; i < kPairWords; ++i) sums.w1[i] = sums.w2[i] = 0;
@@ -155,10 +180,18 @@ class TriplePipeline {
     wgmma_wait<0>();
     if (previous >= 0) release(previous);
   }
-  /// Pairs of a ring of their own, from the next stage on; for multiply_all() whole stages of them,
-  /// the last ones empty.
+  /// Pairs of a ring of their own, from the next stage on: whole stages of them, the last ones
+  /// empty.
   __device__ Ring<kTriplePairs> pairs() const { return {3 * ring_.stage, ring_.phase}; }
-  __device__ static int lower_pairs(int chunks) { return (2 * chunks + 2) / 3 * 3; }
+  __device__ static int lower_pairs(int count) { return (count + 2) / 3 * 3; }
+  __device__ void end_lower(Ring<kTriplePairs> at, int count) {
+    for (int i = count; i < lower_pairs(count); ++i) {
+      barrier_wait(full_ + at.stage, at.phase);
+      release(at.stage);
+      at.advance();
+    }
+    ring_ = {at.stage / 3, at.phase};
+  }
   __device__ void add_lower(PairSums& sums, int chunks, int group) {
     Ring<kTriplePairs> at = pairs();
     int previous[2] = {-1, -1};
@@ -191,12 +224,66 @@ class TriplePipeline {
       release(previous[0]);
       release(previous[1]);
     }
-    for (int i = 2 * chunks; i < lower_pairs(chunks); ++i) {
-      barrier_wait(full_ + at.stage, at.phase);
-      release(at.stage);
+    end_lower(at, 2 * chunks);
+  }
+  template <bool Weight1>
+  __device__ void add_lower_of_four(PairSums& sums, int chunks, int group) {
+    Ring<kTriplePairs> at = pairs();
+    int last[2] = {-1, -1};
+    const auto next_pair = [&](int& pair) {
+      pair = at.stage;
+      const SlicePair taken = take(pair, at.phase, group);
       at.advance();
+      return taken;
+    };
+    const auto add = [](std::uint32_t(&sum)[kPairWords], const SlicePair& one,
+                        const SlicePair& other) {
+#pragma unroll
+      for (int step = 0; step < 4; ++step) {
+        wgmma<Unit::s8>(sum, one.a + 2 * step, other.b + 2 * step, 1);
+      }
+    };
+#pragma unroll 1
+    for (int i = 0; i < chunks; ++i) {
+      int of[4];
+      const SlicePair one = next_pair(of[1]);
+      const SlicePair two = next_pair(of[2]);
+      wgmma_fence();
+      add(sums.w1, one, two);
+      add(sums.w0, one, one);
+      add(sums.w1, two, one);
+      wgmma_commit();
+      wgmma_wait<1>();
+      if (i > 0) {
+        release(last[0]);
+        release(last[1]);
+      }
+      const SlicePair zero = next_pair(of[0]);
+      wgmma_fence();
+      if constexpr (Weight1) add(sums.w2, zero, one);
+      add(sums.w0, zero, two);
+      if constexpr (Weight1) add(sums.w2, one, zero);
+      add(sums.w0, two, zero);
+      wgmma_commit();
+      wgmma_wait<1>();
+      if constexpr (!Weight1) release(of[1]);
+      const SlicePair three = next_pair(of[3]);
+      wgmma_fence();
+      add(sums.w1, zero, three);
+      add(sums.w1, three, zero);
+      wgmma_commit();
+      wgmma_wait<1>();
+      if constexpr (Weight1) release(of[1]);
+      release(of[2]);
+      last[0] = of[0];
+      last[1] = of[3];
     }
-    ring_ = {at.stage / 3, at.phase};
+    wgmma_wait<0>();
+    if (chunks > 0) {
+      release(last[0]);
+      release(last[1]);
+    }
+    end_lower(at, 4 * chunks);
   }
   /// Products of lowest slices with middle ones, by chunks: of a, of b, or one of each in turn.
   struct Next {
