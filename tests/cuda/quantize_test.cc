@@ -43,8 +43,7 @@ TEST_F(CudaQuantize, GivesTheHostsBytesForEveryFormatModeAndProfile) {
           for (const Axis axis : {Axis::columns, Axis::rows}) {
             for (const Fill how : kFills) {
               const std::vector<Index> shape = {96, 160};
-              Strided x(wide, shape, {"contiguous"});
-              fill(x, how, ++seed);
+              Strided x = filled(wide, shape, {"contiguous"}, how, ++seed);
               Strided codes(format, shape, {"contiguous"});
               Strided scales(Dtype::e8m0, scaled(shape, axis, 32), {"contiguous"});
               ASSERT_TRUE(agrees({&x}, {&codes, &scales},
@@ -98,8 +97,8 @@ TEST_F(CudaQuantize, BlocksOfAnyLengthAgree) {
   for (const Index block : {1, 5, 16, 64}) {
     for (const Axis axis : {Axis::columns, Axis::rows}) {
       const std::vector<Index> shape = {block * 3, block * 5};
-      Strided x(Dtype::f32, shape, {"odd_rows", 1, 3, 5});
-      fill(x, Fill::blocks, static_cast<std::uint32_t>(block));
+      Strided x = filled(Dtype::f32, shape, {"odd_rows", 1, 3, 5}, Fill::blocks,
+                         static_cast<std::uint32_t>(block));
       Strided codes(Dtype::e5m2, shape, {"offset", 1, 0, 1});
       Strided scales(Dtype::e8m0, scaled(shape, axis, block), {"contiguous"});
       Strided back(Dtype::bf16, shape, {"contiguous"});
@@ -113,38 +112,25 @@ TEST_F(CudaQuantize, BlocksOfAnyLengthAgree) {
   }
 }
 
-TEST_F(CudaQuantize, TransposedResultsAgree) {
+/// Results, or the operand, lie across memory: blocks down columns of the one, along rows of the
+/// other.
+TEST_F(CudaQuantize, TransposedTensorsAgree) {
+  const Lie plain{"contiguous"}, turned{"turned", 1, 0, 0, true};
   std::uint32_t seed = 300;
-  for (const auto& shape :
-       {std::vector<Index>{32, 8}, {416, 132}, {3, 160, 260}, {128, 128}, {1312, 132}}) {
-    for (const Dtype wide : kWide) {
-      for (const Fill how : kFills) {
-        const Lie turned{"turned", 1, 0, 0, true};
-        Strided x(wide, shape, {"contiguous"});
-        fill(x, how, ++seed);
-        Strided codes(Dtype::e4m3, shape, turned);
-        Strided scales(Dtype::e8m0, scaled(shape, Axis::rows, 32), turned);
-        ASSERT_TRUE(agrees({&x}, {&codes, &scales}, [&](auto& b, auto& in, auto& out) {
-          quantize(b, asked(in, out, kMxRows));
-        })) << describe(x.operand());
-      }
-    }
-  }
-}
-
-TEST_F(CudaQuantize, TransposedOperandsAgree) {
-  std::uint32_t seed = 350;
-  for (const auto& shape :
-       {std::vector<Index>{8, 32}, {132, 416}, {3, 260, 160}, {128, 128}, {132, 1312}, {7, 64}}) {
-    for (const Dtype wide : kWide) {
-      for (const Fill how : kFills) {
-        Strided x(wide, shape, {"turned", 1, 0, 0, true});
-        fill(x, how, ++seed);
-        Strided codes(Dtype::e4m3, shape, {"contiguous"});
-        Strided scales(Dtype::e8m0, scaled(shape, Axis::columns, 32), {"contiguous"});
-        ASSERT_TRUE(agrees({&x}, {&codes, &scales}, [&](auto& b, auto& in, auto& out) {
-          quantize(b, asked(in, out, kMxColumns));
-        })) << describe(x.operand());
+  for (const bool operand : {false, true}) {
+    const Axis axis = operand ? Axis::columns : Axis::rows;
+    for (std::vector<Index> shape :
+         {std::vector<Index>{32, 8}, {416, 132}, {3, 160, 260}, {128, 128}, {1312, 132}, {64, 7}}) {
+      if (operand) std::swap(shape[shape.size() - 2], shape[shape.size() - 1]);
+      for (const Dtype wide : kWide) {
+        for (const Fill how : kFills) {
+          Strided x = filled(wide, shape, operand ? turned : plain, how, ++seed);
+          Strided codes(Dtype::e4m3, shape, operand ? plain : turned);
+          Strided scales(Dtype::e8m0, scaled(shape, axis, 32), operand ? plain : turned);
+          ASSERT_TRUE(agrees({&x}, {&codes, &scales}, [&](auto& b, auto& in, auto& out) {
+            quantize(b, asked(in, out, block_along(axis, kMxBlock)));
+          })) << describe(x.operand());
+        }
       }
     }
   }
@@ -158,8 +144,7 @@ TEST_F(CudaQuantize, FusedWithTheSwizzleAgrees) {
       std::vector<Index> blocked = {
           blocked_bytes(shape[shape.size() - 2], shape.back() / kMxBlock)};
       if (shape.size() == 3) blocked.insert(blocked.begin(), shape[0]);
-      Strided x(Dtype::bf16, shape, lie);
-      fill(x, Fill::edges, ++seed);
+      Strided x = filled(Dtype::bf16, shape, lie, Fill::edges, ++seed);
       Strided codes(Dtype::e4m3, shape, lie);
       Strided scales(Dtype::e8m0, blocked, {"place", 1, 0, lie.offset});
       ASSERT_TRUE(agrees({&x}, {&codes, &scales},
@@ -186,8 +171,7 @@ TEST_F(CudaQuantize, ScalesAgreeFromAnyByteOnAndAtTheEndsOfStretches) {
             scales_shape.resize(shape.size() - 2);
             scales_shape.push_back(bytes);
           }
-          Strided x(wide, shape, {"contiguous"});
-          fill(x, Fill::blocks, ++seed);
+          Strided x = filled(wide, shape, {"contiguous"}, Fill::blocks, ++seed);
           Strided codes(Dtype::e4m3, shape, {"contiguous"});
           Strided scales(Dtype::e8m0, scales_shape, {"offset", 1, 0, offset});
           ASSERT_TRUE(agrees({&x}, {&codes, &scales},
@@ -211,8 +195,7 @@ TEST_F(CudaQuantize, RowsWithOneFloatScaleAgree) {
       for (const Dtype format : {Dtype::e4m3, Dtype::e5m2fnuz}) {
         for (const Dtype wide : kWide) {
           for (const Fill how : {Fill::noise, Fill::edges}) {
-            Strided x(wide, shape, lie);
-            fill(x, how, ++seed);
+            Strided x = filled(wide, shape, lie, how, ++seed);
             Strided codes(format, shape, lie);
             Strided scales(Dtype::f32, shape_of_scales(shape, kWholeRow), {"offset", 1, 0, 1});
             ASSERT_TRUE(agrees({&x}, {&codes, &scales},
@@ -282,8 +265,7 @@ TEST_F(CudaQuantize, BlocksThatRestartAtGroupsAgree) {
   std::uint32_t seed = 800;
   for (const Index groups : {0, 1, 7, 400}) {
     for (const auto& shape : {std::vector<Index>{0, 7}, {777, 140}, {300, 256}}) {
-      Strided x(Dtype::bf16, shape, {"contiguous"});
-      fill(x, Fill::edges, ++seed);
+      Strided x = filled(Dtype::bf16, shape, {"contiguous"}, Fill::edges, ++seed);
       const auto ends = random_ends(groups, shape[0], seed);
       Index blocks = 2;  // two rows of scales that no block has
       for (Index g = 0; g < groups; ++g) {
@@ -310,8 +292,7 @@ TEST_F(CudaQuantize, ConversionsAgreeForEveryFormatAndStride) {
       for (const Dtype wide : {Dtype::f32, Dtype::bf16, Dtype::f16}) {
         for (const Dtype format :
              {Dtype::e4m3, Dtype::e4m3fnuz, Dtype::e5m2, Dtype::e5m2fnuz, Dtype::e8m0}) {
-          Strided x(wide, shape, lie);
-          fill(x, Fill::anything, ++seed);
+          Strided x = filled(wide, shape, lie, Fill::anything, ++seed);
           Strided codes(format, shape, lie);
           const auto overflow = seed % 2 == 0 ? Overflow::saturate : Overflow::nonfinite;
           const auto sign = seed % 3 == 0 ? NanSign::of_operand : NanSign::positive;

@@ -9,9 +9,12 @@
 #include "ops/backend_tensor.h"
 #include "ops/catalogue.h"
 #include "tests/support/far_backend.h"
+#include "tests/support/same.h"
 
 namespace mxo {
 namespace {
+
+using test::expect_same;
 
 using test::FarBackend;
 
@@ -43,12 +46,6 @@ Tensor packed(const Operand& view) {
   Tensor t(view.dtype, {view.extent, view.extent + view.rank});
   copy_elements(view, t.result());
   return t;
-}
-
-void expect_same(const Tensor& a, const Tensor& b) {
-  ASSERT_EQ(a.shape(), b.shape());
-  ASSERT_EQ(a.bytes(), b.bytes());
-  EXPECT_EQ(std::memcmp(a.data(), b.data(), a.bytes()), 0);
 }
 
 std::string complaint(Backend& backend, std::string_view op, const NamedViews& views,

@@ -8,9 +8,12 @@
 #include "ops/swiglu.h"
 #include "tests/support/by_mpfr.h"
 #include "tests/support/named_calls.h"
+#include "tests/support/same.h"
 
 namespace mxo {
 namespace {
+
+using test::expect_same;
 
 using test::call;
 
@@ -139,15 +142,6 @@ Tensor random(std::vector<Index> shape, unsigned seed, float spread, Dtype dtype
 float at(const Tensor& t, Index i) {
   return visit_wide_float(
       t.dtype(), [&](auto tag) { return to_float(t.as<typename decltype(tag)::type>()[i]); });
-}
-
-void expect_same(const NamedTensors& a, const NamedTensors& b) {
-  ASSERT_EQ(a.size(), b.size());
-  for (const auto& [name, tensor] : a) {
-    const Tensor& other = b.at(name);
-    ASSERT_EQ(tensor.shape(), other.shape());
-    EXPECT_EQ(std::memcmp(tensor.data(), other.data(), tensor.bytes()), 0) << name;
-  }
 }
 
 /// The columns of x that hold a and b.

@@ -6,6 +6,7 @@
 #include "ops/catalogue.h"
 #include "ops/grouped_linear.h"
 #include "tests/support/random_tensors.h"
+#include "tests/support/same.h"
 #include "tests/support/strided.h"
 
 namespace mxo::test {
@@ -26,12 +27,6 @@ class GroupedLinearOptions : public testing::TestWithParam<const char*> {
 
 INSTANTIATE_TEST_SUITE_P(Backends, GroupedLinearOptions, testing::Values("reference", "cpu"),
                          [](const auto& row) { return std::string(row.param); });
-
-void expect_same(const Tensor& expected, const Tensor& found, const std::string& what) {
-  ASSERT_EQ(expected.shape(), found.shape()) << what;
-  ASSERT_EQ(expected.dtype(), found.dtype()) << what;
-  EXPECT_EQ(std::memcmp(expected.data(), found.data(), expected.bytes()), 0) << what;
-}
 
 NamedTensors small_layer(Dtype dtype = Dtype::bf16) {
   NamedTensors in;

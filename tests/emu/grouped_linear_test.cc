@@ -7,6 +7,7 @@
 #include "ops/catalogue.h"
 #include "tests/support/contestants.h"
 #include "tests/support/random_tensors.h"
+#include "tests/support/same.h"
 
 namespace mxo::test {
 namespace {
@@ -15,12 +16,6 @@ using Setting = std::map<std::string, std::string, std::less<>>;
 
 NamedTensors call(Backend& backend, std::string_view op, NamedTensors inputs, Setting set) {
   return call_operator(backend, op, inputs, Parameters(std::move(set)));
-}
-
-void expect_same(const Tensor& expected, const Tensor& found, const std::string& what) {
-  ASSERT_EQ(expected.shape(), found.shape()) << what;
-  ASSERT_EQ(expected.dtype(), found.dtype()) << what;
-  EXPECT_EQ(std::memcmp(expected.data(), found.data(), expected.bytes()), 0) << what;
 }
 
 /// The last two axes of a bf16 or f32 tensor exchanged.

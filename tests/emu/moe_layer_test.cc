@@ -7,6 +7,7 @@
 
 #include "tests/support/moe_cases.h"
 #include "tests/support/products.h"
+#include "tests/support/same.h"
 
 namespace mxo::test {
 namespace {
@@ -25,15 +26,6 @@ class MoeLayers : public testing::TestWithParam<Layer> {
 
 INSTANTIATE_TEST_SUITE_P(Layers, MoeLayers, testing::ValuesIn(layers()),
                          [](const auto& layer) { return std::string(layer.param.name); });
-
-void expect_equal(const NamedTensors& a, const NamedTensors& b) {
-  ASSERT_EQ(a.size(), b.size());
-  for (const auto& [name, tensor] : a) {
-    ASSERT_TRUE(b.contains(name)) << name;
-    ASSERT_EQ(tensor.shape(), b.at(name).shape()) << name;
-    EXPECT_EQ(std::memcmp(tensor.data(), b.at(name).data(), tensor.bytes()), 0) << name;
-  }
-}
 
 TEST_P(MoeLayers, GivesTheSameBitsOnOneTwoFourAndEightRanks) {
   MoeShape s = shape();
@@ -64,11 +56,11 @@ TEST_P(MoeLayers, GivesTheSameBitsWithRecomputeUnfusedOneThreadAndByTheReference
   const NamedTensors expected_output = run_moe(*cpu_, in, set());
   Parameters other = set();
   other.set("recompute", "true");
-  expect_equal(expected_output, run_moe(*cpu_, in, other));
+  expect_same(expected_output, run_moe(*cpu_, in, other));
   other.set("placement", "unfused");
-  expect_equal(expected_output, run_moe(*cpu_, in, other));
-  expect_equal(expected_output, run_moe(*make_backend("cpu", 1), in, set()));
-  expect_equal(expected_output, run_moe(*make_backend("reference", 1), in, set()));
+  expect_same(expected_output, run_moe(*cpu_, in, other));
+  expect_same(expected_output, run_moe(*make_backend("cpu", 1), in, set()));
+  expect_same(expected_output, run_moe(*make_backend("reference", 1), in, set()));
 }
 
 TEST_P(MoeLayers, KeepsEveryStageAndItsGradient) {

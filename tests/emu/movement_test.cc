@@ -11,10 +11,13 @@
 #include "ops/permute.h"
 #include "tests/support/captures.h"
 #include "tests/support/contestants.h"
+#include "tests/support/same.h"
 #include "tests/support/strided.h"
 
 namespace mxo {
 namespace {
+
+using test::expect_same;
 
 using test::integers;
 using test::Lie;
@@ -196,11 +199,6 @@ class MovementCaptures : public testing::TestWithParam<const char*> {
 
 INSTANTIATE_TEST_SUITE_P(Backends, MovementCaptures, testing::Values("reference", "cpu"),
                          [](const auto& row) { return std::string(row.param); });
-
-void expect_same(const Tensor& expected, const Tensor& found, const std::string& what) {
-  ASSERT_EQ(expected.shape(), found.shape()) << what;
-  EXPECT_EQ(std::memcmp(expected.data(), found.data(), expected.bytes()), 0) << what;
-}
 
 TEST_P(MovementCaptures, PadsAndUnpadsAsTorchaoDid) {
   const TensorFile& file = test::capture("layouts");

@@ -8,9 +8,12 @@
 #include "emu/backends.h"
 #include "ops/catalogue.h"
 #include "tests/support/every_memory.h"
+#include "tests/support/same.h"
 
 namespace mxo {
 namespace {
+
+using test::expect_same;
 
 using Settings = std::vector<std::pair<const char*, std::string>>;
 
@@ -30,12 +33,6 @@ Tensor as_floats(const Tensor& bytes) {
     t.as<std::uint32_t>()[i] = std::uint32_t{bytes.as<std::uint8_t>()[i]} << 23;
   }
   return t;
-}
-
-void expect_same(const Tensor& want, const Tensor& got) {
-  ASSERT_EQ(want.shape(), got.shape());
-  ASSERT_EQ(size_of(want.dtype()), size_of(got.dtype()));
-  EXPECT_EQ(std::memcmp(want.data(), got.data(), want.bytes()), 0);
 }
 
 Settings unpacked(const char* layout, Index rows, Index columns) {
@@ -145,14 +142,19 @@ TEST(PackedScales, QuantizeLaysThemOutInOneCall) {
   };
   for (const auto& [layout, settings] : calls) {
     const NamedTensors plain = test::call_everywhere("quantize", {{"x", x}}, settings);
-    Settings laid_out = settings;
-    laid_out.emplace_back("scale_layout", layout);
-    const NamedTensors got = test::call_everywhere("quantize", {{"x", x}}, laid_out);
-    expect_same(plain.at("codes"), got.at("codes"));
-    expect_same(test::call_everywhere("swizzle_scales", {{"scales", plain.at("scales")}},
-                                      {{"layout", layout}})
-                    .at("blocked"),
-                got.at("scales"));
+    const Tensor scales = test::call_everywhere("swizzle_scales", {{"scales", plain.at("scales")}},
+                                                {{"layout", layout}})
+                              .at("blocked");
+    Parameters set;
+    for (const auto& [key, value] : settings) set.set(key, value);
+    set.set("scale_layout", layout);
+    const auto cpu = make_backend("cpu", 2);
+    test::FarBackend far;
+    for (Backend* backend : {cpu.get(), static_cast<Backend*>(&far)}) {
+      const NamedTensors got = call_operator(*backend, "quantize", {{"x", x}}, set);
+      expect_same(plain.at("codes"), got.at("codes"));
+      expect_same(scales, got.at("scales"));
+    }
   }
 }
 

@@ -98,19 +98,23 @@ bool same_bytes(const Tensor& a, const Tensor& b) {
   return a.bytes() == 0 || std::memcmp(a.data(), b.data(), a.bytes()) == 0;
 }
 
+/// Every contestant must give the reference's bytes.
+void expect_reference(const Operand& x, const Call& call, const std::string& what = "") {
+  const Bytes want = quantized(*make_reference_backend(), x, call);
+  for (const test::Contestant& contestant : test::contestants()) {
+    const Bytes got = quantized(*contestant.make(), x, call);
+    ASSERT_TRUE(same_bytes(want.codes, got.codes) && same_bytes(want.scales, got.scales))
+        << call.rule << " " << call.scale << " " << call.block << " " << call.power << " "
+        << call.format << " " << contestant.name() << " " << describe(x) << " " << what;
+  }
+}
+
 TEST(WordQuantisers, EqualTheReferenceUnderEveryRule) {
   for (const Filling filling :
        {Filling::every_word, Filling::wide, Filling::tiny, Filling::huge, Filling::special}) {
     const Tensor x = filled({160, 544}, filling);
     for (const Call& call : every_call()) {
-      const Bytes want = quantized(*make_reference_backend(), x, call);
-      for (const test::Contestant& contestant : test::contestants()) {
-        if (contestant.isa == "scalar") continue;
-        const Bytes got = quantized(*contestant.make(), x, call);
-        ASSERT_TRUE(same_bytes(want.codes, got.codes) && same_bytes(want.scales, got.scales))
-            << call.rule << " " << call.scale << " " << call.block << " " << call.power << " "
-            << call.format << " " << contestant.name() << " filling " << static_cast<int>(filling);
-      }
+      expect_reference(x.operand(), call, "filling " + std::to_string(static_cast<int>(filling)));
     }
   }
 }
@@ -121,13 +125,7 @@ TEST(WordQuantisers, FloorTheLogarithmOfEveryHalf) {
   for (Index i = 0; i < x.elements(); ++i) {
     x.as<std::uint16_t>()[i] = static_cast<std::uint16_t>(i % 32 == 5 ? i / 32 : i / 64);
   }
-  const Call call{"vllm_53110", "e8m0", "1x32", "", "e4m3"};
-  const Bytes want = quantized(*make_reference_backend(), x, call);
-  for (const test::Contestant& contestant : test::contestants()) {
-    const Bytes got = quantized(*contestant.make(), x, call);
-    EXPECT_TRUE(same_bytes(want.codes, got.codes) && same_bytes(want.scales, got.scales))
-        << contestant.name();
-  }
+  expect_reference(x.operand(), {"vllm_53110", "e8m0", "1x32", "", "e4m3"});
 }
 
 /// Corners of one tensor, so that what lies beyond a view is numbers, too.
@@ -140,15 +138,7 @@ TEST(WordQuantisers, EqualTheReferenceForOddAndEmptyShapes) {
     corner.extent[1] = columns;
     const bool whole = rows % 32 == 0 && columns % 32 == 0;  // as e8m0 scales need blocks
     for (const Call& call : every_call()) {
-      if (call.scale == "e8m0" && !whole) continue;
-      const Bytes want = quantized(*make_reference_backend(), corner, call);
-      for (const test::Contestant& contestant : test::contestants()) {
-        if (contestant.isa == "scalar") continue;
-        const Bytes got = quantized(*contestant.make(), corner, call);
-        ASSERT_TRUE(same_bytes(want.codes, got.codes) && same_bytes(want.scales, got.scales))
-            << call.rule << " " << call.scale << " " << call.block << " " << contestant.name()
-            << " " << rows << " x " << columns;
-      }
+      if (call.scale != "e8m0" || whole) expect_reference(corner, call);
     }
   }
 }
@@ -187,14 +177,7 @@ TEST(WordQuantisers, EqualTheReferenceInSlicesAndPanels) {
            {Call{"torchao", "f32", "Rx1", "none", "e4m3"},
             Call{"torchao", "f32", "Rx1", "up", "e5m2"}, Call{"te", "f32", "RxK", "none", "e4m3"},
             Call{"vllm_cuda", "f32", "RxK", "none", "e4m3"}}) {
-        const Bytes want = quantized(*make_reference_backend(), corner, call);
-        for (const test::Contestant& contestant : test::contestants()) {
-          if (contestant.isa == "scalar") continue;
-          const Bytes got = quantized(*contestant.make(), corner, call);
-          ASSERT_TRUE(same_bytes(want.codes, got.codes) && same_bytes(want.scales, got.scales))
-              << call.rule << " " << call.block << " " << contestant.name() << " " << experts
-              << " x " << rows << " x " << columns << " filling " << static_cast<int>(filling);
-        }
+        expect_reference(corner, call);
       }
     }
   }

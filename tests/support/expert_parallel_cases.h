@@ -10,6 +10,7 @@
 #include "emu/backends.h"
 #include "emu/communicators.h"
 #include "ops/catalogue.h"
+#include "tests/support/same.h"
 
 namespace mxo::test {
 
@@ -90,15 +91,6 @@ inline NamedTensors only(const NamedTensors& all, std::initializer_list<const ch
     }
   }
   return some;
-}
-
-inline void expect_same(const NamedTensors& a, const NamedTensors& b) {
-  ASSERT_EQ(a.size(), b.size());
-  for (const auto& [name, tensor] : a) {
-    ASSERT_TRUE(b.contains(name)) << name;
-    ASSERT_EQ(tensor.shape(), b.at(name).shape()) << name;
-    EXPECT_EQ(std::memcmp(tensor.data(), b.at(name).data(), tensor.bytes()), 0) << name;
-  }
 }
 
 class ExpertParallel : public testing::TestWithParam<int> {
