@@ -6,7 +6,7 @@ Usage: cli_usage_test.py MXO [unittest arguments].
 import subprocess
 import unittest
 
-from cli_case import BAD_INPUT, MXO, USAGE, Case, ramp
+from cli_case import AGREE, BAD_INPUT, MXO, NOT_RUN, USAGE, Case, ramp
 import safetensors as st
 
 # In a call, {x} is a file of operands, {y} one of outputs, {suite} a suite, {case} a case of quantize in it,
@@ -229,6 +229,22 @@ class Usage(Case):
             self.assertEqual(self.ends(call, "")[0], code, call)
             self.assertTrue((self.here / "out").exists(), call)
             subprocess.run(["rm", "-r", self.here / "out"], check=True)
+
+
+class NothingCompared(Case):
+    def test_a_trace_of_which_nothing_is_compared_does_not_pass(self):
+        trace = self.here / "trace"
+        trace.mkdir()
+        (trace / "trace.jsonl").write_text(
+            '{"schema": "mxo-trace/1"}\n{"step": 0, "operator": "mm", "module": "m", "call": 0, '
+            '"op": "grouped_matmul", "parameters": {"out": "f32"}, "inputs": {}, "output": "y", '
+            '"digest": "", "rows": ["r.safetensors"]}\n')
+        zeros = {"x": st.f32([2, 32], [0.0] * 64), "w": st.f32([1, 1, 32], [0.0] * 32),
+                 "output.y": st.f32([2, 1], [0.0] * 2)}
+        for rows, code in ((2, AGREE), (0, NOT_RUN)):
+            ends = {"group_ends": ("I32", [1], bytes([rows, 0, 0, 0]))}
+            (trace / "r.safetensors").write_bytes(st.encode({**zeros, **ends}))
+            self.assertIn(f"{int(rows > 0)} bits", self.ok("judge", trace, code=code))
 
 
 if __name__ == "__main__":
