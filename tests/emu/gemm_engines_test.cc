@@ -6,6 +6,7 @@
 #include <cstring>
 #include <memory>
 #include <random>
+#include <utility>
 
 #include "emu/backends.h"
 #include "emu/cpu/gemm/multiply.h"
@@ -139,22 +140,24 @@ TEST_P(GemmEngines, FillSeveralTilesOfPanelsOfEveryWidth) {
   expect_same_forward(x, xs, w, ws, ends_at({1, 14, 135}));
 }
 
+/// Enough small codes that no panel is without residuals, too few for residual overflow.
+Tensor mostly_large(Dtype dtype, std::vector<Index> shape, Random& random) {
+  Tensor t = codes(dtype, std::move(shape), random);
+  for (Index i = 0; i < t.elements(); ++i) {
+    std::uint8_t& code = t.as<std::uint8_t>()[i];
+    if (random() % 24 != 0 && (code & 0x40) == 0) code ^= 0x40;
+    if (!std::isfinite(cpu::code_values(t.dtype())[code])) code = 0x41;
+  }
+  return t;
+}
+
 /// Depths of spans and a residual of one, with enough small codes that no panel is without
 /// residuals, and some special K-vectors and scales.
 TEST_P(GemmEngines, SumADepthOfSeveralSpansWithTheirResiduals) {
   Random random(7);
-  const auto mostly_large = [&](Tensor& t) {
-    for (Index i = 0; i < t.elements(); ++i) {
-      std::uint8_t& code = t.as<std::uint8_t>()[i];
-      if (random() % 24 != 0 && (code & 0x40) == 0) code ^= 0x40;
-      if (!std::isfinite(cpu::code_values(t.dtype())[code])) code = 0x41;
-    }
-  };
   for (const Index depth : {Index{1024}, Index{1312}}) {
-    Tensor x = codes(Dtype::e4m3, {24, depth}, random);
-    Tensor w = codes(depth == 1024 ? Dtype::e4m3fnuz : Dtype::e4m3, {2, 36, depth}, random);
-    mostly_large(x);
-    mostly_large(w);
+    Tensor x = mostly_large(Dtype::e4m3, {24, depth}, random);
+    Tensor w = mostly_large(depth == 1024 ? Dtype::e4m3fnuz : Dtype::e4m3, {2, 36, depth}, random);
     Tensor xs = e8m0_scales({24, depth / 32}, 1, random);
     Tensor ws = e8m0_scales({2, 36, depth / 32}, 2, random);
     expect_same_forward(x, xs, w, ws, ends_at({7, 24}));
@@ -193,6 +196,32 @@ std::string name_of_isa(const testing::TestParamInfo<cpu::Isa>& row) {
 }
 INSTANTIATE_TEST_SUITE_P(Cpu, GemmEngines, testing::ValuesIn(engines()),
                          [](const auto& row) { return row.param.name; });
+
+// Thirty-two threads pack into 8 MiB, which holds all rows and half of the columns of the first
+// product, and the other way about of the second; one thread packs either whole.
+TEST(GemmBlocks, GiveTheSameBytesHoweverAProductIsCut) {
+  constexpr Index kDepth = 1024;
+  const cpu::Kernels& kernels = cpu::kernels_of(cpu::machine_isas().back());
+  Random random(11);
+  for (const auto& [rows, columns] : {std::pair<Index, Index>{528, 3520}, {3504, 528}}) {
+    const Tensor x = mostly_large(Dtype::e4m3, {rows, kDepth}, random);
+    const Tensor w = mostly_large(Dtype::e4m3, {1, columns, kDepth}, random);
+    const Tensor xs = e8m0_scales({rows, kDepth / 32}, 1, random);
+    const Tensor ws = e8m0_scales({1, columns, kDepth / 32}, 1, random);
+    const Tensor ends = ends_at({static_cast<std::int32_t>(rows)});
+    Tensor found(Dtype::bf16, {rows, columns});
+    Tensor expected = found;
+    GroupedMatmul op;
+    op.x = {x.operand(), xs.operand()};
+    op.w = {w.operand(), ws.operand()};
+    op.group_ends = ends.operand();
+    op.y = found.result();
+    cpu::multiply(products_of(op), kernels, 32);
+    op.y = expected.result();
+    cpu::multiply(products_of(op), kernels, 1);
+    EXPECT_TRUE(same_bytes(found, expected)) << rows << " rows";
+  }
+}
 
 class GemmKernels : public testing::TestWithParam<cpu::Isa> {
  protected:

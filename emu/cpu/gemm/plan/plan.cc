@@ -98,6 +98,12 @@ std::vector<BlockPlan> cut(const Kernels& kernels, const Engine& engine, const P
   return plans;
 }
 
+bool continues_a(const BlockPlan& before, const BlockPlan& plan) {
+  return before.product == plan.product && before.first_row == plan.first_row &&
+         before.rows == plan.rows && before.kc == plan.product->depth && plan.kc == before.kc &&
+         !before.own_b;
+}
+
 namespace {
 /// Large enough to keep the threads busy, small enough to stay cached until it is multiplied.
 constexpr std::size_t kBatchBytes = std::size_t{8} << 20;

@@ -24,6 +24,10 @@ std::vector<std::vector<BlockPlan>> batches_of(const Kernels& kernels, const Eng
                                                const std::vector<Product>& products,
                                                std::size_t memory);
 
+/// Whether the rows of `before` are those of `plan`, all of K: as A lies first in a batch's memory,
+/// its panels can stay.
+bool continues_a(const BlockPlan& before, const BlockPlan& plan);
+
 /// Sets up `packed` for a plan, its panels laid out for the first kc block.
 void set_packed_block(const Kernels& kernels, const Engine& engine, const BlockPlan& plan,
                       std::byte* memory, PackedBlock& packed);

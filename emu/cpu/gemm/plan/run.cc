@@ -153,7 +153,8 @@ class Runner {
   Runner(const Kernels& kernels, int threads)
       : kernels_(kernels), threads_(threads), scratches_(threads) {}
 
-  void run(std::span<PackedBlock> packed_blocks) {
+  /// With `has_a` the first block's A is packed already.
+  void run(std::span<PackedBlock> packed_blocks, bool has_a = false) {
     std::vector<Packing> packings;
     std::vector<MacroTile> tiles;
     const std::size_t wanted = static_cast<std::size_t>(4 * threads_) / packed_blocks.size() + 1;
@@ -162,7 +163,11 @@ class Runner {
         for (MicroPanel& panel : packed.b)
           packings.push_back({&packed, &panel, &packed.product->b});
       }
-      for (MicroPanel& panel : packed.a) packings.push_back({&packed, &panel, &packed.product->a});
+      if (!has_a || &packed != packed_blocks.data()) {
+        for (MicroPanel& panel : packed.a) {
+          packings.push_back({&packed, &panel, &packed.product->a});
+        }
+      }
       add_tiles(packed, wanted, tiles);
     }
     const auto packs = static_cast<Index>(packings.size());
@@ -210,6 +215,7 @@ StageCounts run(const Kernels& kernels, const Engine& engine, const std::vector<
   const PooledMemory memory(max_bytes);
   Runner runner(kernels, threads);
   std::vector<PackedBlock> room;  // reused, so that their vectors keep their memory
+  const BlockPlan* before = nullptr;
   for (const auto& batch : batches) {
     if (room.size() < batch.size()) room.resize(batch.size());
     const std::span<PackedBlock> packed_blocks(room.data(), batch.size());
@@ -218,7 +224,8 @@ StageCounts run(const Kernels& kernels, const Engine& engine, const std::vector<
       set_packed_block(kernels, engine, batch[i], at, packed_blocks[i]);
       at += batch[i].bytes;
     }
-    runner.run(packed_blocks);
+    runner.run(packed_blocks, before != nullptr && continues_a(*before, batch.front()));
+    before = &batch.front();
     while (!packed_blocks.front().last_kc()) {  // several kc only in a batch of one block
       KBlock& k_block = packed_blocks.front().k_block;
       k_block.start += k_block.count;
