@@ -16,7 +16,8 @@ set_source_files_properties(emu/cpu/lanes/layouts.cc PROPERTIES COMPILE_OPTIONS 
 
 function(mxo_lanes target)
   add_library(mxo_lanes_${target} OBJECT ${ARGN})
-  set_target_properties(mxo_lanes_${target} PROPERTIES POSITION_INDEPENDENT_CODE ON)
+  set_target_properties(mxo_lanes_${target} PROPERTIES POSITION_INDEPENDENT_CODE ON
+                        UNITY_BUILD OFF)  # each source is the whole of a table
   # No checks of Highway's own, which builds for debugging and sanitizers turn on: they are in its
   # library, and that is not linked.
   target_compile_definitions(mxo_lanes_${target} PRIVATE MXO_LANES_TARGET=HWY_${target}

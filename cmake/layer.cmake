@@ -1,3 +1,30 @@
+# Layers, and what of them is compiled together.
+
+# Sources that are compiled as one, so that what all include is compiled once: a third of a folder's,
+# by initial, so that a new file joins one group and leaves the others alone.  Apart stay those whose
+# limits and tables go by one name: entries of the catalogue, engines, finders and the judge's.  Not in
+# another project, which says so itself, and not where CMAKE_UNITY_BUILD is OFF, as under the
+# sanitizers: there a missing include shows.
+set(grouped ${PROJECT_IS_TOP_LEVEL})
+if(DEFINED CMAKE_UNITY_BUILD)
+  set(grouped ${CMAKE_UNITY_BUILD})
+endif()
+function(mxo_groups target)
+  set_target_properties(${target} PROPERTIES UNITY_BUILD ${grouped} UNITY_BUILD_MODE GROUP)
+  foreach(source ${ARGN})
+    if(NOT source MATCHES "^(ops/catalogue|emu|golden/judge|golden/explain/find)/")
+      cmake_path(GET source PARENT_PATH group)
+      foreach(initials a-g h-p q-z)
+        if(source MATCHES "/[${initials}][^/]*$")
+          string(APPEND group "_${initials}")
+        endif()
+      endforeach()
+      string(MAKE_C_IDENTIFIER ${group} group)
+      set_source_files_properties(${source} PROPERTIES UNITY_GROUP ${group})
+    endif()
+  endforeach()
+endfunction()
+
 # A layer: a static library of every source in its folder, mxo::NAME to those who link it.  They get
 # C++20, the folder of <mxoracle/...> and the layers below, nothing else.
 #
@@ -24,6 +51,7 @@ function(mxo_layer name)
   endif()
   add_library(mxo_${name} STATIC ${sources})
   add_library(mxo::${name} ALIAS mxo_${name})
+  mxo_groups(mxo_${name} ${sources})
   set_target_properties(mxo_${name} PROPERTIES EXPORT_NAME ${name} POSITION_INDEPENDENT_CODE ON)
   target_compile_features(mxo_${name} PUBLIC cxx_std_20)
   target_include_directories(mxo_${name} PUBLIC

@@ -1,4 +1,4 @@
-# Headers of others that every test and command includes, compiled once a program: a quarter of what a
+# Headers of others that every test includes, compiled once a program: a quarter of what a
 # compiler does there.  Not the libraries: a missing include has to show.
 #
 # Not where a launcher stands before the compiler that may not know such files; ccache does for GCC where

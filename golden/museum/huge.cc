@@ -41,13 +41,13 @@ Answer offset_of_32_bits(Backend& b, const Call& call, const NamedTensors&) {
   return run_call(b, wrong);
 }
 
-constexpr Exhibit kExhibits[] = {
+constexpr Exhibit kHugeExhibits[] = {
     {22, "pytorch/ao#4201, vllm#9425, #53390", "offsets wrap at 2^32 bytes", "rows.shifted",
      "8 before", "quantize", rows_of_a_huge_tensor, offset_of_32_bits},
 };
 
 }  // namespace
 
-std::span<const Exhibit> huge_exhibits() { return kExhibits; }
+std::span<const Exhibit> huge_exhibits() { return kHugeExhibits; }
 
 }  // namespace mxo

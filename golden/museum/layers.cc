@@ -124,7 +124,7 @@ Answer groups_by_maximum(Backend& b, const Call& call, const NamedTensors& right
   return out;
 }
 
-constexpr Exhibit kExhibits[] = {
+constexpr Exhibit kLayerExhibits[] = {
     {34, "AMD-AGI/Primus-Turbo#401", "pad rows of groups are never written", "not_zero.padding",
      "pad rows", "pad_groups", rows_to_pad, pad_rows_stale},
     {46, "HF w13 order", "gate and up are exchanged", "x=halves", "", "swiglu", swiglu_operands,
@@ -137,6 +137,6 @@ constexpr Exhibit kExhibits[] = {
 
 }  // namespace
 
-std::span<const Exhibit> layer_exhibits() { return kExhibits; }
+std::span<const Exhibit> layer_exhibits() { return kLayerExhibits; }
 
 }  // namespace mxo

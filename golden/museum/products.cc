@@ -263,7 +263,7 @@ Answer tile_of_old_bytes(Backend&, const Call&, const NamedTensors& right) {
 constexpr std::string_view kForward = "grouped_matmul";
 constexpr std::string_view kWgrad = "grouped_matmul_wgrad";
 
-constexpr Exhibit kExhibits[] = {
+constexpr Exhibit kProductExhibits[] = {
     {2, "NVIDIA/TransformerEngine#3484, #3485", "rows beyond the last group are summed into its dw",
      "group_ends", "", kWgrad, wgrad_operands, last_gradient_reads_tail},
     {3, "meta-pytorch/MSLK#158", "dw of an empty expert is never written", "not_zero", "expert 1",
@@ -300,6 +300,6 @@ constexpr Exhibit kExhibits[] = {
 
 }  // namespace
 
-std::span<const Exhibit> product_exhibits() { return kExhibits; }
+std::span<const Exhibit> product_exhibits() { return kProductExhibits; }
 
 }  // namespace mxo

@@ -149,7 +149,7 @@ Answer padding_of_ones(Backend& b, const Call& call, const NamedTensors& right) 
 
 constexpr std::string_view kOp = "quantize";
 
-constexpr Exhibit kExhibits[] = {
+constexpr Exhibit kQuantisedExhibits[] = {
     {30, "sgl-project/sglang#39628", "scales one too high", "scale.", "", kOp, rows_to_quantize,
      scales_high},
     {50, "layouts", "scales are written column-major", "order.transposed", "", kOp,
@@ -172,6 +172,6 @@ constexpr Exhibit kExhibits[] = {
 
 }  // namespace
 
-std::span<const Exhibit> quantised_tensor_exhibits() { return kExhibits; }
+std::span<const Exhibit> quantised_tensor_exhibits() { return kQuantisedExhibits; }
 
 }  // namespace mxo

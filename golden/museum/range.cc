@@ -196,7 +196,7 @@ Answer padding_left_as_it_was(Backend&, const Call& call, const NamedTensors& ri
 constexpr std::string_view kForward = "grouped_matmul";
 constexpr std::string_view kWgrad = "grouped_matmul_wgrad";
 
-constexpr Exhibit kExhibits[] = {
+constexpr Exhibit kRangeExhibits[] = {
     {1, "NVIDIA/TransformerEngine#3070", "garbage in the padding of swizzled scales",
      "not_zero.padding", "padding of tiles", "swizzle_scales", scales_to_swizzle,
      padding_left_as_it_was},
@@ -213,6 +213,6 @@ constexpr Exhibit kExhibits[] = {
 
 }  // namespace
 
-std::span<const Exhibit> range_exhibits() { return kExhibits; }
+std::span<const Exhibit> range_exhibits() { return kRangeExhibits; }
 
 }  // namespace mxo

@@ -10,7 +10,7 @@
 namespace mxo {
 namespace {
 
-Call blockwise_operands(Backend& b, World&, std::uint64_t seed) {
+Call blockwise_product(Backend& b, World&, std::uint64_t seed) {
   return blockwise_product(b, seed);
 }
 
@@ -231,46 +231,47 @@ Answer left_out(Backend& b, const Call& call, const NamedTensors&) {
   });
 }
 
-constexpr std::string_view kOp = "grouped_matmul";
+constexpr std::string_view kProductOp = "grouped_matmul";
 
-constexpr Exhibit kExhibits[] = {
+constexpr Exhibit kScaleExhibits[] = {
     {7, "flashinfer-ai/flashinfer#3103", "one expert reads another's scales", "w.scales",
-     "expert 0", kOp, mx_operands, one_expert},
+     "expert 0", kProductOp, mx_operands, one_expert},
     {9, "NVIDIA/cutlass#3596", "A's scales are applied twice from the second wave of M on",
-     "x.scales=twice", "rows 128 to 223", kOp, mx_operands, twice_from_second_wave},
+     "x.scales=twice", "rows 128 to 223", kProductOp, mx_operands, twice_from_second_wave},
     {10, "NVIDIA/cutlass#3394", "scale rows of another tile, 32 rows away", "x.scales",
-     "32 rows before", kOp, mx_operands, rolled_32},
+     "32 rows before", kProductOp, mx_operands, rolled_32},
     {10, "NVIDIA/cutlass#3394", "scale rows of another tile, 128 rows away", "x.scales",
-     "128 rows before|96 rows after", kOp, mx_operands, rolled_128},
+     "128 rows before|96 rows after", kProductOp, mx_operands, rolled_128},
     {11, "mlc-ai/TIRx-kernels#5", "every K block uses the first scale slice of x", "x.scales",
-     "every K block of x takes the scale of block 0", kOp, mx_operands, first_slice},
+     "every K block of x takes the scale of block 0", kProductOp, mx_operands, first_slice},
     {11, "mlc-ai/TIRx-kernels#5", "every K block uses the first scale slice of w", "w.scales",
-     "every K block of w takes the scale of block 0", kOp, blockwise_operands, first_slice_w},
+     "every K block of w takes the scale of block 0", kProductOp, blockwise_product, first_slice_w},
     {12, "flashinfer-ai/flashinfer#4396, #3944, #4409", "one row of one N tile has stale scales",
-     "x.scales", "columns 0 to 127 of row 37", kOp, mx_operands, stale_row},
+     "x.scales", "columns 0 to 127 of row 37", kProductOp, mx_operands, stale_row},
     {13, "NVIDIA/cutlass#2154", "the last partial tile of M keeps old scales", "x.scales",
-     "rows 192 to 223", kOp, mx_operands, last_tile},
+     "rows 192 to 223", kProductOp, mx_operands, last_tile},
     {14, "NVIDIA/TransformerEngine#1128", "every expert has expert 0's weight scales", "w.scales",
-     "expert 0", kOp, mx_operands, expert_0},
+     "expert 0", kProductOp, mx_operands, expert_0},
     {15, "huggingface/transformers#47030", "f32 scales rounded up to powers of two afterwards",
-     "scales=up", "", kOp, blockwise_operands, powers_up},
+     "scales=up", "", kProductOp, blockwise_product, powers_up},
     {15, "sgl-project/sglang#28418, #39193", "f32 scales cut to powers of two afterwards",
-     "scales=down", "", kOp, blockwise_operands, powers_down},
+     "scales=down", "", kProductOp, blockwise_product, powers_down},
     {18, "triton-lang/triton#11624, #11737", "scale byte 0 is read as 0", "x.scales=byte_0", "",
-     kOp, operands_with_byte_0, byte_0},
+     kProductOp, operands_with_byte_0, byte_0},
     {26, "sgl-project/sglang#25733", "packing of UE8M0 keeps mantissa bits", "x.scales=other", "",
-     kOp, mx_operands, fraction_bits},
+     kProductOp, mx_operands, fraction_bits},
     {27, "sgl-project/sglang#29038", "scales are group-major where rows are token-major",
-     "x.scales", "wrong axis", kOp, mx_operands, transposed},
-    {29, "ROCm/aiter#2900", "scales at a padded stride", "x.scales", "16 apart rather than 13", kOp,
-     operands_to_pad, padded_stride},
+     "x.scales", "wrong axis", kProductOp, mx_operands, transposed},
+    {29, "ROCm/aiter#2900", "scales at a padded stride", "x.scales", "16 apart rather than 13",
+     kProductOp, operands_to_pad, padded_stride},
     {30, "sgl-project/sglang#39628, pytorch/ao#4130", "codes are read as fnuz", "format_x=e4m3fnuz",
-     "", kOp, plain_bytes, fnuz},
-    {51, "one side only", "x is not scaled", "x.scales=left_out", "", kOp, mx_operands, left_out},
+     "", kProductOp, plain_bytes, fnuz},
+    {51, "one side only", "x is not scaled", "x.scales=left_out", "", kProductOp, mx_operands,
+     left_out},
 };
 
 }  // namespace
 
-std::span<const Exhibit> scale_exhibits() { return kExhibits; }
+std::span<const Exhibit> scale_exhibits() { return kScaleExhibits; }
 
 }  // namespace mxo

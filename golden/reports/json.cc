@@ -15,7 +15,7 @@ using Json = nlohmann::ordered_json;
 constexpr const char* kSchema = "mxo-report/1";
 
 /// JSON has no infinities: they are the strings "inf" and "-inf".
-Json number(double value) {
+Json json_number(double value) {
   if (std::isnan(value)) return "nan";
   if (std::isinf(value)) return value > 0 ? "inf" : "-inf";
   return value;
@@ -31,12 +31,12 @@ Json measures(const Measures& m) {
           {"nan_one_sided", m.nan_one_sided},
           {"inf_one_sided", m.inf_one_sided},
           {"max_ulp", m.max_ulp},
-          {"max_absolute", number(m.max_absolute)},
-          {"max_relative", number(m.max_relative)},
-          {"sqnr", number(m.sqnr)},
-          {"calc_diff", number(m.calc_diff)},
-          {"cosine", number(m.cosine)},
-          {"right_sqnr", std::isnan(m.right_sqnr) ? Json(nullptr) : number(m.right_sqnr)}};
+          {"max_absolute", json_number(m.max_absolute)},
+          {"max_relative", json_number(m.max_relative)},
+          {"sqnr", json_number(m.sqnr)},
+          {"calc_diff", json_number(m.calc_diff)},
+          {"cosine", json_number(m.cosine)},
+          {"right_sqnr", std::isnan(m.right_sqnr) ? Json(nullptr) : json_number(m.right_sqnr)}};
 }
 
 Json slices(const std::vector<Slice>& all) {

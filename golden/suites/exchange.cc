@@ -25,12 +25,13 @@ const Way kWays[] = {{"mxfp8", "expert_major_padded", 0},
                      {"mxfp8", "expert_major_padded", 0, false, Dtype::f16},
                      {"bf16", "rank_major", 1, true, Dtype::f16}};
 
-enum class Step : std::uint8_t { dispatch, dispatch_backward, combine, combine_backward };
+enum class ExchangeStep : std::uint8_t { dispatch, dispatch_backward, combine, combine_backward };
 constexpr std::string_view kSteps[] = {"dispatch", "dispatch_backward", "combine",
                                        "combine_backward"};
 
 /// Operands of one step on all ranks.
-NamedTensors operands(const SelectionCase& c, const Way& way, Step step, const InputStream& in) {
+NamedTensors operands(const SelectionCase& c, const Way& way, ExchangeStep step,
+                      const InputStream& in) {
   NamedTensors tensors;
   std::vector<Tensor> chosen = selections(c, in);
   std::vector<Tensor> weights = selection_weights(c, chosen, in);
@@ -43,16 +44,17 @@ NamedTensors operands(const SelectionCase& c, const Way& way, Step step, const I
       tensors.emplace(name(part), in.wide(name(part), way.type, shape, 4));
     };
     switch (step) {
-      case Step::dispatch: add("x", own); break;
-      case Step::dispatch_backward: add("dy", received); break;
-      case Step::combine: add("y", received); break;
-      case Step::combine_backward:
+      case ExchangeStep::dispatch: add("x", own); break;
+      case ExchangeStep::dispatch_backward: add("dy", received); break;
+      case ExchangeStep::combine: add("y", received); break;
+      case ExchangeStep::combine_backward:
         add("y", received);
         add("dout", own);
         break;
     }
-    if (way.weighs_input && step == Step::dispatch_backward) add("x", own);
-    if (way.weighs_input || step == Step::combine || step == Step::combine_backward) {
+    if (way.weighs_input && step == ExchangeStep::dispatch_backward) add("x", own);
+    if (way.weighs_input || step == ExchangeStep::combine ||
+        step == ExchangeStep::combine_backward) {
       tensors.emplace(name("weights"), std::move(weights[at]));
     }
   }
@@ -70,9 +72,10 @@ std::vector<SuiteCase> exchange_cases(int level) {
   for (const SelectionCase& c : selection_cases()) {
     for (const Way& way : kWays) {
       if (c.level + way.level > level) continue;
-      for (const Step step :
-           {Step::dispatch, Step::dispatch_backward, Step::combine, Step::combine_backward}) {
-        const bool combines = step == Step::combine || step == Step::combine_backward;
+      for (const ExchangeStep step : {ExchangeStep::dispatch, ExchangeStep::dispatch_backward,
+                                      ExchangeStep::combine, ExchangeStep::combine_backward}) {
+        const bool combines =
+            step == ExchangeStep::combine || step == ExchangeStep::combine_backward;
         if (way.weighs_input && combines) continue;
         const std::string op(kSteps[static_cast<std::size_t>(step)]);
         const std::string input = std::string(way.weighs_input ? ".weights" : "") +

@@ -6,8 +6,8 @@ namespace mxo {
 namespace {
 
 // 140000 x 16384 elements: 2^31 lie before row 131072, 2^32 bytes of bf16 as well.
-constexpr Index kRows = 140000;
-constexpr Index kColumns = 16384;
+constexpr Index kHugeRows = 140000;
+constexpr Index kHugeColumns = 16384;
 
 /// Either side of 2^30, 2^31 and 2^32 bytes or elements, and both ends.
 const std::vector<Index>& sampled_rows() {
@@ -17,11 +17,11 @@ const std::vector<Index>& sampled_rows() {
 }
 
 SampledFrom sampled(const std::string& id, std::string_view operand) {
-  return {{kRows, kColumns}, sampled_rows(), InputStream(0, id).stream(operand), {}};
+  return {{kHugeRows, kHugeColumns}, sampled_rows(), InputStream(0, id).stream(operand), {}};
 }
 
 Tensor rows_of_x(const InputStream& in) {
-  return in.normal_rows("x", Dtype::bf16, kColumns, sampled_rows());
+  return in.normal_rows("x", Dtype::bf16, kHugeColumns, sampled_rows());
 }
 
 void add_huge(std::vector<SuiteCase>& cases, const std::string& name, const std::string& op,
@@ -44,11 +44,11 @@ std::vector<SuiteCase> huge_cases(int level) {
   // Rows of two experts; 70000 is the first of the second.
   add_huge(cases, "product", "grouped_matmul", {}, [](const InputStream& in) {
     NamedTensors tensors = one("x", rows_of_x(in));
-    tensors.emplace("w", in.normal("w", Dtype::bf16, {2, 6, kColumns}));
+    tensors.emplace("w", in.normal("w", Dtype::bf16, {2, 6, kHugeColumns}));
     tensors.emplace("group_ends", integers({6, 11}));
     return tensors;
   });
-  cases.back().sampled.emplace("group_ends", SampledFrom{{2}, {}, 0, {70000, kRows}});
+  cases.back().sampled.emplace("group_ends", SampledFrom{{2}, {}, 0, {70000, kHugeRows}});
   return cases;
 }
 

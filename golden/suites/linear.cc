@@ -36,7 +36,7 @@ const std::vector<LinearCase>& layer_cases() {
   return cases;
 }
 
-struct Variant {
+struct LinearVariant {
   std::string format;
   std::string out;
   std::string sum;
@@ -45,13 +45,13 @@ struct Variant {
   int level;
 };
 
-const Variant kVariants[] = {
+const LinearVariant kVariants[] = {
     {"e4m3", "bf16", "exact", Dtype::bf16, false, 0},
     {"e4m3", "f32", "exact", Dtype::f32, true, 1},
     {"e4m3fnuz", "bf16", "fma_chain", Dtype::bf16, true, 1},
 };
 
-NamedTensors inputs_of(const LinearCase& c, const Variant& v, const InputStream& in) {
+NamedTensors inputs_of(const LinearCase& c, const LinearVariant& v, const InputStream& in) {
   const auto groups = static_cast<Index>(c.ends.size());
   NamedTensors tensors = one("x", in.wide("x", v.dtype, {c.tokens, c.k}, 3));
   tensors.emplace("w", in.normal("w", v.dtype, {groups, c.n, c.k}, -2));
@@ -71,7 +71,7 @@ std::vector<SuiteCase> linear_cases(int level) {
   std::vector<SuiteCase> cases;
   for (const LinearRecipe& recipe : kLinearRecipes) {
     for (const LinearCase& c : layer_cases()) {
-      for (const Variant& v : kVariants) {
+      for (const LinearVariant& v : kVariants) {
         if (c.level > level || v.level > level) continue;
         std::string id = "linear." + std::string(recipe.name) + "." + c.name;
         for (const std::string& part : {v.format, v.out, v.sum}) (id += '.') += part;

@@ -8,7 +8,7 @@ namespace {
 constexpr Index kWidth = 64;     // D
 constexpr Index kFeatures = 32;  // F
 
-struct Variant {
+struct LayerVariant {
   std::string name;
   Settings set;
   int level;
@@ -16,8 +16,8 @@ struct Variant {
   bool backward = true;
 };
 
-const std::vector<Variant>& variants() {
-  static const std::vector<Variant> all = {
+const std::vector<LayerVariant>& variants() {
+  static const std::vector<LayerVariant> all = {
       {"mxfp8", {{"pipeline", "mxfp8"}}, 0},
       {"bf16", {{"pipeline", "bf16"}}, 0},
       {"quantize_after", {{"pipeline", "quantize_after"}, {"score", "sigmoid"}}, 1},
@@ -77,7 +77,7 @@ void choose(Tensor& x, const Tensor& chosen, Index experts) {
   }
 }
 
-NamedTensors operands(const SelectionCase& c, const Variant& v, bool shared,
+NamedTensors operands(const SelectionCase& c, const LayerVariant& v, bool shared,
                       const InputStream& in) {
   NamedTensors tensors;
   const std::vector<Tensor> chosen = selections(c, in);
@@ -119,7 +119,7 @@ std::vector<SuiteCase> moe_layer_cases(int level) {
     const bool routable =
         c.chosen != Chosen::duplicate_experts && c.chosen != Chosen::dropped_by_capacity;
     if (!routable || c.level > level) continue;
-    for (const Variant& v : variants()) {
+    for (const LayerVariant& v : variants()) {
       if (c.level + v.level > level) continue;
       for (const bool shared : {false, true}) {
         if (shared && (level < 1 || c.name != "plain")) continue;

@@ -10,7 +10,7 @@ namespace {
 
 constexpr Index kColumns = 24;
 
-struct GroupCase {
+struct PaddingCase {
   std::string name;
   Index rows;
   std::vector<std::int32_t> ends;
@@ -19,8 +19,8 @@ struct GroupCase {
   int level = 0;
 };
 
-const std::vector<GroupCase>& group_cases() {
-  static const std::vector<GroupCase> cases = {
+const std::vector<PaddingCase>& padding_cases() {
+  static const std::vector<PaddingCase> cases = {
       {"even", 96, {32, 64, 96}, 32, {}, 0},
       {"edges",
        100,
@@ -47,7 +47,7 @@ Tensor integers_of(const std::vector<std::int32_t>& values) {
 }
 
 /// Where pad_groups puts each group.
-Tensor padded_starts(const GroupCase& c) {
+Tensor padded_starts(const PaddingCase& c) {
   std::vector<std::int32_t> starts;
   Index at = 0;
   Index before = 0;
@@ -59,7 +59,7 @@ Tensor padded_starts(const GroupCase& c) {
   return integers_of(starts);
 }
 
-void add_padding(std::vector<SuiteCase>& cases, const GroupCase& c, Dtype dtype) {
+void add_padding(std::vector<SuiteCase>& cases, const PaddingCase& c, Dtype dtype) {
   const std::string tail = "." + c.name + "." + std::string(name_of(dtype));
   add_case(cases, "pad" + tail, "pad_groups", {{"alignment", std::to_string(c.alignment)}}, c.flags,
            [c, dtype](const InputStream& in) {
@@ -136,7 +136,7 @@ void add_moves(std::vector<SuiteCase>& cases, const IndexCase& c, Dtype dtype) {
 
 std::vector<SuiteCase> movement_cases(int level) {
   std::vector<SuiteCase> cases;
-  for (const GroupCase& c : group_cases()) {
+  for (const PaddingCase& c : padding_cases()) {
     if (c.level > level) continue;
     add_padding(cases, c, Dtype::bf16);
     if (level > 0) add_padding(cases, c, Dtype::u8);

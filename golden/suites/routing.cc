@@ -15,7 +15,7 @@ struct RouteCase {
   int level = 0;
 };
 
-const std::vector<RouteCase>& route_cases() {
+const std::vector<RouteCase>& routes_chosen() {
   static const std::vector<RouteCase> cases = {
       {"top_1", 24, 8, {}, {"random"}, 0},
       {"top_3", 24, 8, {{"top_k", "3"}, {"scale", "2.5"}}, {"random"}, 0},
@@ -64,7 +64,7 @@ Tensor edge_logits(const InputStream& in, Index experts) {
 
 std::vector<SuiteCase> route_cases(int level) {
   std::vector<SuiteCase> cases;
-  for (const RouteCase& c : route_cases()) {
+  for (const RouteCase& c : routes_chosen()) {
     for (const bool biased : {false, true}) {
       if (c.level > level || (biased && level < 1)) continue;
       add_case(cases, "route." + c.name + (biased ? ".bias" : ""), "route", c.set, c.flags,

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """What a source names of the standard library or of ours it includes, itself or by a header of ours.
 
-By luck it compiles without: headers of one standard library bring others, and commands are compiled
-behind those of cmake/precompiled.cmake.  A user's compiler may have no such luck.
+By luck it compiles without: headers of one standard library bring others, and sources are compiled
+in groups (cmake/layer.cmake).  A user's compiler may have no such luck.
 Usage: includes_test.py SOURCE_ROOT.  Prints each name without its header; exits 1 if there is one.
 """
 import functools

@@ -140,11 +140,11 @@ MirroredTensor group_ends(Backend& backend, Index rows, Index groups, Groups how
   return {backend, std::move(ends)};
 }
 
-std::vector<Timing> time_calls(const Bench& bench, const std::vector<Call>& calls) {
+std::vector<Timing> time_calls(const Bench& bench, const std::vector<TimedCall>& calls) {
   const bool host = bench.backend->reads_host_memory();
   const int threads = bench.threads > 0 ? bench.threads : omp_get_max_threads();
   std::vector<std::unique_ptr<Copy>> copies;
-  for (const Call& call : calls) {
+  for (const TimedCall& call : calls) {
     copies.push_back(host && call.bytes > 0.0 ? std::make_unique<Copy>(call.bytes) : nullptr);
   }
   std::vector<std::vector<double>> times(calls.size());

@@ -49,7 +49,7 @@ std::vector<Index> group_ends(Index rows, Index groups, Groups how);
 MirroredTensor group_ends(Backend& backend, Index rows, Index groups, Groups how);
 
 /// One thing to be timed.
-struct Call {
+struct TimedCall {
   std::string name;
   double bytes = 0.0;  ///< read and written; not 0: memcpy of as many is timed beside it
   std::function<void()> run;
@@ -59,7 +59,7 @@ struct Timing {
   Sample copy;  ///< n = 0: no copy
 };
 /// Warms up, then times the calls and copies in turns, `repeats` times.
-std::vector<Timing> time_calls(const Bench& bench, const std::vector<Call>& calls);
+std::vector<Timing> time_calls(const Bench& bench, const std::vector<TimedCall>& calls);
 
 /// Bytes in use by this process, and the most since `forget_process_peak`; 0 where unknown.
 std::size_t process_bytes();

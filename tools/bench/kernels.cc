@@ -75,7 +75,7 @@ BackendTensor tensor_of(Backend& backend, const Sizes& s, Source source) {
 
 const LinearRecipe& mx_recipe() { return linear_recipe_named("mxfp8_rceil"); }
 
-Call quantize_call(Backend& backend, const Sizes& s, const KernelRow& kernel) {
+TimedCall quantize_call(Backend& backend, const Sizes& s, const KernelRow& kernel) {
   struct Operands {
     BackendTensor x;
     OwnedScaledTensor to;
@@ -108,7 +108,7 @@ std::vector<Index> scales_shape(const Sizes& s, const KernelRow& kernel) {
   return shape;
 }
 
-Call scales_call(Backend& backend, const Sizes& s, const KernelRow& kernel) {
+TimedCall scales_call(Backend& backend, const Sizes& s, const KernelRow& kernel) {
   struct Operands {
     BackendTensor scales, blocked;
     MirroredTensor ends;
@@ -136,7 +136,7 @@ Call scales_call(Backend& backend, const Sizes& s, const KernelRow& kernel) {
           }};
 }
 
-Call product_call(Backend& backend, const Sizes& s, const KernelRow& kernel) {
+TimedCall product_call(Backend& backend, const Sizes& s, const KernelRow& kernel) {
   struct Operands {
     OwnedScaledTensor a, b;
     BackendTensor y;

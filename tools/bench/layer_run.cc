@@ -58,15 +58,15 @@ std::size_t stage_of(std::string_view op) {
   return kOther;
 }
 
-std::size_t bytes_of(const Operand& view) {
+std::size_t held_bytes(const Operand& view) {
   if (!view.given()) return 0;
   return static_cast<std::size_t>(view.elements()) * size_of(view.dtype);
 }
-std::size_t bytes_of(const BackendTensor& tensor) {
-  return tensor.given() ? bytes_of(tensor.operand()) : 0;
+std::size_t held_bytes(const BackendTensor& tensor) {
+  return tensor.given() ? held_bytes(tensor.operand()) : 0;
 }
-std::size_t bytes_of(const OwnedScaledTensor& tensor) {
-  return bytes_of(tensor.codes()) + bytes_of(tensor.scales());
+std::size_t held_bytes(const OwnedScaledTensor& tensor) {
+  return held_bytes(tensor.codes()) + held_bytes(tensor.scales());
 }
 
 /// The maps of a plan that lie with the backend, too, where that is not the host.
@@ -81,11 +81,11 @@ std::size_t map_bytes(const ExpertPlan& plan) {
 
 KeptBytes kept_by(const SavedMoeLayer& saved) {
   KeptBytes kept;
-  kept.rows = bytes_of(saved.u);
-  kept.h = bytes_of(saved.h);
-  kept.activation = bytes_of(saved.act) + bytes_of(saved.act_codes);
-  kept.returned = bytes_of(saved.returned);
-  kept.routing = bytes_of(saved.logits) + bytes_of(saved.chosen) + bytes_of(saved.weights) +
+  kept.rows = held_bytes(saved.u);
+  kept.h = held_bytes(saved.h);
+  kept.activation = held_bytes(saved.act) + held_bytes(saved.act_codes);
+  kept.returned = held_bytes(saved.returned);
+  kept.routing = held_bytes(saved.logits) + held_bytes(saved.chosen) + held_bytes(saved.weights) +
                  map_bytes(saved.plan) + saved.plan.tokens_per_expert.bytes();
   return kept;
 }
@@ -125,7 +125,7 @@ class Rank {
     dw1_ = BackendTensor(backend_, Dtype::bf16, {local, 2 * shape.hidden, shape.width});
     dw2_ = BackendTensor(backend_, Dtype::bf16, {local, shape.width, shape.hidden});
     for (BackendTensor* result : {&y_, &dx_, &drouter_, &dw1_, &dw2_}) {  // the process has them
-      const auto all = bytes_of(*result);
+      const auto all = held_bytes(*result);
       backend_.fill_zero(static_cast<std::byte*>(result->result().data), all);
     }
     call_.x = x_.operand();

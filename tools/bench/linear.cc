@@ -9,8 +9,6 @@
 namespace mxo::tools {
 namespace {
 
-constexpr double kMicroseconds = 1e6;
-
 struct LinearFigure {
   Index tokens, n, k, groups;
   double bf16, mxfp8, speedup, forward;  ///< us and ratios with padding; 0: not published
@@ -70,7 +68,7 @@ std::vector<Passes> time_linear(const Bench& bench, const LinearFigure& s, Group
   of->dx = BackendTensor(backend, Dtype::bf16, {s.tokens, s.k});
   of->dw = BackendTensor(backend, Dtype::bf16, {s.groups, s.n, s.k});
   of->ends = group_ends(backend, s.tokens, s.groups, groups);
-  std::vector<Call> calls;
+  std::vector<TimedCall> calls;
   for (const char* recipe : {"bf16", "mxfp8_rceil"}) {
     const auto forward = [&backend, of, groups, how = linear_recipe_named(recipe)] {
       GroupedLinear op;

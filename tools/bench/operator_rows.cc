@@ -8,7 +8,6 @@
 namespace mxo::tools {
 namespace {
 
-constexpr double kMicroseconds = 1e6;
 constexpr double kGiga = 1e-9;
 
 double greatest_need(const std::vector<OperatorRow>& rows) {
@@ -32,7 +31,7 @@ void time_rows(const Bench& bench, std::vector<OperatorRow> (*rows_of)(const Ben
   std::vector<double> moved;
   for (const OperatorRow& row : rows) {
     bench.tell(timings.size(), rows.size() + 1, row.labels.back().second.text);
-    const Call call = row.make(*bench.backend);
+    const TimedCall call = row.make(*bench.backend);
     timings.push_back(time_calls(bench, {call})[0]);
     moved.push_back(call.bytes);
     questions.push_back(row.question);

@@ -9,7 +9,7 @@ namespace mxo::tools {
 /// One row: what it is called, what is timed, what others published and are asked.
 struct OperatorRow {
   Cells labels;
-  std::function<Call(Backend&)> make;  ///< makes the operands, which the call then owns
+  std::function<TimedCall(Backend&)> make;  ///< makes the operands, which the call then owns
   double flops = 0.0;
   double need = 0.0;  ///< bytes of operands, results and memcpy
   Cells published;

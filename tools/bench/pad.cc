@@ -31,7 +31,7 @@ constexpr const char* kPadders[] = {"torch", "Triton", "fused Triton", "CUDA"};
 constexpr Index kPadTokens = 16384;
 constexpr Index kAlignment = 32;
 
-Call pad_call(Backend& backend, Index rows, Index dim, Index groups) {
+TimedCall pad_call(Backend& backend, Index rows, Index dim, Index groups) {
   struct Operands {
     BackendTensor x, y, starts, padded_ends;
     MirroredTensor ends;

@@ -19,6 +19,8 @@ struct Sample {
 /// Of at least one time.
 Sample sample_of(std::vector<double> seconds);
 
+inline constexpr double kMicroseconds = 1e6;
+
 struct Cell {
   std::string text;
   nlohmann::ordered_json json;

@@ -16,7 +16,7 @@ struct TrainingRow {
   std::string_view recipe;  ///< of mxo train; empty: it has none
   double tokens, speedup;   ///< 0: not published
 };
-constexpr TrainingRow kRows[] = {
+constexpr TrainingRow kTrainingRows[] = {
     {"bf16", "bf16", 49381, 1.0},
     {"MXFP8 linears", "", 52038, 1.05},
     {"MXFP8 grouped products", "mxfp8_rceil", 69350, 1.40},
@@ -54,8 +54,8 @@ Table training_table(const Bench& bench) {
   double bf16_rate = 0.0;
   double bf16_loss = 0.0;
   std::size_t done = 0;
-  for (const TrainingRow& row : kRows) {
-    bench.tell(done++, std::size(kRows), row.what);
+  for (const TrainingRow& row : kTrainingRows) {
+    bench.tell(done++, std::size(kTrainingRows), row.what);
     Cells cells = {{"what", words(std::string(row.what))}};
     if (row.recipe.empty()) {
       for (const char* column : {"recipe", "tokens/s", "of bf16", "loss %"}) {

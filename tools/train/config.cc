@@ -14,11 +14,11 @@ namespace {
 constexpr std::uint64_t kMostBytes = 1 << 20;
 
 /// Takes the parser's events: an object, in it values or lists of them.
-class Reader {
+class ConfigReader {
  public:
   using json = nlohmann::json;
 
-  explicit Reader(const std::filesystem::path& path) : path_(path) {}
+  explicit ConfigReader(const std::filesystem::path& path) : path_(path) {}
   Config take() { return std::move(config_); }
 
   bool null() { return fail("null"); }
@@ -73,7 +73,7 @@ Config read_config(const std::filesystem::path& path) {
     throw Error(Fault::file, path.string() + ": found more than 1 MB");
   }
   const std::string text = read_text_file(path);
-  Reader reader(path);
+  ConfigReader reader(path);
   nlohmann::json::sax_parse(text, &reader);
   return reader.take();
 }

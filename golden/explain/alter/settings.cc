@@ -16,7 +16,7 @@ struct Setting {
   Stage stage = Stage::rule;
 };
 
-constexpr Setting kRules[] = {
+constexpr Setting kRuleSettings[] = {
     {"scale_mode", "the scales are ", Target::scale_rule},
     {"format", "the codes are taken as ", Target::format},
     {"format_x", "x is taken as ", Target::format},
@@ -333,7 +333,7 @@ void add_rule_hypotheses(const Call& call, List& list) {
         list, "given=ignored", "the given scales are ignored: scales are those of the amax of x",
         [](Call& c) { return c.inputs.erase("given") > 0; }, Stage::rule);
   }
-  add_alternatives(call, kRules, list);
+  add_alternatives(call, kRuleSettings, list);
   add_formats_of_both(call, list);
   add_rules(call, list);
   add_blocks(call, list);
