@@ -1,8 +1,8 @@
 # Layers, and what of them is compiled together.
 
 # Sources that are compiled as one, so that what all include is compiled once: a third of a folder's,
-# by initial, so that a new file joins one group and leaves the others alone.  Apart stay those whose
-# limits and tables go by one name: entries of the catalogue, engines, finders and the judge's.  Not in
+# by initial, so that a new file joins one group and leaves the others alone.  Apart stay numerics and the
+# judge, where no call may find an overload of another file, and finders, whose limits go by one name.  Not in
 # another project, which says so itself, and not where CMAKE_UNITY_BUILD is OFF, as under the
 # sanitizers: there a missing include shows.
 set(grouped ${PROJECT_IS_TOP_LEVEL})
@@ -12,7 +12,7 @@ endif()
 function(mxo_groups target)
   set_target_properties(${target} PROPERTIES UNITY_BUILD ${grouped} UNITY_BUILD_MODE GROUP)
   foreach(source ${ARGN})
-    if(NOT source MATCHES "^(ops/catalogue|emu|golden/judge|golden/explain/find)/")
+    if(NOT source MATCHES "^(formats|ops|emu|golden/judge|golden/explain/find)/")
       cmake_path(GET source PARENT_PATH group)
       foreach(initials a-g h-p q-z)
         if(source MATCHES "/[${initials}][^/]*$")
