@@ -45,8 +45,8 @@ template <FormatSpec S>
 HWY_INLINE bool code_normals(const std::uint16_t* x, H shift, std::uint8_t* to, Stores stores) {
   constexpr int m = S.mantissa_bits;
   constexpr int drop = 7 - m;
-  const auto moved = [shift](H word)
-                         HWY_ATTR { return hn::Sub(hn::And(word, all_shorts(0x7FFF)), shift); };
+  const auto moved = [](H word, H by)
+                         HWY_ATTR { return hn::Sub(hn::And(word, all_shorts(0x7FFF)), by); };
   // From the field of half of the least subnormal, -m, to that of the greatest, 0.
   const auto subnormal = [](H at) HWY_ATTR {
     const H from_half = hn::Add(at, all_shorts((m << 7) - 0x8000));
@@ -66,8 +66,8 @@ HWY_INLINE bool code_normals(const std::uint16_t* x, H shift, std::uint8_t* to, 
   };
   const H word0 = hn::LoadU(kShorts, x);
   const H word1 = hn::LoadU(kShorts, x + shorts());
-  const H at0 = moved(word0);
-  const H at1 = moved(word1);
+  const H at0 = moved(word0, shift);
+  const H at1 = moved(word1, shift);
   if (HWY_UNLIKELY(!hn::AllFalse(kSignedShorts, hn::Or(subnormal(at0), subnormal(at1))))) {
     return false;
   }

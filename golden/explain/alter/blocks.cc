@@ -131,6 +131,19 @@ bool share_out_scales(const Call& call, NamedTensors& out, const BlockExtents& o
   return true;
 }
 
+/// Blocks of rows that take each other's scales.
+constexpr Row<Index (*)(Index block, Index n)> kBlockOrders[] = {
+    {"pairs", " are exchanged between blocks of {} rows in pairs",
+     [](Index b, Index n) { return (b ^ 1) < n ? b ^ 1 : b; }},
+    {"apart", " are those of every second block of {} rows, then of the others",
+     [](Index b, Index n) { return b < (n + 1) / 2 ? 2 * b : 2 * (b - (n + 1) / 2) + 1; }},
+    {"interleaved", " are taken from both halves of the blocks of {} rows in turn",
+     [](Index b, Index n) { return b % 2 * ((n + 1) / 2) + b / 2; }},
+    {"reversed", " lie in the reverse order of blocks of {} rows",
+     [](Index b, Index n) { return n - 1 - b; }},
+    {"halves", " are exchanged between the halves of the blocks of {} rows",
+     [](Index b, Index n) { return n % 2 == 0 ? (b + n / 2) % n : b; }}};
+
 /// Rows that scales of one side of a product cover, other than they should.
 void add_rows_of_scales(const Product& p, const ProductSide& side, List& list) {
   if (side.scales == nullptr || side.scales->rank() != side.codes->rank() || p.wgrad) return;
@@ -152,7 +165,8 @@ void add_rows_of_scales(const Product& p, const ProductSide& side, List& list) {
                   c.set.set(key, filled("1x{}", depth));
                   c.replace(name, std::move(each));
                   return true;
-                });
+                })
+        .target = Target::format;
   };
   std::set<Index> extents = evenly(rows, own);
   extents.insert(own * 2);
@@ -160,6 +174,10 @@ void add_rows_of_scales(const Product& p, const ProductSide& side, List& list) {
   for (const Index extent : extents) {
     add("rows_of_block", filled(" are taken for blocks of {} rows rather than {}", extent, own),
         [=](Index e, Index r) { return e * blocks + std::min(r / extent, blocks - 1); });
+  }
+  for (const auto& order : kBlockOrders) {
+    add("block_order", filled(order.phrase, own),
+        [=, of = order.of](Index e, Index r) { return e * blocks + of(r / own, blocks); });
   }
   if (experts < 2 || rows % own == 0) return;
   add("across_experts", " are taken for those of one matrix, whose blocks run across experts",

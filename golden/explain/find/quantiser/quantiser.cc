@@ -177,11 +177,21 @@ bool OwnRule::rounds_to_powers() const {
   return scales_ == Dtype::f32 && rule_.f32.power_of_2 != PowerOfTwo::none;
 }
 
-std::optional<OwnRule> OwnRule::unbounded() const {
-  if (rule_.f32.amax_max <= 0.0) return std::nullopt;
-  OwnRule other = *this;
-  other.rule_.f32.amax_max = 0.0;
-  return other;
+std::vector<std::pair<std::string, OwnRule>> OwnRule::other_limits() const {
+  std::vector<std::pair<std::string, OwnRule>> list;
+  if (scales_ != Dtype::f32) return list;
+  if (rule_.f32.amax_max > 0.0) {
+    list.emplace_back("the upper bound of amax is left out", *this);
+    list.back().second.rule_.f32.amax_max = 0.0;
+  }
+  for (const double floor : {0.0, 1e-12, 1e-10}) {
+    if (rule_.f32.epsilon <= floor) continue;
+    list.emplace_back(floor == 0.0 ? "the floor of amax, epsilon, is left out"
+                                   : "the floor of amax, epsilon, is " + number(floor, 3),
+                      *this);
+    list.back().second.rule_.f32.epsilon = floor;
+  }
+  return list;
 }
 
 bool OwnRule::divides() const {

@@ -67,8 +67,8 @@ class OwnRule {
   const ElementRule& element() const { return rule_.element; }
   /// Whether scales are f32 that are rounded to powers of two.
   bool rounds_to_powers() const;
-  /// The same rule where amax has no upper bound; none where it has none.
-  std::optional<OwnRule> unbounded() const;
+  /// The same rule under other limits of amax, in words.
+  std::vector<std::pair<std::string, OwnRule>> other_limits() const;
   /// Whether x is divided by the stored scale, or multiplied by its inverse.
   bool divides() const;
 

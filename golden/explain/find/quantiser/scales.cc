@@ -294,13 +294,15 @@ std::optional<Claim> claim_scales(Output& scales, QuantiserCall& q) {
   const auto bits_by = [&scales](const Stored& stored, const std::vector<float>& amax) {
     return [&](Index i) { return scale_bits(scales, i, stored(nth(amax, i))); };
   };
-  if (const auto own = q.own ? q.own->unbounded() : std::nullopt) {
-    const Stored unbounded = [&own](float a) { return own->stored(a); };
-    const auto bits = bits_by(unbounded, q.amax);
-    const auto came = [&](Index i) { return bits(i) == scales.actual_bits(i); };
+  if (q.own) {
     const std::vector<Index> all = range_of(static_cast<Index>(q.amax.size()));
-    if (std::all_of(all.begin(), all.end(), came))
-      return claim_model(scales, bits, "scale.unbounded", "the upper bound of amax is left out");
+    for (const auto& [words, own] : q.own->other_limits()) {
+      const Stored stored = [&own = own](float a) { return own.stored(a); };
+      const auto bits = bits_by(stored, q.amax);
+      const auto came = [&](Index i) { return bits(i) == scales.actual_bits(i); };
+      if (std::all_of(all.begin(), all.end(), came))
+        return claim_model(scales, bits, "scale.limits", words);
+    }
   }
   if (const auto rule = rule_of(q.amax, *scales.actual, q.format)) {
     const bool plain = q.own && q.own->rounds_to_powers() && !rule->powers;
