@@ -174,6 +174,14 @@ const PlantedFault kFaults[] = {
          std::memcpy(w + kSlots, given, (kTokens - 1) * kSlots * sizeof(float));
        });
      }},
+    {"weights of the token after, of the last token none", "weights=other_token",
+     "those of the token 1 after",
+     [](Backend& b) {
+       return weighed(b, [](float* w, const float* given) {
+         std::memcpy(w, given + kSlots, (kTokens - 1) * kSlots * sizeof(float));
+         std::fill_n(w + (kTokens - 1) * kSlots, kSlots, 0.5f);
+       });
+     }},
     {"weights of the other rank", "weights=other_rank",
      "those of rank0, in tokens 0 to 39 of rank1",
      [](Backend& b) {
