@@ -13,21 +13,11 @@ namespace {
 Call mx(Backend& b) { return mx_product(b, 1); }
 Call gradient(Backend& b) { return mx_wgrad(b, 1); }
 Call blocks(Backend& b) { return blockwise_product(b, 1); }
-Call gate(Backend&) {
-  NamedTensors in;
-  in.emplace("x", random_bf16({96, 192}, 7));
-  return make_call("swiglu", in, {});
-}
-Call square(Backend&) {
-  NamedTensors in;
-  in.emplace("x", random_floats({128, 128}, 7));
-  return make_call("quantize", in, {});
-}
+Call gate(Backend&) { return of_x("swiglu", random_bf16({96, 192}, 7)); }
+Call square(Backend&) { return of_x("quantize", random_floats({128, 128}, 7)); }
 /// 32 blocks in each of 32 rows.
 Call square_scales(Backend& b) {
-  NamedTensors in;
-  in.emplace("x", random_floats({32, 1024}, 7));
-  return make_call("dequantize", run_call(b, make_call("quantize", in, {})), {});
+  return make_call("dequantize", run_call(b, of_x("quantize", random_floats({32, 1024}, 7))), {});
 }
 
 Index bits_reversed(Index code) {
