@@ -10,22 +10,6 @@
 
 namespace mxo {
 
-using Settings = std::initializer_list<std::pair<const char*, std::string>>;
-
-inline Call of(const char* op, NamedTensors in, Settings set = {}) {
-  return make_call(op, std::move(in), with(set));
-}
-
-inline Call of_x(const char* op, Tensor x, Settings set = {}) {
-  NamedTensors in;
-  in.emplace("x", std::move(x));
-  return of(op, std::move(in), set);
-}
-
-inline Explanation explained(const Planted& p) {
-  return explain(*make_cpu_backend(), p.call, p.expected, p.actual);
-}
-
 /// The sentence where the right outputs are edited.
 inline std::string said_of(const Call& call, const std::function<void(NamedTensors&)>& edit) {
   return explained(spoiled(*make_cpu_backend(), call, edit)).sentence();

@@ -5,13 +5,46 @@
 
 #include <functional>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "emu/backends.h"
+#include "golden/explain/case/wide_values.h"
 #include "golden/explain/explain.h"
 #include "golden/museum/alternatives.h"
 #include "golden/museum/operands.h"
+#include "tests/golden/ranks.h"
 
 namespace mxo {
+
+using Settings = std::vector<std::pair<const char*, std::string>>;
+
+inline Call of(const char* op, NamedTensors in, const Settings& settings = {}) {
+  Parameters set;
+  for (const auto& [key, value] : settings) set.set(key, value);
+  return make_call(op, std::move(in), set);
+}
+inline Call of_x(const char* op, Tensor x, const Settings& set = {}) {
+  return of(op, {{"x", std::move(x)}}, set);
+}
+
+/// t, every element times a number.
+inline Tensor times(Tensor t, float by) {
+  for (Index i = 0; i < t.elements(); ++i) store_wide(t, i, by * wide_value(t, i));
+  return t;
+}
+
+/// A layer of eight experts in bf16 with 48 tokens of rank 0, and what is given.
+inline Call moe_layer(NamedTensors in, const Settings& more = {}) {
+  in.emplace("rank0.x", random_bf16({48, 64}, 3));
+  in.emplace("router", random_bf16({8, 64}, 5));
+  in.emplace("w1", random_bf16({8, 128, 64}, 6));
+  in.emplace("w2", random_bf16({8, 64, 64}, 7));
+  Call call = of("moe_layer", std::move(in), {{"top_k", "2"}, {"pipeline", "bf16"}});
+  for (const auto& [key, value] : more) call.set.set(key, value);
+  call.world = &ranks();
+  return call;
+}
 
 struct PlantedFault {
   const char* what;
@@ -21,7 +54,7 @@ struct PlantedFault {
 };
 
 /// `call`, its answer, and the answer where `edit` is done to the operands named.
-inline Planted altered(Backend& b, const Call& call, std::initializer_list<const char*> names,
+inline Planted altered(Backend& b, const Call& call, const std::vector<const char*>& names,
                        const std::function<void(Tensor&, const Tensor&)>& edit) {
   Call wrong = call;
   for (const char* name : names) {
@@ -39,11 +72,19 @@ inline Planted with_setting(Backend& b, const Call& call, const char* key, const
   return planted(b, call, wrong);
 }
 
+/// An output in f32, as it is before it is rounded.
+inline Tensor in_f32(Backend& b, Call call, const char* name = "y") {
+  call.set.set("out", "f32");
+  return std::move(run_call(b, call).at(name));
+}
+
 /// quantize of random f32 [96, 512].
 inline Call quantize_call(const char* block) {
-  NamedTensors in;
-  in.emplace("x", random_floats({96, 512}, 7));
-  return make_call("quantize", in, with({{"block", block}}));
+  return of_x("quantize", random_floats({96, 512}, 7), {{"block", block}});
+}
+
+inline Explanation explained(const Planted& p) {
+  return explain(*make_cpu_backend(), p.call, p.expected, p.actual);
 }
 
 inline void expect_named(const PlantedFault& fault) {
@@ -69,6 +110,13 @@ inline void expect_not_named(const char* ids, const Planted& miss) {
   EXPECT_GT(e.differing, 0) << ids;
   for (const Cause& c : e.causes)
     EXPECT_FALSE(starts_with_one(c.id, ids)) << c.id << ": " << e.sentence();
+}
+
+/// The same of a table, whose words are not asked.
+template <std::size_t kCount>
+void expect_not_named(const PlantedFault (&misses)[kCount]) {
+  for (const PlantedFault& miss : misses)
+    expect_not_named(miss.ids, miss.plant(*make_cpu_backend()));
 }
 
 }  // namespace mxo

@@ -30,20 +30,14 @@ inline void runs_from(Tensor& t, const Tensor& given, std::size_t bytes,
 template <typename Source>
 PlantsFault elements(MakesCall call, std::vector<const char*> names, Source source) {
   return [=](Backend& b) {
-    Call given = call(b);
-    Call wrong = given;
-    for (const char* name : names) {
-      const Tensor& own = given.input(name);
-      Tensor t = own;
-      runs_from(t, own, size_of(t.dtype()), [&](Index i) {
+    return altered(b, call(b), names, [&](Tensor& t, const Tensor& given) {
+      runs_from(t, given, size_of(t.dtype()), [&](Index i) {
         if constexpr (std::invocable<Source, Index>)
           return source(i);
         else
-          return source(i, own);
+          return source(i, given);
       });
-      wrong.replace(name, std::move(t));
-    }
-    return planted(b, given, wrong);
+    });
   };
 }
 
@@ -51,15 +45,9 @@ PlantsFault elements(MakesCall call, std::vector<const char*> names, Source sour
 inline PlantsFault rows(MakesCall call, std::vector<const char*> names,
                         std::function<Index(Index)> source) {
   return [=](Backend& b) {
-    Call given = call(b);
-    Call wrong = given;
-    for (const char* name : names) {
-      const Tensor& own = given.input(name);
-      Tensor t = own;
-      runs_from(t, own, own.rank() == 1 ? size_of(own.dtype()) : row_bytes(own), source);
-      wrong.replace(name, std::move(t));
-    }
-    return planted(b, given, wrong);
+    return altered(b, call(b), names, [&](Tensor& t, const Tensor& given) {
+      runs_from(t, given, t.rank() == 1 ? size_of(t.dtype()) : row_bytes(t), source);
+    });
   };
 }
 

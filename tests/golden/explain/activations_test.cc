@@ -8,7 +8,7 @@
 #include "formats/erf.h"
 #include "formats/exp.h"
 #include "golden/explain/case/wide_values.h"
-#include "tests/golden/planted.h"
+#include "tests/golden/planted_places.h"
 
 namespace mxo {
 namespace {
@@ -208,9 +208,8 @@ TEST_P(PlantedGradients, AreNamed) {
   };
   expect_named({row.id, row.id, row.words, plant});
   if (row.of_up != nullptr) return;
-  const auto backend = make_cpu_backend();
-  const Planted p = plant(*backend);  // a half that is right has no other gate
-  EXPECT_EQ(explain(*backend, p.call, p.expected, p.actual).sentence().find("both halves"),
+  // A half that is right has no other gate.
+  EXPECT_EQ(explained(plant(*make_cpu_backend())).sentence().find("both halves"),
             std::string::npos);
 }
 
@@ -288,14 +287,12 @@ const PlantedFault kFaults[] = {
      }},
     {"halves in runs of 8", "x=interleaved", "interleaved in runs of 8",
      [](Backend& b) {
-       return altered(b, gated("swiglu", Dtype::bf16), {"x"}, [](Tensor& t, const Tensor& given) {
-         for (Index i = 0; i < t.elements(); ++i) {
-           const Index k = i % kColumns;
-           const Index row = i / (2 * kColumns) * 2 * kColumns;
-           const Index half = i % (2 * kColumns) / kColumns;
-           t.as<BF16>()[i] = given.as<BF16>()[row + k / 8 * 16 + half * 8 + k % 8];
-         }
-       });
+       const auto gate = [](Backend&) { return gated("swiglu", Dtype::bf16); };
+       return elements(gate, {"x"}, [](Index i) {
+         const Index k = i % kColumns;
+         return i / (2 * kColumns) * 2 * kColumns + k / 8 * 16 + i % (2 * kColumns) / kColumns * 8 +
+                k % 8;
+       })(b);
      }},
     {"an activation by way of f16", "out=f16", "rounded to f16 before they are rounded to bf16",
      [](Backend& b) {
@@ -319,7 +316,7 @@ TEST(PlantedGate, BlamesNoOtherArithmeticForWhatIsLeft) {
         const float s = 1.0f / (1.0f + std::exp(-gate));
         return gate * s * static_cast<float>(u) * static_cast<float>(w) * static_cast<float>(w);
       });
-  const Explanation e = explain(*backend, p.call, p.expected, p.actual);
+  const Explanation e = explained(p);
   ASSERT_FALSE(e.causes.empty()) << e.sentence();
   EXPECT_EQ(e.causes.front().id, "weights=twice") << e.sentence();
   EXPECT_EQ(e.sentence().find("Triton"), std::string::npos) << e.sentence();

@@ -2,9 +2,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "golden/explain/case/wide_values.h"
 #include "tests/golden/planted.h"
-#include "tests/golden/ranks.h"
 
 namespace mxo {
 namespace {
@@ -37,21 +35,20 @@ Planted added(Backend& b, bool of_experts, Bias of) {
   });
 }
 
-Planted of_layer(Backend& b, Bias of) {
-  NamedTensors in;
-  in.emplace("x", random_bf16({224, 256}, 9));
-  in.emplace("w", random_bf16({4, 192, 256}, 10));
-  in.emplace("bias", random_bf16({4, 192}, 11));
-  in.emplace("group_ends", ends_of({64, 128, 128, 224}));
-  const Call call = make_call("grouped_linear", in, with({{"recipe", "bf16"}}));
+Planted of_layer(Backend& b, Bias taken) {
+  const Call call = of("grouped_linear",
+                       {{"x", random_bf16({224, 256}, 9)},
+                        {"w", random_bf16({4, 192, 256}, 10)},
+                        {"bias", random_bf16({4, 192}, 11)},
+                        {"group_ends", ends_of({64, 128, 128, 224})}},
+                       {{"recipe", "bf16"}});
   return spoiled(b, call, [&](NamedTensors& out) {
     Call sums = call;
     sums.inputs.erase("bias");
-    sums.set.set("out", "f32");
-    const Tensor y = run_call(b, sums).at("y");
+    const Tensor y = in_f32(b, sums);
     for (Index i = 0; i < y.elements(); ++i) {
       const Index row = i / 192;
-      const float more = of(call.input("bias"), row < 64 ? 0 : row < 128 ? 1 : 3, row, i % 192);
+      const float more = taken(call.input("bias"), row < 64 ? 0 : row < 128 ? 1 : 3, row, i % 192);
       store_wide(out.at("y"), i, y.as<float>()[i] + more);
     }
   });
@@ -63,15 +60,8 @@ float at(const Tensor& bias, Index expert, Index column) {
 
 /// A layer on two ranks whose expert e has the operand `name` of expert source(e).
 Planted exchanged(Backend& b, const char* name, Index (*source)(Index)) {
-  NamedTensors in;
-  in.emplace("rank0.x", random_bf16({48, 64}, 3));
-  in.emplace("rank1.x", random_bf16({48, 64}, 4));
-  in.emplace("router", random_bf16({8, 64}, 5));
-  in.emplace("w1", random_bf16({8, 128, 64}, 6));
-  in.emplace("w2", random_bf16({8, 64, 64}, 7));
-  in.emplace("w1.bias", random_bf16({8, 128}, 8));
-  Call call = make_call("moe_layer", in, with({{"top_k", "2"}, {"pipeline", "bf16"}}));
-  call.world = &ranks();
+  const Call call =
+      moe_layer({{"rank1.x", random_bf16({48, 64}, 4)}, {"w1.bias", random_bf16({8, 128}, 8)}});
   return altered(b, call, {name}, [&](Tensor& t, const Tensor& given) {
     const std::size_t one = t.bytes() / 8;
     for (Index e = 0; e < 8; ++e) {

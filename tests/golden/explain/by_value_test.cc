@@ -14,16 +14,14 @@ namespace {
 
 /// Codes of every byte that is a number, scales of seven sizes, and x as they make it.
 Call every_code(const char* format) {
-  NamedTensors in;
   Tensor codes(Dtype::u8, {56, 256});
   for (Index i = 0; i < codes.elements(); ++i)
     codes.as<std::uint8_t>()[i] = static_cast<std::uint8_t>(i * 37 % 256);
   Tensor scales(Dtype::e8m0, {56, 8});
   for (Index s = 0; s < scales.elements(); ++s)
     scales.as<std::uint8_t>()[s] = static_cast<std::uint8_t>(120 + s * 5 % 7);
-  in.emplace("codes", std::move(codes));
-  in.emplace("scales", std::move(scales));
-  return make_call("dequantize", std::move(in), with({{"format", format}, {"out", "f32"}}));
+  return of("dequantize", {{"codes", std::move(codes)}, {"scales", std::move(scales)}},
+            {{"format", format}, {"out", "f32"}});
 }
 
 /// The sentence where elements hold value(code, scale byte) times the scale; NaN: as they are.

@@ -4,10 +4,54 @@
 
 #include "golden/explain/find/output/recover.h"
 #include "tests/golden/claims_said.h"
-#include "tests/golden/small_products.h"
+#include "tests/golden/tensors.h"
 
 namespace mxo {
 namespace {
+
+/// Codes of e4m3, finite, of both signs, that are no pattern.
+Tensor some_codes(std::vector<Index> shape, std::uint32_t seed) {
+  Tensor t(Dtype::u8, std::move(shape));
+  for (Index i = 0; i < t.elements(); ++i) {
+    seed = seed * 1664525u + 1013904223u;
+    t.as<std::uint8_t>()[i] =
+        static_cast<std::uint8_t>((seed >> 24 & 0x80) | (0x30 + (seed >> 20) % 17));
+  }
+  return t;
+}
+
+/// Scales 1/2, 1 and 2.
+Tensor some_scales(std::vector<Index> shape, std::uint32_t seed) {
+  Tensor t(Dtype::u8, std::move(shape));
+  for (Index i = 0; i < t.elements(); ++i) {
+    seed = seed * 1664525u + 1013904223u;
+    t.as<std::uint8_t>()[i] = static_cast<std::uint8_t>(126 + (seed >> 20) % 3);
+  }
+  return t;
+}
+
+/// y = x w of groups of rows, a scale for 32 of K.
+Call forward_call(const std::vector<Index>& ends, Index n, Index k) {
+  const auto groups = static_cast<Index>(ends.size());
+  Call call{"grouped_matmul", {}, {}};
+  call.replace("x.codes", some_codes({ends.back(), k}, 1));
+  call.replace("x.scales", some_scales({ends.back(), (k + 31) / 32}, 2));
+  call.replace("w.codes", some_codes({groups, n, k}, 3));
+  call.replace("w.scales", some_scales({groups, n, (k + 31) / 32}, 4));
+  call.replace("group_ends", ends_at(ends));
+  return call;
+}
+
+/// dw = dy x of groups of rows, a scale for 32 of them.
+Call gradient_call(const std::vector<Index>& ends, Index lines, Index n) {
+  Call call{"grouped_matmul_wgrad", {}, {}};
+  call.replace("dy.codes", some_codes({ends.back(), lines}, 1));
+  call.replace("dy.scales", some_scales({(ends.back() + 31) / 32, lines}, 2));
+  call.replace("x.codes", some_codes({ends.back(), n}, 3));
+  call.replace("x.scales", some_scales({(ends.back() + 31) / 32, n}, 4));
+  call.replace("group_ends", ends_at(ends));
+  return call;
+}
 
 /// Bits that are neither zeros nor NaN in any type, no two neighbours alike.
 Tensor of_no_fill(Dtype dtype, std::vector<Index> shape) {

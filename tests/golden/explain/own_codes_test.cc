@@ -68,16 +68,14 @@ TEST(OwnCodes, FollowFromScalesUnderEveryRule) {
   int rules = 0;
   for (const ScaleRuleRow& row : kScaleRules) {
     if (row.scale != ScaleType::f32 || row.blocks.find("1x128") == std::string_view::npos) continue;
-    NamedTensors in;
-    in.emplace("x", x);
-    const Call call = make_call(
-        "quantize", in,
-        with({{"block", "1x128"}, {"scale", "f32"}, {"rule", std::string(row.name).c_str()}}));
+    const Call call =
+        of_x("quantize", x,
+             {{"block", "1x128"}, {"scale", "f32"}, {"rule", std::string(row.name).c_str()}});
     const Planted p =
         with_scales_of(*backend, call, without(x, [](Index i) { return i % 128 < 64; }));
     if (p.actual.empty()) continue;  // scales that no number gives
     ++rules;
-    const Explanation e = explain(*backend, p.call, p.expected, p.actual);
+    const Explanation e = explained(p);
     ASSERT_EQ(e.causes.size(), 1u) << row.name << ": " << e.sentence();
     EXPECT_EQ(e.causes[0].sentence, "scales: amax is that of the first half of its block")
         << row.name;
@@ -107,40 +105,33 @@ TEST(OwnCodes, FollowFromScalesOfAPartOfTheirBlock) {
       {"128x128", [](Index r, Index) { return r % 128 >= 96; }, "the last 32 of the 128 rows"},
   };
   for (const Row& row : rows) {
-    NamedTensors in;
-    in.emplace("x", x);
-    const Call call =
-        make_call("quantize", in, with({{"block", row.block}, {"scale", "f32"}, {"rule", "te"}}));
+    const Call call = of_x("quantize", x, {{"block", row.block}, {"scale", "f32"}, {"rule", "te"}});
     Planted p = with_scales_of(*backend, call,
                                without(x, [&](Index i) { return row.keeps(i / 512, i % 512); }));
     ASSERT_FALSE(p.actual.empty());
-    const Explanation e = explain(*backend, p.call, p.expected, p.actual);
+    const Explanation e = explained(p);
     const bool cause = e.sentence().find("amax is that of " + std::string(row.words) +
                                          " of its block") != std::string::npos;
     const bool seen = e.sentence().find("what an amax of " + std::string(row.words) +
                                         " of its block gives") != std::string::npos;
     EXPECT_TRUE(cause || seen) << row.words << ": " << e.sentence() << e.pattern;
     p.actual.at("codes").as<std::uint8_t>()[255 * 512 + 511] ^= 1;  // of the infinity
-    EXPECT_NE(explain(*backend, p.call, p.expected, p.actual).verdict, ExplainVerdict::explained);
+    EXPECT_NE(explained(p).verdict, ExplainVerdict::explained);
     p.actual.at("scales").as<float>()[1] *= 1.5f;
-    EXPECT_EQ(explain(*backend, p.call, p.expected, p.actual).sentence().find(row.words),
-              std::string::npos);
+    EXPECT_EQ(explained(p).sentence().find(row.words), std::string::npos);
   }
 }
 
 TEST(OwnCodes, SayWhatIsSeenOfOneScale) {
   const auto backend = make_cpu_backend();
-  NamedTensors in;
   Tensor x = lumpy(Dtype::bf16, 64, 512);
   for (Index i = 16 * 512; i < x.elements(); ++i) {
     x.as<BF16>()[i] = encode<kBF16>(decode(x.as<BF16>()[i]) * 8.0f);
   }
-  in.emplace("x", x);
-  const Call call =
-      make_call("quantize", in, with({{"block", "RxK"}, {"scale", "f32"}, {"rule", "te"}}));
+  const Call call = of_x("quantize", x, {{"block", "RxK"}, {"scale", "f32"}, {"rule", "te"}});
   const Planted p =
       with_scales_of(*backend, call, without(x, [](Index i) { return i < 16 * 512; }));
-  const Explanation e = explain(*backend, p.call, p.expected, p.actual);
+  const Explanation e = explained(p);
   ASSERT_EQ(e.causes.size(), 1u) << e.sentence();
   EXPECT_EQ(e.causes[0].id, "scale.seen");
   EXPECT_NE(e.causes[0].sentence.find("that of rows 0 to "), std::string::npos) << e.sentence();

@@ -32,16 +32,10 @@ std::function<Index(Index, const Tensor&)> columns_from(Index (*from)(Index, Ind
 
 Index group_begin(Index r) { return r < 70 ? 0 : r < 121 ? 70 : 121; }
 
-/// What a product gives in f32.
-Tensor wide(Backend& b, Call call) {
-  call.set.set("out", "f32");
-  return run_call(b, call).at("y");
-}
-
 /// y of `call` as fn of its f32 result and the index.
 Planted written(Backend& b, const Call& call,
                 const std::function<float(const Tensor&, Index)>& fn) {
-  const Tensor y = wide(b, call);
+  const Tensor y = in_f32(b, call);
   return spoiled(b, call, [&](NamedTensors& out) {
     for (Index i = 0; i < y.elements(); ++i) out.at("y").as<BF16>()[i] = encode<kBF16>(fn(y, i));
   });
@@ -69,7 +63,7 @@ using Adds = float (*)(float sum, float part);
 Planted split(Backend& b, const Call& call, Index slices, Adds add, bool backward = false) {
   const Index k = product_of(call)->k / slices;
   std::vector<Tensor> parts;
-  for (Index s = 0; s < slices; ++s) parts.push_back(wide(b, slice_of(call, s * k, (s + 1) * k)));
+  for (Index s = 0; s < slices; ++s) parts.push_back(in_f32(b, slice_of(call, s * k, (s + 1) * k)));
   if (backward) std::reverse(parts.begin(), parts.end());
   return written(b, call, [&](const Tensor&, Index i) {
     float sum = 0.0f;
@@ -112,7 +106,7 @@ PlantsFault scaled(float by_x, float by_w, float (*of)(float sum, float x, float
       std::fill_n(one.as<float>(), one.elements(), 1.0f);
       plain.replace(name, std::move(one));
     }
-    const Tensor sums = wide(b, plain);
+    const Tensor sums = in_f32(b, plain);
     return written(b, call, [&](const Tensor&, Index i) {
       const Index r = i / 192;
       const Index g = r < 70 ? 0 : r < 121 ? 1 : 3;

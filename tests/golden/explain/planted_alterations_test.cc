@@ -13,21 +13,11 @@ namespace {
 Call mx(Backend& b) { return mx_product(b, 1); }
 Call gradient(Backend& b) { return mx_wgrad(b, 1); }
 Call blocks(Backend& b) { return blockwise_product(b, 1); }
-Call gate(Backend&) {
-  NamedTensors in;
-  in.emplace("x", random_bf16({96, 192}, 7));
-  return make_call("swiglu", in, {});
-}
-Call square(Backend&) {
-  NamedTensors in;
-  in.emplace("x", random_floats({128, 128}, 7));
-  return make_call("quantize", in, {});
-}
+Call gate(Backend&) { return of_x("swiglu", random_bf16({96, 192}, 7)); }
+Call square(Backend&) { return of_x("quantize", random_floats({128, 128}, 7)); }
 /// 32 blocks in each of 32 rows.
 Call square_scales(Backend& b) {
-  NamedTensors in;
-  in.emplace("x", random_floats({32, 1024}, 7));
-  return make_call("dequantize", run_call(b, make_call("quantize", in, {})), {});
+  return make_call("dequantize", run_call(b, of_x("quantize", random_floats({32, 1024}, 7))), {});
 }
 
 Index bits_reversed(Index code) {
@@ -188,6 +178,12 @@ const PlantedFault kFaults[] = {
      elements(mx, {"x.codes"}, [](Index i) { return i ^ i / 512 / 4 % 2 * 16; })},
     {"block 0 on both sides", "scales=first_block", "of block 0, on both sides",
      columns(mx, {"x.scales", "w.scales"}, [](Index) { return Index{0}; })},
+    {"scales of x alone run one block ahead", "x.scales=blocks",
+     "of x take the scale of the block after",
+     columns(mx, {"x.scales"}, [](Index c) { return std::min<Index>(c + 1, 15); })},
+    {"scales of x alone run one block behind", "x.scales=block",
+     "of x take the scale of the block before",
+     columns(mx, {"x.scales"}, [](Index c) { return std::max<Index>(c - 1, 0); })},
     {"block 0 of a gradient", "dy.scales=first_block", "of block 0",
      rows(gradient, {"dy.scales"}, [](Index) { return Index{0}; })},
     {"the block before of a gradient", "dy.scales=block_before", "of the block before",

@@ -5,7 +5,6 @@
 
 #include "golden/explain/alter/alterations.h"
 #include "tests/golden/kinds.h"
-#include "tests/golden/ranks.h"
 
 namespace mxo {
 namespace {

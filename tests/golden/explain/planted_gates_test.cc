@@ -11,9 +11,7 @@ namespace {
 // ---- Activations.
 
 Call gate(Settings set = {}) {
-  Tensor x = random_bf16({64, 256}, 5);
-  for (Index i = 0; i < x.elements(); ++i) store_wide(x, i, 8.0f * wide_value(x, i));
-  Call call = of_x("swiglu", std::move(x), set);
+  Call call = of_x("swiglu", times(random_bf16({64, 256}, 5), 8.0f), set);
   call.set.set("rounding", "bf16");
   return call;
 }
@@ -35,25 +33,17 @@ double silu(double a) { return a / (1.0 + std::exp(-a)); }
 // ---- Routers.
 
 Call router(Backend&) {
-  NamedTensors in;
-  in.emplace("logits", random_floats({96, 16}, 7));
-  return of("route", std::move(in), {{"top_k", "4"}});
+  return of("route", {{"logits", random_floats({96, 16}, 7)}}, {{"top_k", "4"}});
 }
 
 Call biased(Backend&) {
-  NamedTensors in;
-  in.emplace("logits", random_floats({96, 16}, 7));
-  in.emplace("bias", random_floats({16}, 3));
-  return of("route", std::move(in), {{"top_k", "4"}, {"score", "sigmoid"}});
+  return of("route", {{"logits", random_floats({96, 16}, 7)}, {"bias", random_floats({16}, 3)}},
+            {{"top_k", "4"}, {"score", "sigmoid"}});
 }
 
 Call rows(Backend&) {
-  NamedTensors in;
-  in.emplace("x", random_bf16({64, 32}, 4));
-  in.emplace("indices", Tensor(Dtype::i32, {64}));
-  for (Index i = 0; i < 64; ++i)
-    in.at("indices").as<std::int32_t>()[i] = static_cast<std::int32_t>(i * 37 % 64);
-  return of("permute", std::move(in));
+  return of("permute", {{"x", random_bf16({64, 32}, 4)},
+                        {"indices", ints({64}, [](Index i) { return i * 37 % 64; })}});
 }
 
 std::int32_t* counts(NamedTensors& out) { return out.at("tokens_per_expert").as<std::int32_t>(); }
@@ -109,11 +99,7 @@ const Kind kKinds[] = {
      }},
     {"explained: logits are halved", router,
      [](const Call& call, NamedTensors& out) {
-       out = run(call, [](Call& c) {
-         Tensor t = c.input("logits");
-         for (Index i = 0; i < t.elements(); ++i) t.as<float>()[i] *= 0.5f;
-         c.replace("logits", std::move(t));
-       });
+       out = run(call, [](Call& c) { c.replace("logits", times(c.input("logits"), 0.5f)); });
      }},
     {"explained: weights are divided by the sum of one choice more than is taken", router,
      [](const Call& call, NamedTensors& out) {

@@ -19,9 +19,7 @@ Tensor reshaped(const Tensor& t, std::vector<Index> shape) {
 }
 
 Call quantize(Tensor x, const char* block, const char* scale) {
-  NamedTensors in;
-  in.emplace("x", std::move(x));
-  return make_call("quantize", in, with({{"block", block}, {"scale", scale}}));
+  return of_x("quantize", std::move(x), {{"block", block}, {"scale", scale}});
 }
 
 /// The answer of `call` for x as another call has it, scales in the shape that is expected or not.
@@ -51,11 +49,8 @@ Planted in_blocks(Backend& b, const char* own, const char* other) {
 /// 500 columns whose scales stand for 125 each.
 Planted dequantised_evenly(Backend& b) {
   const NamedTensors made = run_call(b, quantize(random_floats({16, 500}, 7), "1x128", "f32"));
-  NamedTensors in;
-  in.emplace("codes", made.at("codes"));
-  in.emplace("scales", made.at("scales"));
-  const Call call =
-      make_call("dequantize", in, with({{"block", "1x128"}, {"scale", "f32"}, {"out", "f32"}}));
+  const Call call = of("dequantize", {{"codes", made.at("codes")}, {"scales", made.at("scales")}},
+                       {{"block", "1x128"}, {"scale", "f32"}, {"out", "f32"}});
   return spoiled(b, call, [&](NamedTensors& out) {
     for (Index i = 0; i < 16 * 500; ++i) {
       const float code = decode(E4M3{made.at("codes").as<std::uint8_t>()[i]});

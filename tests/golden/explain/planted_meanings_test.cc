@@ -82,12 +82,10 @@ Call plain(Backend&) { return bf16_product(1, kSize); }
 /// y of the f32 sums, each bf16 of to(bits of it, element).
 Edit rounded(std::uint32_t (*to)(std::uint32_t bits, Index i)) {
   return [to](const Call& call, NamedTensors& out) {
-    const NamedTensors wide = run(call, [](Call& c) { c.set.set("out", "f32"); });
-    auto& y = out.begin()->second;
-    for (Index i = 0; i < y.elements(); ++i) {
-      const auto bits = bit_cast<std::uint32_t>(wide.begin()->second.as<float>()[i]);
-      y.as<std::uint16_t>()[i] = static_cast<std::uint16_t>(to(bits, i) >> 16);
-    }
+    const Tensor wide = in_f32(*make_cpu_backend(), call);
+    for (Index i = 0; i < wide.elements(); ++i)
+      out.at("y").as<std::uint16_t>()[i] =
+          static_cast<std::uint16_t>(to(wide.as<std::uint32_t>()[i], i) >> 16);
   };
 }
 
@@ -146,9 +144,7 @@ Call delayed(Backend&) {
 // ---- Gates.
 
 Call gate(Settings set) {
-  Tensor x = random_bf16({64, 256}, 5);
-  for (Index i = 0; i < x.elements(); ++i) store_wide(x, i, 8.0f * wide_value(x, i));
-  Call call = of("swiglu", {{"x", std::move(x)}}, set);
+  Call call = of_x("swiglu", times(random_bf16({64, 256}, 5), 8.0f), set);
   call.set.set("rounding", "bf16");
   return call;
 }

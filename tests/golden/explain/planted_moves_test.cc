@@ -1,9 +1,7 @@
 // Faults of rows, indices, padding and layers by their meaning; and near misses.
 #include <cstring>
 
-#include "golden/explain/case/wide_values.h"
 #include "tests/golden/kinds.h"
-#include "tests/golden/ranks.h"
 
 namespace mxo {
 namespace {
@@ -88,20 +86,11 @@ void not_swizzled(const Call& call, NamedTensors& out) {
 // ---- Layers.
 
 Call layer(Backend&) {
-  Tensor router = random_bf16({8, 64}, 5);
-  for (Index i = 0; i < router.elements(); ++i)
-    store_wide(router, i, 0.03125f * wide_value(router, i));
-  Call call = of("moe_layer",
-                 {{"rank0.x", random_bf16({48, 64}, 3)},
-                  {"rank1.x", random_bf16({48, 64}, 4)},
-                  {"router", std::move(router)},
-                  {"w1", random_bf16({8, 128, 64}, 6)},
-                  {"w2", random_bf16({8, 64, 64}, 7)},
-                  {"shared.w1", random_bf16({64, 64}, 8)},
-                  {"shared.w2", random_bf16({64, 32}, 9)}},
-                 {{"top_k", "2"}, {"pipeline", "bf16"}, {"score", "sigmoid"}});
-  call.world = &ranks();
-  return call;
+  return moe_layer({{"rank1.x", random_bf16({48, 64}, 4)},
+                    {"router", times(random_bf16({8, 64}, 5), 0.03125f)},
+                    {"shared.w1", random_bf16({64, 64}, 8)},
+                    {"shared.w2", random_bf16({64, 32}, 9)}},
+                   {{"score", "sigmoid"}});
 }
 
 void of_first_rank(Call& c) {
@@ -124,9 +113,7 @@ Call linear(Backend&) {
   Call call = bf16_product(1, {{40, 90, 128}, 128, 96, 256});
   call.op = "grouped_linear";
   call.set.set("recipe", "fp8_rowwise");
-  Tensor bias = random_bf16({3, 96}, 8);
-  for (Index i = 0; i < bias.elements(); ++i) store_wide(bias, i, 4096.0f * wide_value(bias, i));
-  call.replace("bias", std::move(bias));
+  call.replace("bias", times(random_bf16({3, 96}, 8), 4096.0f));
   return call;
 }
 

@@ -4,9 +4,7 @@
 #include <cstring>
 
 #include "formats/minifloat.h"
-#include "golden/explain/case/wide_values.h"
 #include "tests/golden/edited.h"
-#include "tests/golden/ranks.h"
 
 namespace mxo {
 namespace {
@@ -331,24 +329,11 @@ TEST(PlantedNames, BiasesOfOtherExperts) {
 }
 
 TEST(PlantedNames, OperandsOfLayers) {
-  NamedTensors in;
-  in.emplace("rank0.x", random_bf16({48, 64}, 3));
-  in.emplace("router", random_bf16({8, 64}, 5));
-  in.emplace("w1", random_bf16({8, 128, 64}, 6));
-  in.emplace("w2", random_bf16({8, 64, 64}, 7));
-  in.emplace("w2.bias", random_bf16({8, 64}, 8));
-  in.emplace("shared.w1", random_bf16({64, 64}, 9));
-  in.emplace("shared.w2", random_bf16({64, 32}, 10));
-  for (Index i = 0; i < 8 * 64; ++i)
-    store_wide(in.at("w2.bias"), i, 0x1p16f * wide_value(in.at("w2.bias"), i));
-  Call layer = of("moe_layer", in, {{"top_k", "2"}, {"pipeline", "bf16"}});
-  layer.world = &ranks();
-  const auto times = [](const char* name, float by) {
-    return [=](Call& c) {
-      Tensor t = c.input(name);
-      for (Index i = 0; i < t.elements(); ++i) store_wide(t, i, by * wide_value(t, i));
-      c.replace(name, std::move(t));
-    };
+  const Call layer = moe_layer({{"w2.bias", times(random_bf16({8, 64}, 8), 0x1p16f)},
+                                {"shared.w1", random_bf16({64, 64}, 9)},
+                                {"shared.w2", random_bf16({64, 32}, 10)}});
+  const auto multiplied = [](const char* name, float by) {
+    return [=](Call& c) { c.replace(name, times(c.input(name), by)); };
   };
   const auto without = [](std::vector<const char*> names) {
     return [=](Call& c) {
@@ -368,10 +353,10 @@ TEST(PlantedNames, OperandsOfLayers) {
   };
   EXPECT_EQ(said_with(layer, without({"shared.w1", "shared.w2"})),
             "explained: the shared expert is left out");
-  EXPECT_EQ(said_with(layer, times("shared.w2", 0.5f)),
+  EXPECT_EQ(said_with(layer, multiplied("shared.w2", 0.5f)),
             "explained: the shared expert is multiplied by 1/2");
   EXPECT_EQ(said_with(layer, without({"w2.bias"})), "explained: w2.bias is left out");
-  EXPECT_EQ(said_with(layer, times("w2.bias", 2.0f)), "explained: w2.bias is multiplied by 2");
+  EXPECT_EQ(said_with(layer, multiplied("w2.bias", 2.0f)), "explained: w2.bias is multiplied by 2");
   EXPECT_EQ(said_with(layer, gate_and_up_by_2_ranks),
             "explained: gate and up are halves of runs of 64: 2 ranks cut [gate, up] as one");
 }

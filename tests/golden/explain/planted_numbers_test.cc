@@ -1,9 +1,7 @@
 // Factors, biases and limits that are left out, applied twice or to a part: each has to be named.
 #include <cmath>
 
-#include "golden/explain/case/wide_values.h"
 #include "tests/golden/planted.h"
-#include "tests/golden/ranks.h"
 
 namespace mxo {
 namespace {
@@ -22,12 +20,12 @@ Planted multiplied(Backend& b, const Call& call, float by, Index from, Index to,
 }
 
 Call linear() {
-  NamedTensors in;
-  in.emplace("x", random_bf16({224, 256}, 9));
-  in.emplace("w", random_bf16({4, 192, 256}, 10));
-  in.emplace("bias", random_bf16({4, 192}, 11));
-  in.emplace("group_ends", ends_of({64, 128, 128, 224}));
-  return make_call("grouped_linear", in, with({{"recipe", "bf16"}}));
+  return of("grouped_linear",
+            {{"x", random_bf16({224, 256}, 9)},
+             {"w", random_bf16({4, 192, 256}, 10)},
+             {"bias", random_bf16({4, 192}, 11)},
+             {"group_ends", ends_of({64, 128, 128, 224})}},
+            {{"recipe", "bf16"}});
 }
 
 Call gated(const char* op, std::initializer_list<std::pair<const char*, std::string>> more) {
@@ -60,18 +58,7 @@ Planted held(Backend& b, const char* op, bool gate, bool up, bool below = true) 
   return planted(b, gated(op, {{"limit", "3"}}), wrong);
 }
 
-Call layer(bool logits_bias = false) {
-  NamedTensors in;
-  if (logits_bias) in.emplace("logits.bias", random_bf16({8}, 4));
-  in.emplace("rank0.x", random_bf16({48, 64}, 3));
-  in.emplace("router", random_bf16({8, 64}, 5));
-  in.emplace("w1", random_bf16({8, 128, 64}, 6));
-  in.emplace("w2", random_bf16({8, 64, 64}, 7));
-  Call call =
-      make_call("moe_layer", in, with({{"top_k", "2"}, {"pipeline", "bf16"}, {"scale", "2.5"}}));
-  call.world = &ranks();
-  return call;
-}
+Call layer(NamedTensors more = {}) { return moe_layer(std::move(more), {{"scale", "2.5"}}); }
 
 const PlantedFault kFaults[] = {
     {"scales of rows to the power of 0.9", "value.factors", "a factor of its own",
@@ -134,7 +121,7 @@ const PlantedFault kFaults[] = {
      [](Backend& b) { return with_setting(b, layer(), "scale", "1"); }},
     {"the bias of the logits is left out", "bias=left_out", "rank0.logits as add_bias",
      [](Backend& b) {
-       Call right = layer(true);
+       Call right = layer({{"logits.bias", random_bf16({8}, 4)}});
        right.set.set("keep_stages", "true");
        Call wrong = right;
        wrong.inputs.erase("logits.bias");
@@ -170,12 +157,12 @@ const PlantedFault kFaults[] = {
      }},
     {"main_grad is written over", "main_grad=left_out", "takes its place",
      [](Backend& b) {
-       NamedTensors in;
-       in.emplace("dy", random_bf16({96, 32}, 3));
-       in.emplace("x", random_bf16({96, 64}, 4));
-       in.emplace("group_ends", ends_of({32, 32, 96}));
-       in.emplace("main_grad", random_floats({3, 32, 64}, 5));
-       const Call call = make_call("grouped_matmul_wgrad", in, with({{"out", "f32"}}));
+       const Call call = of("grouped_matmul_wgrad",
+                            {{"dy", random_bf16({96, 32}, 3)},
+                             {"x", random_bf16({96, 64}, 4)},
+                             {"group_ends", ends_of({32, 32, 96})},
+                             {"main_grad", random_floats({3, 32, 64}, 5)}},
+                            {{"out", "f32"}});
        Call without = call;
        without.inputs.erase("main_grad");
        return planted(b, call, without);
@@ -184,26 +171,27 @@ const PlantedFault kFaults[] = {
 
 TEST(PlantedNumbers, AreNamed) { expect_named(kFaults); }
 
-/// Some rows twice as large by chance share no number.
-TEST(PlantedNumber, IsNoNumberWhereValuesDisagree) {
-  const auto backend = make_cpu_backend();
-  const Planted p = spoiled(*backend, mx_product(*backend, 1), [](NamedTensors& out) {
-    Tensor& y = out.at("y");
-    for (Index i = 0; i < y.elements(); ++i)
-      store_wide(y, i, wide_value(y, i) * (i * 2654435761 >> 20 & 1 ? 1.1f : 1.2f));
-  });
-  expect_not_named("value.f", p);
-}
+/// What resembles them: values that agree on no number, rows that differ on both sides of an end.
+const PlantedFault kNearMisses[] = {
+    {"two factors by turns", "value.f", "",
+     [](Backend& b) {
+       return spoiled(b, mx_product(b, 1), [](NamedTensors& out) {
+         Tensor& y = out.at("y");
+         for (Index i = 0; i < y.elements(); ++i)
+           store_wide(y, i, wide_value(y, i) * (i * 2654435761 >> 20 & 1 ? 1.1f : 1.2f));
+       });
+     }},
+    {"an end beside rows of others", "group_ends", "",
+     [](Backend& b) {
+       Planted p = ended(b, {57, 128, 128, 224});
+       const Tensor other = random_bf16({3, 192}, 17);
+       for (Index i = 0; i < other.elements(); ++i)
+         store_wide(p.actual.at("y"), 64 * 192 + i, wide_value(other, i));
+       return p;
+     }},
+};
 
-/// Rows on both sides of an end that differ: no end that lies among rows that are right.
-TEST(PlantedBesideNumbers, NoEndMovesOverRowsThatAreRight) {
-  const auto backend = make_cpu_backend();
-  Planted p = ended(*backend, {57, 128, 128, 224});
-  const Tensor other = random_bf16({3, 192}, 17);
-  for (Index i = 0; i < other.elements(); ++i)
-    store_wide(p.actual.at("y"), 64 * 192 + i, wide_value(other, i));
-  expect_not_named("group_ends", p);
-}
+TEST(PlantedNumbers, NearMissesAreNot) { expect_not_named(kNearMisses); }
 
 }  // namespace
 }  // namespace mxo

@@ -20,12 +20,10 @@ Index across(Index i, Index columns, Index side) {
 
 /// dx of a grouped linear, given alone.
 Planted gradient_of_rows(Backend& b, const std::function<void(Call&)>& edit) {
-  NamedTensors in;
-  in.emplace("x", random_bf16({128, 96}, 3));
-  in.emplace("dy", random_bf16({128, 64}, 4));
-  in.emplace("w", random_bf16({4, 64, 96}, 5));
-  in.emplace("group_ends", ends_of({32, 64, 64, 128}));
-  const Call call = make_call("grouped_linear", std::move(in), {});
+  const Call call = of("grouped_linear", {{"x", random_bf16({128, 96}, 3)},
+                                          {"dy", random_bf16({128, 64}, 4)},
+                                          {"w", random_bf16({4, 64, 96}, 5)},
+                                          {"group_ends", ends_of({32, 64, 64, 128})}});
   Call wrong = call;
   edit(wrong);
   Planted p = planted(b, call, wrong);
@@ -92,9 +90,7 @@ const PlantedFault kFaults[] = {
      }},
     {"rows of quantised scales reversed in fours", "order.rows", "order 3, 2, 1, 0",
      [](Backend& b) {
-       NamedTensors in;
-       in.emplace("x", random_floats({96, 256}, 7));
-       return spoiled(b, make_call("quantize", std::move(in), {}), [](NamedTensors& out) {
+       return spoiled(b, of_x("quantize", random_floats({96, 256}, 7)), [](NamedTensors& out) {
          const Tensor f = out.at("scales");
          runs_from(out.at("scales"), f, size_of(f.dtype()), [](Index i) { return i ^ 24; });
        });

@@ -22,9 +22,7 @@ Call route(std::uint64_t seed, bool bias, const char* normalize = "true",
 }
 
 Call swiglu(std::uint64_t seed) {
-  NamedTensors in;
-  in.emplace("x", random_bf16({96, 256}, seed));
-  return make_call("swiglu", in, with({{"rounding", "bf16"}}));
+  return of_x("swiglu", random_bf16({96, 256}, seed), {{"rounding", "bf16"}});
 }
 
 const PlantedFault kFaults[] = {
@@ -61,16 +59,12 @@ const PlantedFault kFaults[] = {
      }},
     {"gate and up are interleaved", "x=interleaved", "interleaved",
      [](Backend& b) {
-       const Call call = swiglu(7);
-       Call wrong = call;
-       Tensor x = call.input("x");
-       for (Index i = 0; i < x.elements(); ++i) {
-         const Index c = i % 256;
-         x.as<BF16>()[i] =
-             call.input("x").as<BF16>()[i - c + (c < 128 ? 2 * c : 2 * (c - 128) + 1)];
-       }
-       wrong.replace("x", std::move(x));
-       return planted(b, call, wrong);
+       return altered(b, swiglu(7), {"x"}, [](Tensor& t, const Tensor& x) {
+         for (Index i = 0; i < t.elements(); ++i) {
+           const Index c = i % 256;
+           t.as<BF16>()[i] = x.as<BF16>()[i - c + (c < 128 ? 2 * c : 2 * (c - 128) + 1)];
+         }
+       });
      }},
     {"two slots of a token are exchanged, one bit apart", "columns.exchanged", "change places",
      [](Backend& b) {
@@ -102,25 +96,14 @@ const PlantedFault kFaults[] = {
          if (code == 0x80) code = 0;  // NaN in e4m3fnuz
        }
        const Call call = make_call("dequantize", parts, {});
-       return spoiled(b, call, [](NamedTensors& out) {
-         Tensor& x = out.at("x");
-         for (Index i = 0; i < x.elements(); ++i) {
-           if (x.dtype() == Dtype::f32) {
-             x.as<float>()[i] *= 0.5f;
-           } else {
-             BF16& element = x.as<BF16>()[i];
-             element = encode<kBF16>(0.5f * decode(element));
-           }
-         }
-       });
+       return spoiled(b, call, [](NamedTensors& out) { out.at("x") = times(out.at("x"), 0.5f); });
      }},
     {"scales swizzled as if transposed", "order.", "",
      [](Backend& b) {
-       NamedTensors in;
        NamedTensors x;
        x.emplace("x", random_floats({256, 256}, 3));
-       in.emplace("scales", call_operator(b, "quantize", x, {}).at("scales"));
-       const Call call = make_call("swizzle_scales", in, {});
+       const Call call =
+           of("swizzle_scales", {{"scales", call_operator(b, "quantize", x, {}).at("scales")}});
        return spoiled(b, call, [&](NamedTensors& out) {
          std::memcpy(out.begin()->second.data(), call.input("scales").data(),
                      out.begin()->second.bytes());
@@ -143,10 +126,8 @@ const PlantedFault kFaults[] = {
      }},
     {"groups are padded to 16 rather than 32", "alignment=16", "16",
      [](Backend& b) {
-       NamedTensors in;
-       in.emplace("x", random_bf16({100, 64}, 3));
-       in.emplace("group_ends", ends_of({17, 33, 70, 100}));
-       const Call call = make_call("pad_groups", in, {});
+       const Call call = of("pad_groups", {{"x", random_bf16({100, 64}, 3)},
+                                           {"group_ends", ends_of({17, 33, 70, 100})}});
        Planted p = with_setting(b, call, "alignment", "16");
        // The buffer is as large as it was asked to be; what comes after the last group is zero.
        Tensor wide(Dtype::bf16, p.expected.at("y").shape());

@@ -38,11 +38,10 @@ const PlantedFault kFaults[] = {
      [](Backend& b) { return filled(b, mx_product(b, 7), 0x7F7F); }},
     {"accumulators of the tile before are not cleared", "rows.added", "rows 64 to 127",
      [](Backend& b) {
-       Call call = mx_product(b, 7);
+       const Call call = mx_product(b, 7);
        return spoiled(b, call, [&](NamedTensors& out) {
-         call.set.set("out", "f32");
-         const NamedTensors wide = run_call(b, call);
-         const float* y = wide.at("y").as<float>();
+         const Tensor wide = in_f32(b, call);
+         const float* y = wide.as<float>();
          for (Index i = 64 * 192; i < 128 * 192; ++i) {
            out.at("y").as<BF16>()[i] = encode<kBF16>(y[i] + y[i - 64 * 192]);
          }
@@ -50,10 +49,9 @@ const PlantedFault kFaults[] = {
      }},
     {"the output is f16", "out=as_f16", "written as f16 and read as bf16",
      [](Backend& b) {
-       Call call = mx_product(b, 7);
+       const Call call = mx_product(b, 7);
        return spoiled(b, call, [&](NamedTensors& out) {
-         call.set.set("out", "f32");
-         const Tensor wide = run_call(b, call).at("y");
+         const Tensor wide = in_f32(b, call);
          for (Index i = 0; i < wide.elements(); ++i)
            out.at("y").as<std::uint16_t>()[i] =
                encode<kF16>(wide.as<float>()[i], Overflow::nonfinite).bits;
@@ -61,12 +59,8 @@ const PlantedFault kFaults[] = {
      }},
     {"the result is added to itself", "value.power_of_2", "2^1",
      [](Backend& b) {
-       return spoiled(b, mx_product(b, 7), [](NamedTensors& out) {
-         for (Index i = 0; i < out.at("y").elements(); ++i) {
-           BF16& y = out.at("y").as<BF16>()[i];
-           y = encode<kBF16>(2.0f * decode(y));
-         }
-       });
+       return spoiled(b, mx_product(b, 7),
+                      [](NamedTensors& out) { out.at("y") = times(out.at("y"), 2.0f); });
      }},
     {"one group comes out twice as large", "value.power_of_2", "group 1 of y",
      [](Backend& b) {
@@ -104,16 +98,14 @@ const PlantedFault kFaults[] = {
          std::vector<float> sums(static_cast<std::size_t>(out.at("y").elements()));
          for (Index part = 0; part < 4; ++part) {
            Call one = call;
-           one.set.set("out", "f32");
            Tensor x = call.input("x.codes");
            for (Index i = 0; i < x.elements(); ++i) {
              if (i % 512 / 128 != part) x.as<std::uint8_t>()[i] = 0;
            }
            one.replace("x.codes", std::move(x));
-           const NamedTensors wide = run_call(b, one);
-           for (std::size_t i = 0; i < sums.size(); ++i) {
-             sums[i] = decode(encode<kBF16>(sums[i] + wide.at("y").as<float>()[i]));
-           }
+           const Tensor wide = in_f32(b, one);
+           for (std::size_t i = 0; i < sums.size(); ++i)
+             sums[i] = decode(encode<kBF16>(sums[i] + wide.as<float>()[i]));
          }
          for (std::size_t i = 0; i < sums.size(); ++i)
            out.at("y").as<BF16>()[i] = encode<kBF16>(sums[i]);
@@ -121,14 +113,12 @@ const PlantedFault kFaults[] = {
      }},
     {"the sum is cut to bf16", "out=truncated", "truncated",
      [](Backend& b) {
-       Call call = mx_product(b, 7);
+       const Call call = mx_product(b, 7);
        return spoiled(b, call, [&](NamedTensors& out) {
-         call.set.set("out", "f32");
-         const NamedTensors wide = run_call(b, call);
-         for (Index i = 0; i < out.at("y").elements(); ++i) {
+         const Tensor wide = in_f32(b, call);
+         for (Index i = 0; i < wide.elements(); ++i)
            out.at("y").as<std::uint16_t>()[i] =
-               static_cast<std::uint16_t>(wide.at("y").as<std::uint32_t>()[i] >> 16);
-         }
+               static_cast<std::uint16_t>(wide.as<std::uint32_t>()[i] >> 16);
        });
      }},
 };

@@ -11,6 +11,16 @@ namespace {
 Call gradient(Backend& b) { return mx_wgrad(b, 7); }
 Call by_rows(Backend& b) { return rowwise_product(b, 7); }
 Call mx(Backend& b) { return mx_product(b, 7); }
+/// mx, whose codes are bytes of no type.
+Call untyped(Backend& b) {
+  Call call = mx(b);
+  for (const char* name : {"x.codes", "w.codes"}) {
+    Tensor codes = call.input(name);
+    codes.reinterpret_as(Dtype::u8);
+    call.replace(name, std::move(codes));
+  }
+  return call;
+}
 Call blocks_of_columns(Backend& b, Index n) {
   ProductSize size;
   size.n = n;
@@ -38,10 +48,9 @@ const PlantedFault kFaults[] = {
               })},
     {"every group ends one row late", "group_ends", "1 row late",
      [](Backend& b) {
-       Call wrong = mx_product(b, 7);
-       const Call call = wrong;
-       wrong.replace("group_ends", ends_of({71, 122, 122, 224}));
-       return planted(b, call, wrong);
+       return altered(b, mx(b), {"group_ends"}, [](Tensor& t, const Tensor&) {
+         t = ends_of({71, 122, 122, 224});
+       });
      }},
     {"the K tail is dropped in the last tile of M", "k.missing", "rows 192 to 223",
      [](Backend& b) {
@@ -94,29 +103,14 @@ const PlantedFault kFaults[] = {
      }},
     {"x and w are read as fnuz", "format", "",
      [](Backend& b) {
-       Call call = mx_product(b, 7);
-       for (const char* name : {"x.codes", "w.codes"}) {
-         Tensor codes = call.input(name);
-         codes.reinterpret_as(Dtype::u8);
-         call.replace(name, std::move(codes));
-       }
+       const Call call = untyped(b);
        Call wrong = call;
        wrong.set.set("format_x", "e4m3fnuz");
        wrong.set.set("format_w", "e4m3fnuz");
        return planted(b, call, wrong);
      }},
     {"x is read as e5m2", "format_x=e5m2", "e5m2",
-     [](Backend& b) {
-       Call call = mx_product(b, 7);
-       for (const char* name : {"x.codes", "w.codes"}) {
-         Tensor codes = call.input(name);
-         codes.reinterpret_as(Dtype::u8);
-         call.replace(name, std::move(codes));
-       }
-       Call wrong = call;
-       wrong.set.set("format_x", "e5m2");
-       return planted(b, call, wrong);
-     }},
+     [](Backend& b) { return with_setting(b, untyped(b), "format_x", "e5m2"); }},
     {"scales of x with a bias of 126", "value.power_of_2|x.scales", "",
      [](Backend& b) {
        return altered(b, mx_product(b, 7), {"x.scales"}, [](Tensor& t, const Tensor&) {
@@ -148,17 +142,14 @@ const PlantedFault kFaults[] = {
      rows(mx, {"x.codes", "x.scales"}, [](Index r) { return r + 1; })},
     {"scales of the wrong side", "scales=exchanged", "exchanged",
      [](Backend& b) {
-       ProductSize size;
-       size.ends = {192};
-       size.rows = 192;
-       const Call call = mx_product(b, 7, size);
+       const Call call = mx_product(b, 7, {{192}, 192, 192, 512});
        Call wrong = call;
-       Tensor x = call.input("x.scales");
-       Tensor w = call.input("w.scales");
-       std::memcpy(x.data(), call.input("w.scales").data(), x.bytes());
-       std::memcpy(w.data(), call.input("x.scales").data(), w.bytes());
-       wrong.replace("x.scales", std::move(x));
-       wrong.replace("w.scales", std::move(w));
+       for (const auto& [to, from] :
+            {std::pair{"x.scales", "w.scales"}, {"w.scales", "x.scales"}}) {
+         Tensor t = call.input(to);
+         std::memcpy(t.data(), call.input(from).data(), t.bytes());
+         wrong.replace(to, std::move(t));
+       }
        return planted(b, call, wrong);
      }},
     // Gradients of weights.
@@ -189,9 +180,8 @@ const PlantedFault kFaults[] = {
     {"dw is written transposed", "order.transposed", "column-major",
      [](Backend& b) {
        return spoiled(b, mx_wgrad(b, 7), [](NamedTensors& out) {
-         Tensor& t = out.at("dw");
-         const Tensor f = t;
-         runs_from(t, f, size_of(f.dtype()), [](Index i) {
+         const Tensor given = out.at("dw");
+         runs_from(out.at("dw"), given, size_of(given.dtype()), [](Index i) {
            const Index k = i % (96 * 160);
            return i - k + k % 96 * 160 + k / 96;
          });
@@ -199,11 +189,10 @@ const PlantedFault kFaults[] = {
      }},
     {"dw of an expert is added to the one before", "rows.added", "expert",
      [](Backend& b) {
-       Call call = mx_wgrad(b, 7);
+       const Call call = mx_wgrad(b, 7);
        return spoiled(b, call, [&](NamedTensors& out) {
-         call.set.set("out", "f32");
-         const NamedTensors wide = run_call(b, call);
-         const float* y = wide.at("dw").as<float>();
+         const Tensor wide = in_f32(b, call, "dw");
+         const float* y = wide.as<float>();
          for (Index i = 3 * 96 * 160; i < 4 * 96 * 160; ++i) {
            out.at("dw").as<BF16>()[i] = encode<kBF16>(y[i] + y[i - 96 * 160]);
          }
@@ -211,14 +200,12 @@ const PlantedFault kFaults[] = {
      }},
     {"dw is summed by a chain of fma", "sum=", "fma_chain",
      [](Backend& b) {
-       NamedTensors in;
-       in.emplace("dy", random_bf16({320, 96}, 7));
-       in.emplace("x", random_bf16({320, 160}, 8));
-       in.emplace("group_ends", ends_of({96, 96, 160, 320}));
-       Call bf = make_call("grouped_matmul_wgrad", in, with({{"out", "f32"}}));
-       Call wrong = bf;
-       wrong.set.set("sum", "fma_chain");
-       return planted(b, bf, wrong);
+       const Call call = of("grouped_matmul_wgrad",
+                            {{"dy", random_bf16({320, 96}, 7)},
+                             {"x", random_bf16({320, 160}, 8)},
+                             {"group_ends", ends_of({96, 96, 160, 320})}},
+                            {{"out", "f32"}});
+       return with_setting(b, call, "sum", "fma_chain");
      }},
 };
 

@@ -113,15 +113,12 @@ const PlantedFault kFaults[] = {
      [](Backend& b) { return other_mode(b, "floor", "32x1", nullptr); }},
     {"FLOOR of a gate in one pass", "scale.rule|scale_mode=floor", "FLOOR",
      [](Backend& b) {
-       NamedTensors in;
-       in.emplace("x", random_bf16({96, 512}, 7));
-       return with_setting(b, make_call("swiglu_quantize", in, {}), "scale_mode", "floor");
+       return with_setting(b, of_x("swiglu_quantize", random_bf16({96, 512}, 7)), "scale_mode",
+                           "floor");
      }},
     {"scales of 1 in one pass", "scale.one", "every scale is 1 (byte 127)",
      [](Backend& b) {
-       NamedTensors in;
-       in.emplace("x", random_bf16({96, 512}, 7));
-       return spoiled(b, make_call("swiglu_quantize", in, {}), [](NamedTensors& out) {
+       return spoiled(b, of_x("swiglu_quantize", random_bf16({96, 512}, 7)), [](NamedTensors& out) {
          std::fill_n(out.at("scales").data(), out.at("scales").bytes(), std::byte{127});
        });
      }},
@@ -200,53 +197,44 @@ INSTANTIATE_TEST_SUITE_P(All, PlantedInFusedGates, testing::ValuesIn(kParts));
 TEST_P(PlantedInFusedGates, AreNamed) {
   const PartOfGate& row = GetParam();
   expect_named({row.words, row.id, row.words, [&](Backend& b) {
-                  NamedTensors in;
-                  in.emplace("x", random_bf16({96, 512}, 7));
-                  const Call call = make_call("swiglu_quantize", in, {});
+                  const Call call = of_x("swiglu_quantize", random_bf16({96, 512}, 7));
                   Tensor part(Dtype::f32, {96, 256});
                   for (Index i = 0; i < part.elements(); ++i) {
                     const Index gate = i / 256 * 512 + i % 256;
                     part.as<float>()[i] = static_cast<float>(row.of(
                         value_of(call.input("x"), gate), value_of(call.input("x"), gate + 256)));
                   }
-                  NamedTensors alone;
-                  alone.emplace("x", std::move(part));
                   return spoiled(b, call, [&](NamedTensors& out) {
                     out.at("scales") =
-                        std::move(run_call(b, make_call("quantize", alone, {})).at("scales"));
+                        std::move(run_call(b, of_x("quantize", std::move(part))).at("scales"));
                   });
                 }});
 }
 
-/// Scales have few values: rows of sixteen of them are alike by chance.
-TEST(PlantedScalesOfFewValues, AreNotTakenForOtherRows) {
-  const auto backend = make_cpu_backend();
-  NamedTensors in;
-  in.emplace("x", random_floats({512, 512}, 7));
-  const Planted p =
-      of_amax(*backend, make_call("quantize", in, with({{"block", "1x32"}})),
-              [](const Call& call, Index s) {
-                const Index other = s / 16 * 7 % 512 * 16 + s % 16;
-                return std::max(largest_of(call, s * 32, 32), largest_of(call, other * 32, 32));
-              });
-  expect_not_named("rows.", p);
-}
+const PlantedFault kNearMisses[] = {
+    {"scales have few values: rows of sixteen are alike by chance", "rows.", "",
+     [](Backend& b) {
+       return of_amax(b, of_x("quantize", random_floats({512, 512}, 7), {{"block", "1x32"}}),
+                      [](const Call& call, Index s) {
+                        const Index other = s / 16 * 7 % 512 * 16 + s % 16;
+                        return std::max(largest_of(call, s * 32, 32),
+                                        largest_of(call, other * 32, 32));
+                      });
+     }},
+    {"codes of some rows by scales of the row before; those are right", "rule=|scale_mode=", "",
+     [](Backend& b) {
+       const Call call = of_x("quantize", random_floats({256, 512}, 7), {{"block", "1x32"}});
+       return spoiled(b, call, [&](NamedTensors& out) {
+         for (Index i = 32 * 512; i < 64 * 512; ++i) {
+           const int byte = out.at("scales").as<std::uint8_t>()[i / 32 - 16];
+           out.at("codes").as<std::uint8_t>()[i] =
+               e4m3_of(std::ldexp(call.input("x").as<float>()[i], 127 - byte));
+         }
+       });
+     }},
+};
 
-/// Codes of some rows were made with scales of the row before; the scales themselves are right.
-TEST(PlantedBesideScales, NamesNoRuleOfScalesThatCameRight) {
-  const auto backend = make_cpu_backend();
-  NamedTensors in;
-  in.emplace("x", random_floats({256, 512}, 7));
-  const Call call = make_call("quantize", in, with({{"block", "1x32"}}));
-  const Planted p = spoiled(*backend, call, [&](NamedTensors& out) {
-    for (Index i = 32 * 512; i < 64 * 512; ++i) {
-      const int byte = out.at("scales").as<std::uint8_t>()[i / 32 - 16];
-      out.at("codes").as<std::uint8_t>()[i] =
-          e4m3_of(std::ldexp(call.input("x").as<float>()[i], 127 - byte));
-    }
-  });
-  expect_not_named("rule=|scale_mode=", p);
-}
+TEST(PlantedInQuantisers, NearMissesAreNot) { expect_not_named(kNearMisses); }
 
 }  // namespace
 }  // namespace mxo

@@ -1,8 +1,7 @@
 // Causes that hold in a part of the output only: a tile in its middle, columns of one fragment.
-#include <bit>
 #include <cstring>
 
-#include "tests/golden/planted.h"
+#include "tests/golden/planted_places.h"
 
 namespace mxo {
 namespace {
@@ -26,40 +25,23 @@ Planted within(Region region, Planted p) {
 }
 
 Planted rolled_scales(Backend& b) {
-  return altered(b, mx(b), {"x.scales"}, [](Tensor& t, const Tensor& given) {
-    const Index blocks = t.extent(1);
-    for (Index i = 0; i < t.elements(); ++i) {
-      t.as<std::uint8_t>()[i] = given.as<std::uint8_t>()[i / blocks * blocks + (i + 1) % blocks];
-    }
-  });
+  return elements(mx, {"x.scales"}, [](Index i) { return i / 16 * 16 + (i + 1) % 16; })(b);
 }
 
 Planted next_expert(Backend& b) {
-  return altered(b, mx(b), {"w.codes", "w.scales"}, [](Tensor& t, const Tensor& given) {
-    const std::size_t one = t.bytes() / 2;
-    std::memcpy(t.data(), given.data() + one, one);
-    std::memcpy(t.data() + one, given.data(), one);
-  });
+  return elements(mx, {"w.codes", "w.scales"}, [](Index i, const Tensor& t) {
+    return (i + t.elements() / 2) % t.elements();
+  })(b);
 }
 
 Planted truncated(Backend& b) {
   const Call call = mx(b);
-  Call wide = call;
-  wide.set.set("out", "f32");
-  const NamedTensors sums = run_call(b, wide);
+  const Tensor sums = in_f32(b, call);
   return spoiled(b, call, [&](NamedTensors& out) {
-    for (Index i = 0; i < out.at("y").elements(); ++i) {
-      const auto bits = std::bit_cast<std::uint32_t>(sums.at("y").as<float>()[i]);
-      out.at("y").as<std::uint16_t>()[i] = static_cast<std::uint16_t>(bits >> 16);
-    }
+    for (Index i = 0; i < sums.elements(); ++i)
+      out.at("y").as<std::uint16_t>()[i] =
+          static_cast<std::uint16_t>(sums.as<std::uint32_t>()[i] >> 16);
   });
-}
-
-Planted another_sum(Backend& b) {
-  const Call call = mx(b);
-  Call wrong = call;
-  wrong.set.set("sum", "h200_wgmma_fast");
-  return planted(b, call, wrong);
 }
 
 const PlantedFault kFaults[] = {
@@ -81,8 +63,8 @@ TEST(PlantedInRegions, AreNamed) { expect_named(kFaults); }
 
 /// Five neighbours in a tile: many sums give these, and others elsewhere.
 TEST(PlantedSumOfATile, IsNotTakenForAnotherSum) {
-  const auto backend = make_cpu_backend();
-  expect_not_named("sum=", within(tile, another_sum(*backend)));
+  const auto b = make_cpu_backend();
+  expect_not_named("sum=", within(tile, with_setting(*b, mx(*b), "sum", "h200_wgmma_fast")));
 }
 
 /// Both modes give row 2 alike: what holds everywhere has no place.
@@ -90,13 +72,9 @@ TEST(PlantedScaleMode, HoldsWhereNothingDiffersToo) {
   const auto backend = make_cpu_backend();
   Tensor x(Dtype::f32, {4, 64});
   for (Index i = 0; i < x.elements(); ++i) x.as<float>()[i] = static_cast<float>(i + 1) * 1.9F;
-  NamedTensors in;
-  in.emplace("x", std::move(x));
-  const Call call = make_call("quantize", in, with({{"scale_mode", "rceil"}}));
-  Call wrong = call;
-  wrong.set.set("scale_mode", "floor");
-  const Planted p = planted(*backend, call, wrong);
-  EXPECT_EQ(explain(*backend, p.call, p.expected, p.actual).sentence(),
+  const Call call = of_x("quantize", std::move(x), {{"scale_mode", "rceil"}});
+  const Planted p = with_setting(*backend, call, "scale_mode", "floor");
+  EXPECT_EQ(explained(p).sentence(),
             "explained: the scales are FLOOR rather than RCEIL; equivalently, the scales are EVEN "
             "rather than RCEIL");
 }

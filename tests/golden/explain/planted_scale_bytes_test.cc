@@ -39,10 +39,7 @@ Planted as_power(Backend& b) {
   Call half = call;
   half.replace("x.scales", std::move(halves));
   Planted p = planted(b, call, half);
-  Tensor& y = p.actual.at("y");
-  for (Index i = 0; i < y.elements(); ++i) {
-    y.as<BF16>()[i] = encode<kBF16>(2.0f * decode(y.as<BF16>()[i]));
-  }
+  p.actual.at("y") = times(p.actual.at("y"), 2.0f);
   return p;
 }
 
@@ -75,15 +72,8 @@ const PlantedFault kFaults[] = {
     {"scale byte 255 of x is infinity", "x.scales=byte_255_infinite", "infinity", as_infinity},
     {"a sum that few elements show", "sum=", "h200_wgmma_fast",
      [](Backend& b) {
-       ProductSize size;
-       size.rows = 1024;
-       size.n = 2048;
-       size.k = 256;
-       size.ends = {500, 1024};
-       const Call call = mx_product(b, 7, size);
-       Call wrong = call;
-       wrong.set.set("sum", "h200_wgmma_fast");
-       return planted(b, call, wrong);
+       const Call call = mx_product(b, 7, {{500, 1024}, 1024, 2048, 256});
+       return with_setting(b, call, "sum", "h200_wgmma_fast");
      }},
 };
 

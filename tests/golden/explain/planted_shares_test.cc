@@ -4,18 +4,12 @@
 #include <cmath>
 #include <cstring>
 
-#include "golden/explain/case/wide_values.h"
 #include "tests/golden/planted.h"
-#include "tests/golden/ranks.h"
 
 namespace mxo {
 namespace {
 
 std::string rank(std::uint64_t p) { return "rank" + std::to_string(p) + "."; }
-
-void divide(Tensor& t, float by) {
-  for (Index i = 0; i < t.elements(); ++i) store_wide(t, i, wide_value(t, i) / by);
-}
 
 Call layer() {
   NamedTensors in;
@@ -23,15 +17,11 @@ Call layer() {
     in.emplace(rank(p) + "x", random_bf16({48, 64}, 3 + p));
     in.emplace(rank(p) + "dy", random_bf16({48, 64}, 13 + p));
   }
-  in.emplace("router", random_bf16({8, 64}, 5));
-  in.emplace("w1", random_bf16({8, 128, 64}, 6));
-  in.emplace("w2", random_bf16({8, 64, 64}, 7));
   in.emplace("shared.w1", random_bf16({64, 64}, 9));
   in.emplace("shared.w2", random_bf16({64, 32}, 10));
+  Call call = moe_layer(std::move(in));
   for (const char* name : {"router", "w1", "w2", "shared.w1", "shared.w2"})
-    divide(in.at(name), 16.0f);
-  Call call = make_call("moe_layer", in, with({{"top_k", "2"}, {"pipeline", "bf16"}}));
-  call.world = &ranks();
+    call.replace(name, times(call.input(name), 1 / 16.0f));
   return call;
 }
 
@@ -126,9 +116,7 @@ Planted decoded(Backend& b, const char* format, const std::function<float(int, f
   Tensor codes(Dtype::u8, {64, 64});
   for (Index i = 0; i < codes.elements(); ++i)
     codes.as<std::uint8_t>()[i] = static_cast<std::uint8_t>(i * 37 + i / 256);
-  NamedTensors in;
-  in.emplace("codes", codes);
-  return spoiled(b, make_call("decode", in, with({{"format", format}})), [&](NamedTensors& out) {
+  return spoiled(b, of("decode", {{"codes", codes}}, {{"format", format}}), [&](NamedTensors& out) {
     Tensor& x = out.at("x");
     for (Index i = 0; i < x.elements(); ++i)
       store_wide(x, i, as(codes.as<std::uint8_t>()[i], wide_value(x, i)));
@@ -247,7 +235,7 @@ TEST(PlantedShares, ThatAreNearlySoHaveNoName) {
       decoded(*b, "e4m3",
               [n = 0](int c, float v) mutable { return c == 127 && ++n % 2 == 0 ? 480.0f : v; })};
   for (const Planted& p : near) {
-    const Explanation e = explain(*b, p.call, p.expected, p.actual);
+    const Explanation e = explained(p);
     EXPECT_NE(e.verdict, ExplainVerdict::explained) << e.sentence();
     for (const Cause& c : e.causes) EXPECT_TRUE(c.is_symptom()) << e.sentence();
   }

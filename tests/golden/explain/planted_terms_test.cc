@@ -2,19 +2,12 @@
 // it; stages of both sides that were not loaded again; codes whose nibbles are exchanged.
 #include <cstring>
 
-#include "tests/golden/planted.h"
+#include "tests/golden/planted_places.h"
 
 namespace mxo {
 namespace {
 
-ProductSize tall() {
-  ProductSize size;
-  size.rows = 512;
-  size.n = 384;
-  size.k = 512;
-  size.ends = {200, 512};
-  return size;
-}
+ProductSize tall() { return {{200, 512}, 512, 384, 512}; }
 
 /// `call` with the codes of x changed where takes(k).
 Call changed(const Call& call, const std::function<bool(Index)>& takes,
@@ -51,15 +44,13 @@ Planted in_tile(Planted p, Index row, Index column) {
 
 /// Sums of f32 to which those of some k alone are added once more.
 Planted twice(Backend& b, const Call& call, const std::function<bool(Index)>& takes) {
-  Call wide = call;
-  wide.set.set("out", "f32");
-  const NamedTensors all = run_call(b, wide);
-  const NamedTensors part = run_call(b, changed(
-                                            wide, [&](Index k) { return !takes(k); }, zero));
+  const Tensor all = in_f32(b, call);
+  const Tensor part = in_f32(b, changed(
+                                    call, [&](Index k) { return !takes(k); }, zero));
   return spoiled(b, call, [&](NamedTensors& out) {
     Tensor& y = out.at("y");
     for (Index i = 0; i < y.elements(); ++i) {
-      y.as<BF16>()[i] = encode<kBF16>(all.at("y").as<float>()[i] + part.at("y").as<float>()[i]);
+      y.as<BF16>()[i] = encode<kBF16>(all.as<float>()[i] + part.as<float>()[i]);
     }
   });
 }
@@ -80,15 +71,9 @@ Planted short_groups(Backend& b, const Call& call, const char* name, Index short
 }
 
 /// Scales of both sides from other blocks of their lines.
-Planted both_scales(Backend& b, const std::function<Index(Index)>& source) {
-  return altered(b, mx_product(b, 1, tall()), {"x.scales", "w.scales"},
-                 [&](Tensor& t, const Tensor& given) {
-                   const Index blocks = t.shape().back();
-                   for (Index i = 0; i < t.elements(); ++i) {
-                     t.as<std::uint8_t>()[i] =
-                         given.as<std::uint8_t>()[i / blocks * blocks + source(i % blocks)];
-                   }
-                 });
+PlantsFault both_scales(Index (*source)(Index)) {
+  return elements([](Backend& b) { return mx_product(b, 1, tall()); }, {"x.scales", "w.scales"},
+                  [source](Index i) { return i / 16 * 16 + source(i % 16); });
 }
 
 const PlantedFault kFaults[] = {
@@ -131,12 +116,10 @@ const PlantedFault kFaults[] = {
      [](Backend& b) { return short_groups(b, mx_wgrad(b, 1), "dy.codes", 1, true); }},
     {"both sides keep a stage of the pass before", "scales=stale_stage",
      "stage 3 of 4, of 32 of K each, takes the scales of the pass before, on both sides",
-     [](Backend& b) {
-       return both_scales(b, [](Index c) { return c % 4 == 3 && c > 3 ? c - 4 : c; });
-     }},
+     both_scales([](Index c) { return c % 4 == 3 && c > 3 ? c - 4 : c; })},
     {"both sides keep a stage of the first pass", "scales=first_stage",
      "stage 1 of 3, of 32 of K each, takes the scales of the first pass, on both sides",
-     [](Backend& b) { return both_scales(b, [](Index c) { return c % 3 == 1 ? Index{1} : c; }); }},
+     both_scales([](Index c) { return c % 3 == 1 ? Index{1} : c; })},
     {"nibbles of w are exchanged", "w.codes=nibbles", "the nibbles of every code of w",
      [](Backend& b) {
        return altered(b, mx_product(b, 1), {"w.codes"}, [](Tensor& t, const Tensor&) {

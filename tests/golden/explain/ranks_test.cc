@@ -4,9 +4,7 @@
 #include <cstring>
 
 #include "formats/philox.h"
-#include "golden/explain/case/wide_values.h"
 #include "tests/golden/planted.h"
-#include "tests/golden/ranks.h"
 
 namespace mxo {
 namespace {

@@ -48,9 +48,7 @@ Planted read_as(Backend& b, Read of, bool subnormal = false, Index unscaled = 51
 /// y of a product in bf16 as `of` makes it of the exact sums in f32.
 Planted rounded_by(Backend& b, const Call& call, float (*of)(float)) {
   return spoiled(b, call, [&](NamedTensors& out) {
-    Call wide = call;
-    wide.set.set("out", "f32");
-    const Tensor y = run_call(b, wide).at("y");
+    const Tensor y = in_f32(b, call);
     for (Index i = 0; i < y.elements(); ++i) store_wide(out.at("y"), i, of(y.as<float>()[i]));
   });
 }
@@ -66,14 +64,14 @@ Planted rounded_first(Backend& b, float (*of)(float)) {
 Planted swizzled(Backend& b, Index (*source)(Index)) {
   NamedTensors x;
   x.emplace("x", random_floats({256, 256}, 3));
-  NamedTensors in;
-  in.emplace("scales", call_operator(b, "quantize", x, {}).at("scales"));
-  return spoiled(b, make_call("swizzle_scales", in, {}), [source](NamedTensors& out) {
-    Tensor& t = out.begin()->second;
-    const Tensor given = t;
-    for (Index i = 0; i < t.elements(); ++i)
-      t.as<std::uint8_t>()[i] = given.as<std::uint8_t>()[source(i)];
-  });
+  return spoiled(
+      b, of("swizzle_scales", {{"scales", call_operator(b, "quantize", x, {}).at("scales")}}),
+      [source](NamedTensors& out) {
+        Tensor& t = out.begin()->second;
+        const Tensor given = t;
+        for (Index i = 0; i < t.elements(); ++i)
+          t.as<std::uint8_t>()[i] = given.as<std::uint8_t>()[source(i)];
+      });
 }
 
 /// dw of dy [512, 96] and x [512, 160] in four groups of 128 rows.
@@ -95,18 +93,18 @@ Call gradient(Backend& b) {
 
 /// Groups of 64, 3, 40, no and 21 rows, group g with the weights of expert taken[g].
 Planted mapped_experts(Backend& b, const std::vector<Index>& taken) {
-  NamedTensors in;
-  in.emplace("x", random_bf16({128, 128}, 1));
-  in.emplace("w", random_bf16({5, 64, 128}, 2));
-  in.emplace("group_ends", ends_of({64, 67, 107, 107, 128}));
-  return altered(
-      b, make_call("grouped_matmul", in, {}), {"w"}, [&](Tensor& t, const Tensor& given) {
-        const std::size_t expert = t.bytes() / 5;
-        for (std::size_t e = 0; e < 5; ++e) {
-          std::memcpy(t.data() + e * expert,
-                      given.data() + static_cast<std::size_t>(taken[e]) * expert, expert);
-        }
-      });
+  return altered(b,
+                 of("grouped_matmul", {{"x", random_bf16({128, 128}, 1)},
+                                       {"w", random_bf16({5, 64, 128}, 2)},
+                                       {"group_ends", ends_of({64, 67, 107, 107, 128})}}),
+                 {"w"}, [&](Tensor& t, const Tensor& given) {
+                   const std::size_t expert = t.bytes() / 5;
+                   for (std::size_t e = 0; e < 5; ++e) {
+                     std::memcpy(t.data() + e * expert,
+                                 given.data() + static_cast<std::size_t>(taken[e]) * expert,
+                                 expert);
+                   }
+                 });
 }
 
 const PlantedFault kFaults[] = {
@@ -118,13 +116,12 @@ const PlantedFault kFaults[] = {
          std::vector<float> sums(static_cast<std::size_t>(y.elements()));
          for (Index part = 3; part >= 0; --part) {
            Call one = call;
-           one.set.set("out", "f32");
            Tensor x = call.input("x");
            for (Index i = 0; i < x.elements(); ++i) {
              if (i % 512 / 128 != part) x.as<BF16>()[i] = {};
            }
            one.replace("x", std::move(x));
-           const Tensor more = run_call(b, one).at("y");
+           const Tensor more = in_f32(b, one);
            for (std::size_t i = 0; i < sums.size(); ++i)
              sums[i] = by_bf16(sums[i] + by_bf16(more.as<float>()[i]));
          }
@@ -172,12 +169,10 @@ const PlantedFault kFaults[] = {
      [](Backend& b) { return rounded_first(b, cut); }},
     {"x of f16 goes through bf16", "x=bf16", "x is rounded to bf16 first",
      [](Backend& b) {
-       NamedTensors in;
        const Tensor wide = random_floats({256, 512}, 7);
        Tensor x(Dtype::f16, wide.shape());
        for (Index i = 0; i < x.elements(); ++i) store_wide(x, i, wide.as<float>()[i]);
-       in.emplace("x", std::move(x));
-       return altered(b, make_call("quantize", in, {}), {"x"}, [](Tensor& t, const Tensor& given) {
+       return altered(b, of_x("quantize", std::move(x)), {"x"}, [](Tensor& t, const Tensor& given) {
          t = Tensor(Dtype::f32, given.shape());
          for (Index i = 0; i < t.elements(); ++i) store_wide(t, i, by_bf16(wide_value(given, i)));
        });

@@ -12,7 +12,6 @@ namespace mxo {
 namespace {
 
 constexpr Index kTokens = 96;
-using Settings = std::vector<std::pair<const char*, std::string>>;
 
 /// A call with an operand of f32 or bf16 whose element i is of(given, i).
 Call edited(Call call, const char* name, const std::function<float(float, Index)>& of) {
@@ -230,7 +229,7 @@ TEST_P(PlantedBeforeRouters, AreNamed) {
   if (row.id != nullptr) return expect_named({row.words, row.id, row.words, plant});
   const auto backend = make_cpu_backend();
   const Planted p = plant(*backend);
-  const Explanation e = explain(*backend, p.call, p.expected, p.actual);
+  const Explanation e = explained(p);
   EXPECT_TRUE(e.causes.empty()) << e.sentence();
 }
 

@@ -198,10 +198,7 @@ const PlantedFault kNearMisses[] = {
      }},
 };
 
-TEST(PlantedInRows, NearMissesAreNot) {
-  for (const PlantedFault& miss : kNearMisses)
-    expect_not_named(miss.ids, miss.plant(*make_cpu_backend()));
-}
+TEST(PlantedInRows, NearMissesAreNot) { expect_not_named(kNearMisses); }
 
 }  // namespace
 }  // namespace mxo

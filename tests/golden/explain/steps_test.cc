@@ -8,7 +8,6 @@
 #include "golden/explain/steps/steps.h"
 #include "tests/golden/differing.h"
 #include "tests/golden/planted.h"
-#include "tests/golden/ranks.h"
 
 namespace mxo {
 namespace {
@@ -94,7 +93,7 @@ TEST_P(ExplainedSteps, AreNamedWithTheirCause) {
   const StepFault& row = GetParam();
   const auto backend = make_reference_backend();
   const Planted p = spoiled(*backend, gate(row.backward), row.spoil);
-  const Explanation e = explain(*backend, p.call, p.expected, p.actual);
+  const Explanation e = explained(p);
   EXPECT_EQ(e.verdict, row.verdict) << row.what << ": " << e.sentence();
   ASSERT_EQ(e.causes.size(), row.causes.size()) << row.what << ": " << e.sentence();
   double share = 0;
@@ -111,7 +110,7 @@ TEST_P(ExplainedSteps, AreNamedWithTheirCause) {
 TEST(ExplainedStep, OfSeveralOutputsIsOfTheOneAsked) {
   const auto backend = make_reference_backend();
   const Planted p = with_setting(*backend, gate(), "format", "e5m2");
-  const Explanation e = explain(*backend, p.call, p.expected, p.actual);
+  const Explanation e = explained(p);
   ASSERT_EQ(e.causes.size(), 1u) << e.sentence();
   EXPECT_EQ(e.causes[0].id, "format=e5m2");
   EXPECT_EQ(e.causes[0].where.tensor, "codes") << e.sentence();
@@ -143,18 +142,17 @@ TEST(ExplainedStep, ThatDoesNotFollowIsExplainedToo) {
 /// Two ranks with every step kept.
 Call layer(const char* scores, const char* pipeline = "fp8_blockwise",
            const char* recipe = "vllm") {
-  NamedTensors in;
-  in.emplace("rank0.x", random_bf16({24, 128}, 3));
-  in.emplace("rank1.x", random_bf16({20, 128}, 4));
-  in.emplace("router", random_bf16({8, 128}, 5));
-  in.emplace("w1", random_bf16({8, 256, 128}, 6));
-  in.emplace("w2", random_bf16({8, 128, 128}, 7));
-  Call call = make_call("moe_layer", in,
-                        with({{"top_k", "2"},
-                              {"pipeline", pipeline},
-                              {"recipe", recipe},
-                              {"scores", scores},
-                              {"keep_stages", "true"}}));
+  Call call = of("moe_layer",
+                 {{"rank0.x", random_bf16({24, 128}, 3)},
+                  {"rank1.x", random_bf16({20, 128}, 4)},
+                  {"router", random_bf16({8, 128}, 5)},
+                  {"w1", random_bf16({8, 256, 128}, 6)},
+                  {"w2", random_bf16({8, 128, 128}, 7)}},
+                 {{"top_k", "2"},
+                  {"pipeline", pipeline},
+                  {"recipe", recipe},
+                  {"scores", scores},
+                  {"keep_stages", "true"}});
   call.world = &ranks();
   return call;
 }
