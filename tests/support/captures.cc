@@ -144,6 +144,9 @@ Index departures(const Tensor& want, const Tensor& got, Dtype format) {
       const auto a = bit_cast<std::uint32_t>(want.as<float>()[i]);
       const auto b = bit_cast<std::uint32_t>(got.as<float>()[i]);
       count += a != b && !(is_nan_word(a) && is_nan_word(b));
+    } else if (want.dtype() == Dtype::bf16) {
+      const BF16 a = want.as<BF16>()[i], b = got.as<BF16>()[i];
+      count += a.bits != b.bits && !(is_nan(a) && is_nan(b));
     } else {
       const unsigned a = want.as<std::uint8_t>()[i];
       const unsigned b = got.as<std::uint8_t>()[i];
