@@ -9,6 +9,7 @@
 #include "ops/catalogue/scale_parameters.h"
 #include "tests/support/contestants.h"
 #include "tests/support/products.h"
+#include "tests/support/random_tensors.h"
 
 namespace mxo {
 namespace {
@@ -176,9 +177,7 @@ TEST(WordQuantisers, EqualTheReferenceInSlicesAndPanels) {
 
 TEST(WordQuantisers, EqualTheReferenceInSlicesOfGroups) {
   const Tensor x = filled({1100, 200}, Filling::wide);
-  Tensor ends(Dtype::i32, {2});
-  ends.as<std::int32_t>()[0] = 1083;
-  ends.as<std::int32_t>()[1] = 1090;
+  const Tensor ends = test::group_ends_of({1083, 1090});
   for (const Call& call :
        {Call{"torchao", "f32", "Rx1", "none", "e4m3"}, Call{"te", "f32", "RxK", "none", "e4m3"}}) {
     const ScaleChoice choice = choice_of(call);
