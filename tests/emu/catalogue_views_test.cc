@@ -9,6 +9,7 @@
 #include "ops/backend_tensor.h"
 #include "ops/catalogue.h"
 #include "tests/support/far_backend.h"
+#include "tests/support/random_tensors.h"
 #include "tests/support/same.h"
 
 namespace mxo {
@@ -165,9 +166,7 @@ TEST_F(CatalogueViews, WideIndicesWithStridesAreNarrowed) {
 TEST_F(CatalogueViews, RowsOfNoGroupStayAsTheyWere) {
   const Tensor y = numbers({5, 4});
   const Tensor bias = numbers({2, 4});
-  Tensor ends(Dtype::i32, {2});
-  ends.as<std::int32_t>()[0] = 1;
-  ends.as<std::int32_t>()[1] = 3;
+  const Tensor ends = test::group_ends_of({1, 3});
   const Parameters set(std::map<std::string, std::string, std::less<>>{{"out", "f32"}});
   for (Backend* backend : {cpu_.get(), static_cast<Backend*>(&far_)}) {
     Tensor out(Dtype::f32, {5, 4});

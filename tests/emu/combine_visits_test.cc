@@ -14,6 +14,7 @@
 #include "emu/reference/combine_rows.h"
 #include "formats/tensor.h"
 #include "tests/support/named_calls.h"
+#include "tests/support/random_tensors.h"
 
 namespace mxo::test {
 namespace {
@@ -51,7 +52,7 @@ float combined(const Tensor& rows, const float* weights, CombineSteps steps, Ind
   const Tensor slots = slots_of_tokens();
   const auto step = [&](float x) {
     if (steps != CombineSteps::bf16) return x;
-    return std::is_same_v<R, F16> ? decode(encode<kF16>(x)) : decode(encode<kBF16>(x));
+    return std::is_same_v<R, F16> ? f16(x) : bf16(x);
   };
   float acc = 0.0f;
   for (Index s = 0; s < kSlots; ++s) {
@@ -147,19 +148,6 @@ TEST(CombineVisits, RowsThatNoSlotNamesAreCleared) {
   EXPECT_EQ(rows_left({-1, -1, -1, -1, -1, -1}), "00000");
 }
 
-float as_bf16(float v) { return decode(encode<kBF16>(v)); }
-/// By a multiple of the unit in the last place.
-float as_f16(float v) {
-  if (v == 0.0f) return v;
-  const int unit = std::max(std::ilogb(v), -14) - 10;
-  return static_cast<float>(
-      std::ldexp(std::nearbyint(std::ldexp(static_cast<double>(v), -unit)), unit));
-}
-float value(const Tensor& t, Index i) {
-  return visit_wide_float(
-      t.dtype(), [&](auto tag) { return to_float(t.as<typename decltype(tag)::type>()[i]); });
-}
-
 class CombineSteps16 : public testing::TestWithParam<const char*> {};
 
 TEST_P(CombineSteps16, RoundEveryProductAndEverySum) {
@@ -184,16 +172,16 @@ TEST_P(CombineSteps16, RoundEveryProductAndEverySum) {
     return call_operator(*make_backend(backend, 2), "combine", in, set, world.get());
   };
   const NamedTensors out = combined("reference", "bf16");
-  const auto narrow = std::string(GetParam()) == "f16" ? as_f16 : as_bf16;
+  const auto narrow = std::string(GetParam()) == "f16" ? f16 : bf16;
   // Expert by expert, token by token: the row of slot s of token t is s * tokens + t.
   for (Index t = 0; t < tokens; ++t) {
     for (Index d = 0; d < width; ++d) {
       float acc = 0.0f;
       for (Index s = 0; s < 3; ++s) {
-        const float row = value(in.at("rank0.y"), (s * tokens + t) * width + d);
+        const float row = get(in.at("rank0.y"), (s * tokens + t) * width + d);
         acc = narrow(acc + narrow(row * in.at("rank0.weights").as<float>()[t * 3 + s]));
       }
-      ASSERT_EQ(value(out.at("rank0.out"), t * width + d), acc) << t << " " << d;
+      ASSERT_EQ(get(out.at("rank0.out"), t * width + d), acc) << t << " " << d;
     }
   }
   EXPECT_TRUE(same_bytes(out, combined("cpu", "bf16")));

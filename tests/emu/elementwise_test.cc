@@ -9,6 +9,7 @@
 #include "formats/tensor.h"
 #include "ops/elementwise.h"
 #include "tests/support/named_calls.h"
+#include "tests/support/random_tensors.h"
 
 namespace mxo {
 namespace {
@@ -78,9 +79,7 @@ TEST_P(Elementwise, TakesRowsThatLieAcrossMemory) {
 TEST_P(Elementwise, GivesEachGroupItsBiasAndItsSum) {
   const Tensor x = test::normal_floats({6, 5}, 3, 1.0f);
   const Tensor bias = test::normal_floats({3, 5}, 4, 1.0f);
-  Tensor ends(Dtype::i32, {3});
-  const std::int32_t kEnds[] = {2, 2, 5};  // none in the middle, the last row nobody's
-  std::memcpy(ends.data(), kEnds, sizeof kEnds);
+  const Tensor ends = test::group_ends_of({2, 2, 5});  // none in the middle, the last row nobody's
   const std::unique_ptr<Backend> backends[] = {
       make_reference_backend(), make_cpu_backend({std::string(name_of(GetParam())), 2})};
   for (const auto& backend : backends) {
@@ -111,9 +110,7 @@ TEST_P(Elementwise, GivesEveryGroupTheOneBias) {
   std::mt19937 random(5);
   const Tensor x = any_bits(Dtype::bf16, {6, 9}, random);
   const Tensor bias = any_bits(Dtype::f32, {9}, random);
-  Tensor ends(Dtype::i32, {2});
-  const std::int32_t kEnds[] = {4, 6};
-  std::memcpy(ends.data(), kEnds, sizeof kEnds);
+  const Tensor ends = test::group_ends_of({4, 6});
   Tensor want(Dtype::f32, {6, 9});
   add_bias(*make_reference_backend(),
            {.y = x.operand(), .bias = bias.operand(), .group_ends = {}, .out = want.result()});

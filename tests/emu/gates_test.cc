@@ -8,35 +8,17 @@
 #include "ops/swiglu.h"
 #include "tests/support/by_mpfr.h"
 #include "tests/support/named_calls.h"
+#include "tests/support/random_tensors.h"
 #include "tests/support/same.h"
 
-namespace mxo {
+namespace mxo::test {
 namespace {
-
-using test::expect_same;
-
-using test::call;
 
 using Settings = std::vector<std::pair<const char*, const char*>>;
 
-float sigmoid(float x) { return test::sigma_by_mpfr(x); }
-float erf_of(float x) { return test::by_mpfr(x, mpfr_erf); }
-float tanh_of(float x) { return test::by_mpfr(x, mpfr_tanh); }
-/// To bf16 and back, by integers.
-float bf16(float x) {
-  auto word = bit_cast<std::uint32_t>(x);
-  word += 0x7FFFu + (word >> 16 & 1u);
-  return bit_cast<float>(word & 0xFFFF0000u);
-}
-
-/// To f16 and back: a multiple of a unit in the last place of ten bits and one.
-float f16(float x) {
-  if (std::isnan(x) || std::isinf(x) || x == 0.0f) return x;
-  const int unit = std::max(std::ilogb(x), -14) - 10;
-  const double whole = std::nearbyint(std::ldexp(static_cast<double>(x), -unit));
-  const double rounded = std::ldexp(whole, unit);
-  return std::fabs(rounded) >= 65536.0 ? std::copysign(INFINITY, x) : static_cast<float>(rounded);
-}
+float sigmoid(float x) { return sigma_by_mpfr(x); }
+float erf_of(float x) { return by_mpfr(x, mpfr_erf); }
+float tanh_of(float x) { return by_mpfr(x, mpfr_tanh); }
 using Stored = float (*)(float);
 struct Narrow {
   Dtype type;
@@ -131,19 +113,10 @@ Tensor random(std::vector<Index> shape, unsigned seed, float spread, Dtype dtype
   std::normal_distribution<float> normal(0.0f, spread);
   Tensor t(dtype, std::move(shape));
   for (Index i = 0; i < t.elements(); ++i) {
-    const float value = normal(engine);
-    visit_wide_float(dtype, [&](auto tag) {
-      using T = typename decltype(tag)::type;
-      t.as<T>()[i] = from_float<T>(value);
-    });
+    put(t, i, normal(engine));
   }
   return t;
 }
-float at(const Tensor& t, Index i) {
-  return visit_wide_float(
-      t.dtype(), [&](auto tag) { return to_float(t.as<typename decltype(tag)::type>()[i]); });
-}
-
 /// The columns of x that hold a and b.
 std::pair<Index, Index> places(std::string_view halves, Index f) {
   if (halves == "up_first") return {kWidth + f, f};
@@ -164,8 +137,8 @@ TEST(Gates, EveryStackHasItsOwnStepsInEveryOrderOfHalves) {
         for (Index i = 0; i < kRows * kWidth; ++i) {
           const auto [a, b] = places(halves, i % kWidth);
           const Index row = i / kWidth * 2 * kWidth;
-          volatile float gated = c.of(at(in.at("x"), row + a), at(in.at("x"), row + b));
-          ASSERT_EQ(at(out.at("y"), i), gated * at(in.at("probs"), i / kWidth))
+          volatile float gated = c.of(get(in.at("x"), row + a), get(in.at("x"), row + b));
+          ASSERT_EQ(get(out.at("y"), i), gated * get(in.at("probs"), i / kWidth))
               << c.name << " " << halves << " " << i;
         }
         for (const char* backend : {"cpu", "cpu:scalar"}) {
@@ -183,13 +156,13 @@ TEST(Gates, AGateWithoutUpMultipliesNothing) {
   const NamedTensors out = call("cpu", "swiglu", in, set);
   ASSERT_EQ(out.at("y").shape(), (std::vector<Index>{kRows, kWidth}));
   for (Index i = 0; i < kRows * kWidth; ++i) {
-    ASSERT_EQ(at(out.at("y"), i), relu_squared(at(in.at("x"), i)));
+    ASSERT_EQ(get(out.at("y"), i), relu_squared(get(in.at("x"), i)));
   }
   in.emplace("dy", random({kRows, kWidth}, 4, 1.0f));
   const NamedTensors back = call("reference", "swiglu_backward", in, set);
   for (Index i = 0; i < kRows * kWidth; ++i) {
-    ASSERT_EQ(at(back.at("dx"), i),
-              at(in.at("dy"), i) * (2.0f * std::max(at(in.at("x"), i), 0.0f)));
+    ASSERT_EQ(get(back.at("dx"), i),
+              get(in.at("dy"), i) * (2.0f * std::max(get(in.at("x"), i), 0.0f)));
   }
   expect_same(back, call("cpu", "swiglu_backward", in, set));
 }
@@ -231,24 +204,25 @@ TEST(Gates, GradientsAgreeWithDifferencesInDouble) {
       for (Index i = 0; i < kRows * kWidth; ++i) {
         const Index row = i / kWidth * 2 * kWidth;
         const auto [ia, ib] = places(halves, i % kWidth);
-        const double a = at(in.at("x"), row + ia);
-        const double b = at(in.at("x"), row + ib);
-        const double g = static_cast<double>(at(in.at("dy"), i)) * at(in.at("probs"), i / kWidth);
+        const double a = get(in.at("x"), row + ia);
+        const double b = get(in.at("x"), row + ib);
+        const double g = static_cast<double>(get(in.at("dy"), i)) * get(in.at("probs"), i / kWidth);
         const double h = 1e-5;
         if (eager) {  // the product's gradient is stored
-          const double of_product =
-              bf16(at(in.at("dy"), i) * at(in.at("probs"), i / kWidth) * at(in.at("x"), row + ib));
+          const double of_product = bf16(get(in.at("dy"), i) * get(in.at("probs"), i / kWidth) *
+                                         get(in.at("x"), row + ib));
           const double da = of_product * (real(name, a + h, 1) - real(name, a - h, 1)) / (2 * h);
-          EXPECT_NEAR(at(out.at("dx"), row + ia), da, 2e-5 * (1 + std::fabs(da))) << name;
+          EXPECT_NEAR(get(out.at("dx"), row + ia), da, 2e-5 * (1 + std::fabs(da))) << name;
           continue;
         }
         const double da = g * (real(name, a + h, b) - real(name, a - h, b)) / (2 * h);
         const double db = g * (real(name, a, b + h) - real(name, a, b - h)) / (2 * h);
-        EXPECT_NEAR(at(out.at("dx"), row + ia), da, 2e-5 * (1 + std::fabs(da))) << name;
-        EXPECT_NEAR(at(out.at("dx"), row + ib), db, 2e-5 * (1 + std::fabs(db))) << name;
-        dprob = (i % kWidth == 0 ? 0 : dprob) + at(in.at("dy"), i) * real(name, a, b);
+        EXPECT_NEAR(get(out.at("dx"), row + ia), da, 2e-5 * (1 + std::fabs(da))) << name;
+        EXPECT_NEAR(get(out.at("dx"), row + ib), db, 2e-5 * (1 + std::fabs(db))) << name;
+        dprob = (i % kWidth == 0 ? 0 : dprob) + get(in.at("dy"), i) * real(name, a, b);
         if (i % kWidth + 1 < kWidth) continue;
-        EXPECT_NEAR(at(out.at("dprobs"), i / kWidth), dprob, 1e-4 * (1 + std::fabs(dprob))) << name;
+        EXPECT_NEAR(get(out.at("dprobs"), i / kWidth), dprob, 1e-4 * (1 + std::fabs(dprob)))
+            << name;
       }
       for (const char* backend : {"cpu", "cpu:scalar"}) {
         expect_same(out, call(backend, "swiglu_backward", in, set));
@@ -272,9 +246,9 @@ TEST(Gates, EagerGradientsRoundWhereAutogradStores) {
     const NamedTensors eager = call("cpu", "swiglu_backward", in, oss);
     for (Index i = 0; i < kRows * kWidth; ++i) {
       const Index k = i / kWidth * 2 * kWidth + i % kWidth;
-      const float a = at(in.at("x"), k);
-      const float b = at(in.at("x"), k + kWidth);
-      const float g = at(in.at("dy"), i);
+      const float a = get(in.at("x"), k);
+      const float b = get(in.at("x"), k + kWidth);
+      const float g = get(in.at("dy"), i);
       const float gate = std::min(a, 7.0f);
       const float linear = stored(std::clamp(b, -7.0f, 7.0f) + 1.0f);
       const float s = stored(sigmoid(stored(1.702f * gate)));
@@ -283,8 +257,8 @@ TEST(Gates, EagerGradientsRoundWhereAutogradStores) {
       volatile float rest = d_sigma * (1.0f - s);  // sigmoid_backward: (g * (1 - y)) * y
       const float d_angle = stored(rest * s);
       const float d_gate = stored(stored(d_glu * s) + stored(d_angle * 1.702f));
-      ASSERT_EQ(at(eager.at("dx"), k), a <= 7.0f ? d_gate : 0.0f) << i;
-      ASSERT_EQ(at(eager.at("dx"), k + kWidth),
+      ASSERT_EQ(get(eager.at("dx"), k), a <= 7.0f ? d_gate : 0.0f) << i;
+      ASSERT_EQ(get(eager.at("dx"), k + kWidth),
                 b >= -7.0f && b <= 7.0f ? stored(g * stored(gate * s)) : 0.0f)
           << i;
     }
@@ -306,13 +280,13 @@ TEST(Gates, GradientsOfSiluAreStoredOnce) {
                                      {"rounding", type == Dtype::bf16 ? "bf16" : "f16"}});
       for (Index i = 0; i < kRows * kWidth; ++i) {
         const Index k = i / kWidth * 2 * kWidth + i % kWidth;
-        const float a = at(in.at("x"), k);
-        const float g = at(in.at("dy"), i);
+        const float a = get(in.at("x"), k);
+        const float g = get(in.at("dy"), i);
         const float s = sigmoid(alpha * a);
-        const float left = stored(g * at(in.at("x"), k + kWidth)) * s;
+        const float left = stored(g * get(in.at("x"), k + kWidth)) * s;
         const float turn = (alpha * a) * (1.0f - s);
-        ASSERT_EQ(at(out.at("dx"), k), stored(left * (1.0f + turn))) << steps << text << i;
-        ASSERT_EQ(at(out.at("dx"), k + kWidth), stored(g * stored(a * s))) << steps << text << i;
+        ASSERT_EQ(get(out.at("dx"), k), stored(left * (1.0f + turn))) << steps << text << i;
+        ASSERT_EQ(get(out.at("dx"), k + kWidth), stored(g * stored(a * s))) << steps << text << i;
       }
     }
   }
@@ -326,7 +300,7 @@ TEST(Gates, MinusZeroStaysWithoutAnOffset) {
     in.at("x").as<float>()[1] = b;
     if (back) in.emplace("dy", Tensor(Dtype::f32, {1, 1})).first->second.as<float>()[0] = 1.0f;
     const NamedTensors out = call("cpu", back ? "swiglu_backward" : "swiglu", in, set);
-    return std::signbit(at(out.begin()->second, 0));
+    return std::signbit(get(out.begin()->second, 0));
   };
   const Settings squared = {{"activation", "relu_squared"}};
   EXPECT_TRUE(negative(1.0f, -0.0f, {{"alpha", "2"}}, false));
@@ -362,4 +336,4 @@ TEST(Gates, QuantisedInOnePassAreTheTwoSteps) {
 }
 
 }  // namespace
-}  // namespace mxo
+}  // namespace mxo::test

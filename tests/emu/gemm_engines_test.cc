@@ -15,6 +15,8 @@
 #include "emu/exact/rounding_test.h"
 #include "formats/tensor.h"
 #include "ops/grouped_matmul.h"
+#include "tests/support/random_tensors.h"
+#include "tests/support/same.h"
 #include "tests/support/tile_tables.h"
 
 namespace mxo {
@@ -42,16 +44,6 @@ Tensor e8m0_scales(std::vector<Index> shape, unsigned spread, Random& random) {
     t.as<std::uint8_t>()[i] = static_cast<std::uint8_t>(127 - spread + random() % (2 * spread + 1));
   }
   return t;
-}
-
-Tensor ends_at(std::vector<std::int32_t> ends) {
-  Tensor t(Dtype::i32, {static_cast<Index>(ends.size())});
-  std::memcpy(t.data(), ends.data(), t.bytes());
-  return t;
-}
-
-bool same_bytes(const Tensor& a, const Tensor& b) {
-  return std::memcmp(a.data(), b.data(), a.bytes()) == 0;
 }
 
 /// The backend of an instruction set, or a table of kernels by itself.
@@ -93,7 +85,7 @@ class GemmEngines : public testing::TestWithParam<Engine> {
       grouped_matmul(*engine_, op);
       op.y = expected.result();
       grouped_matmul(*reference_, op);
-      EXPECT_TRUE(same_bytes(found, expected)) << name_of(out);
+      test::expect_same(expected, found, std::string(name_of(out)));
     }
   }
 
@@ -117,7 +109,7 @@ TEST_P(GemmEngines, MultiplyKVectorsInWhichEveryElementHasAResidual) {
   }
   const Tensor xs = e8m0_scales({40, 9}, 1, random);
   const Tensor ws = e8m0_scales({1, 70, 9}, 1, random);
-  expect_same_forward(x, xs, w, ws, ends_at({40}));
+  expect_same_forward(x, xs, w, ws, test::group_ends_of({40}));
 }
 
 TEST_P(GemmEngines, KeepAUnitForEachBlockWhereScalesLieFarApart) {
@@ -127,7 +119,7 @@ TEST_P(GemmEngines, KeepAUnitForEachBlockWhereScalesLieFarApart) {
     const Tensor w = codes(Dtype::e4m3fnuz, {2, 40, 416}, random);
     const Tensor xs = e8m0_scales({50, 13}, spread, random);
     const Tensor ws = e8m0_scales({2, 40, 13}, spread, random);
-    expect_same_forward(x, xs, w, ws, ends_at({17, 50}));
+    expect_same_forward(x, xs, w, ws, test::group_ends_of({17, 50}));
   }
 }
 
@@ -137,7 +129,7 @@ TEST_P(GemmEngines, FillSeveralTilesOfPanelsOfEveryWidth) {
   const Tensor w = codes(Dtype::e4m3, {3, 290, 96}, random);
   const Tensor xs = e8m0_scales({135, 3}, 1, random);
   const Tensor ws = e8m0_scales({3, 290, 3}, 1, random);
-  expect_same_forward(x, xs, w, ws, ends_at({1, 14, 135}));
+  expect_same_forward(x, xs, w, ws, test::group_ends_of({1, 14, 135}));
 }
 
 /// Enough small codes that no panel is without residuals, too few for residual overflow.
@@ -160,13 +152,13 @@ TEST_P(GemmEngines, SumADepthOfSeveralSpansWithTheirResiduals) {
     Tensor w = mostly_large(depth == 1024 ? Dtype::e4m3fnuz : Dtype::e4m3, {2, 36, depth}, random);
     Tensor xs = e8m0_scales({24, depth / 32}, 1, random);
     Tensor ws = e8m0_scales({2, 36, depth / 32}, 2, random);
-    expect_same_forward(x, xs, w, ws, ends_at({7, 24}));
+    expect_same_forward(x, xs, w, ws, test::group_ends_of({7, 24}));
     x.as<std::uint8_t>()[3 * depth + 200] = 0x7F;
     std::memset(w.as<std::uint8_t>() + 5 * depth, 0, static_cast<std::size_t>(depth));
     w.as<std::uint8_t>()[7 * depth + 77] = w.dtype() == Dtype::e4m3 ? 0xFF : 0x80;
     ws.as<std::uint8_t>()[9 * depth / 32 + 11] = 255;
     ws.as<std::uint8_t>()[33 * depth / 32 + 13] = 110;
-    expect_same_forward(x, xs, w, ws, ends_at({7, 24}));
+    expect_same_forward(x, xs, w, ws, test::group_ends_of({7, 24}));
   }
 }
 
@@ -177,7 +169,7 @@ TEST_P(GemmEngines, PackADepthInPartsWhereItIsTooLongForTheirMemory) {
   const Tensor x = codes(Dtype::e5m2, {kRows, 1}, random);
   const Tensor dys = e8m0_scales({kRows / 32, 2}, 2, random);
   const Tensor xs = e8m0_scales({kRows / 32, 1}, 9, random);
-  const Tensor ends = ends_at({32, static_cast<std::int32_t>(kRows)});
+  const Tensor ends = test::group_ends_of({32, static_cast<std::int32_t>(kRows)});
   Tensor found(Dtype::f32, {2, 2, 1});
   Tensor expected = found;
   GroupedMatmulWgrad op;
@@ -188,12 +180,9 @@ TEST_P(GemmEngines, PackADepthInPartsWhereItIsTooLongForTheirMemory) {
   grouped_matmul_wgrad(*engine_, op);
   op.dw = expected.result();
   grouped_matmul_wgrad(*reference_, op);
-  EXPECT_TRUE(same_bytes(found, expected));
+  test::expect_same(expected, found);
 }
 
-std::string name_of_isa(const testing::TestParamInfo<cpu::Isa>& row) {
-  return std::string(name_of(row.param));
-}
 INSTANTIATE_TEST_SUITE_P(Cpu, GemmEngines, testing::ValuesIn(engines()),
                          [](const auto& row) { return row.param.name; });
 
@@ -208,7 +197,7 @@ TEST(GemmBlocks, GiveTheSameBytesHoweverAProductIsCut) {
     const Tensor w = mostly_large(Dtype::e4m3, {1, columns, kDepth}, random);
     const Tensor xs = e8m0_scales({rows, kDepth / 32}, 1, random);
     const Tensor ws = e8m0_scales({1, columns, kDepth / 32}, 1, random);
-    const Tensor ends = ends_at({static_cast<std::int32_t>(rows)});
+    const Tensor ends = test::group_ends_of({static_cast<std::int32_t>(rows)});
     Tensor found(Dtype::bf16, {rows, columns});
     Tensor expected = found;
     GroupedMatmul op;
@@ -219,7 +208,7 @@ TEST(GemmBlocks, GiveTheSameBytesHoweverAProductIsCut) {
     cpu::multiply(products_of(op), kernels, 32);
     op.y = expected.result();
     cpu::multiply(products_of(op), kernels, 1);
-    EXPECT_TRUE(same_bytes(found, expected)) << rows << " rows";
+    test::expect_same(expected, found, std::to_string(rows) + " rows");
   }
 }
 
@@ -305,7 +294,8 @@ TEST_P(GemmKernels, RoundAsTheDefinitionOfTheRoundingTest) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Cpu, GemmKernels, testing::ValuesIn(cpu::machine_isas()), name_of_isa);
+INSTANTIATE_TEST_SUITE_P(Cpu, GemmKernels, testing::ValuesIn(cpu::machine_isas()),
+                         [](const auto& row) { return std::string(name_of(row.param)); });
 
 TEST(GemmRounding, TakesAF64ToBf16WithoutTheDetourOverF32) {
   // 1 + 2^-8 is a tie of bf16; a little above it must round up though f32 cannot see why.

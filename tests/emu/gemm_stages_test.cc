@@ -11,6 +11,7 @@
 #include "formats/tensor.h"
 #include "ops/grouped_matmul.h"
 #include "ops/moe_steps.h"
+#include "tests/support/random_tensors.h"
 #include "tests/support/tile_emulation.h"
 
 namespace mxo {
@@ -49,8 +50,7 @@ class GemmStages : public testing::TestWithParam<Row> {
     if (!cpu::machine_has(GetParam().isa)) GTEST_SKIP() << "not on this machine";
   }
   StageCounts forward(const Tensor& x, const Tensor& w, Dtype out) {
-    Tensor ends(Dtype::i32, {1});
-    *ends.as<std::int32_t>() = static_cast<std::int32_t>(x.extent(0));
+    const Tensor ends = test::group_ends_of({static_cast<std::int32_t>(x.extent(0))});
     Tensor y(out, {x.extent(0), w.extent(0)});
     GroupedMatmul op;
     op.x = unscaled(x.operand());
@@ -66,8 +66,7 @@ class GemmStages : public testing::TestWithParam<Row> {
     return cpu::multiply(products_of(op), GetParam().kernels(), 2);
   }
   StageCounts wgrad(const Tensor& dy, const Tensor& x) {
-    Tensor ends(Dtype::i32, {1});
-    *ends.as<std::int32_t>() = static_cast<std::int32_t>(x.extent(0));
+    const Tensor ends = test::group_ends_of({static_cast<std::int32_t>(x.extent(0))});
     Tensor dw(Dtype::bf16, {1, dy.extent(1), x.extent(1)});
     const Tensor scales[] = {ones(dy, -2), ones(x, -2)};
     GroupedMatmulWgrad op;

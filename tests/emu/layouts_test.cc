@@ -11,15 +11,11 @@
 #include "formats/tensor.h"
 #include "ops/scale_layouts.h"
 #include "tests/support/contestants.h"
+#include "tests/support/products.h"
+#include "tests/support/same.h"
 
-namespace mxo {
+namespace mxo::test {
 namespace {
-
-Tensor ends_of(const std::vector<int>& values) {
-  Tensor ends(Dtype::i32, {static_cast<Index>(values.size())});
-  for (std::size_t i = 0; i < values.size(); ++i) ends.as<std::int32_t>()[i] = values[i];
-  return ends;
-}
 
 /// Bytes 1..255 in an order without a period that a tile could share.
 Tensor scales_of(const std::vector<Index>& shape) {
@@ -35,7 +31,10 @@ Tensor scales_of(const std::vector<Index>& shape) {
 struct Case {
   ScaleLayout layout;
   std::vector<Index> shape;
-  std::vector<int> ends;
+  std::vector<std::int32_t> ends;
+  bool grouped() const {
+    return layout == ScaleLayout::m_groups || layout == ScaleLayout::k_groups;
+  }
 };
 
 std::vector<Case> cases() {
@@ -64,33 +63,17 @@ Tensor swizzle(Backend& backend, const Case& c, const Tensor& scales) {
   Tensor blocked(Dtype::u8, blocked_shape(c.layout, c.shape, static_cast<Index>(c.ends.size())));
   std::memset(blocked.data(), 0xCC, blocked.bytes());
   const Tensor ends = ends_of(c.ends);
-  SwizzleScales op;
-  op.scales = scales.operand();
-  op.blocked = blocked.result();
-  op.layout = c.layout;
-  if (c.layout == ScaleLayout::m_groups || c.layout == ScaleLayout::k_groups) {
-    op.group_ends = ends.operand();
-  }
-  swizzle_scales(backend, op);
+  swizzle_scales(backend, {scales.operand(), c.grouped() ? ends.operand() : Operand{},
+                           blocked.result(), c.layout});
   return blocked;
 }
 
 Tensor unswizzle(Backend& backend, const Case& c, const Tensor& blocked) {
   Tensor scales(Dtype::e8m0, c.shape);
   const Tensor ends = ends_of(c.ends);
-  UnswizzleScales op;
-  op.blocked = blocked.operand();
-  op.scales = scales.result();
-  op.layout = c.layout;
-  if (c.layout == ScaleLayout::m_groups || c.layout == ScaleLayout::k_groups) {
-    op.group_ends = ends.operand();
-  }
-  unswizzle_scales(backend, op);
+  unswizzle_scales(backend, {blocked.operand(), c.grouped() ? ends.operand() : Operand{},
+                             scales.result(), c.layout});
   return scales;
-}
-
-bool same(const Tensor& a, const Tensor& b) {
-  return a.shape() == b.shape() && std::memcmp(a.data(), b.data(), a.bytes()) == 0;
 }
 
 TEST(Layouts, PutTheWorkedExamplesWhereTheTableSays) {
@@ -132,24 +115,24 @@ TEST(Layouts, EveryByteArrivesOnceAndTheRestIsZero) {
     if (covered == scales.elements()) {
       for (Index i = 0; i < covered; ++i) --count[scales.as<std::uint8_t>()[i]];
       for (int byte = 1; byte < 256; ++byte) EXPECT_EQ(count[byte], 0) << byte;
-      EXPECT_TRUE(same(unswizzle(*reference, c, out), scales));
+      expect_same(unswizzle(*reference, c, out), scales);
     }
   }
 }
 
 TEST(Layouts, EveryBackendAgreesWithTheReference) {
   const auto reference = make_reference_backend();
-  for (const auto& contestant : test::contestants()) {
+  for (const auto& contestant : contestants()) {
     const auto backend = contestant.make();
     for (const Case& c : cases()) {
       SCOPED_TRACE(contestant.name());
       const Tensor scales = scales_of(c.shape);
       const Tensor want = swizzle(*reference, c, scales);
-      EXPECT_TRUE(same(swizzle(*backend, c, scales), want));
-      EXPECT_TRUE(same(unswizzle(*backend, c, want), unswizzle(*reference, c, want)));
+      expect_same(swizzle(*backend, c, scales), want);
+      expect_same(unswizzle(*backend, c, want), unswizzle(*reference, c, want));
     }
   }
 }
 
 }  // namespace
-}  // namespace mxo
+}  // namespace mxo::test

@@ -18,11 +18,7 @@ NamedTensors operands() {
   NamedTensors in;
   in["dy"] = random_floats(Dtype::bf16, {70, kN}, 1, 2);
   in["x"] = random_floats(Dtype::bf16, {70, kK}, 2, 2);
-  Tensor ends(Dtype::i32, {kGroups});
-  for (const auto& [g, end] : {std::pair{0, 33}, {1, 33}, {2, 66}}) {
-    ends.as<std::int32_t>()[g] = end;
-  }
-  in["group_ends"] = ends;
+  in["group_ends"] = group_ends_of({33, 33, 66});
   return in;
 }
 

@@ -2,18 +2,17 @@
 #include <gtest/gtest.h>
 
 #include "tests/support/moe_cases.h"
+#include "tests/support/same.h"
 
 namespace mxo::test {
 namespace {
 
-using Set = std::vector<std::pair<std::string, std::string>>;
-
 /// The layer by calls of the catalogue: one rank, weights at the experts, so that gradients of h
 /// need the weights and those of the weights come from swiglu.
-class ByOperators {
+class FlowByOperators : public ByOperators {
  public:
-  ByOperators(Backend& backend, const NamedTensors& in, const std::string& format)
-      : backend_(backend), in_(in), format_(format) {}
+  FlowByOperators(Backend& backend, const NamedTensors& in, const std::string& format)
+      : ByOperators(backend, in), format_(format) {}
 
   /// Stages of the layer under their names.
   NamedTensors run(const NamedTensors& kept) {
@@ -62,11 +61,6 @@ class ByOperators {
     Tensor scales;
   };
 
-  NamedTensors call(const char* op, const NamedTensors& in, const Set& settings) {
-    Parameters set;
-    for (const auto& [key, value] : settings) set.set(key, value);
-    return call_operator(backend_, op, in, set, world_.get());
-  }
   Set wire() const {
     return {{"experts", "8"},
             {"format", format_},
@@ -145,12 +139,7 @@ class ByOperators {
     return rows;
   }
 
-  Backend& backend_;
-  const NamedTensors& in_;
   std::string format_;
-  std::unique_ptr<World> world_ = make_in_process_world();
-  Tensor ends_;
-  NamedTensors out_;
 };
 
 TEST(MoeFlow, IsTheCompositionOfItsOperators) {
@@ -159,20 +148,14 @@ TEST(MoeFlow, IsTheCompositionOfItsOperators) {
   shape.width = 160;  // two blocks a row, the second of them short
   shape.tokens = {91};
   const NamedTensors in = moe_inputs(shape, 21);
-  Parameters set;
-  set.set("top_k", "2");
-  set.set("pipeline", "flow");
-  set.set("scores", "swiglu");
-  set.set("keep_stages", "true");
+  Parameters set = parameters(
+      {{"top_k", "2"}, {"pipeline", "flow"}, {"scores", "swiglu"}, {"keep_stages", "true"}});
   for (const char* format : {"e4m3", "e4m3fnuz"}) {
     set.set("format", format);
     const NamedTensors layer = run_moe(*cpu, in, set);
-    const NamedTensors expected_output = ByOperators(*cpu, in, format).run(layer);
-    for (const auto& [name, tensor] : expected_output) {
+    for (const auto& [name, tensor] : FlowByOperators(*cpu, in, format).run(layer)) {
       ASSERT_TRUE(layer.contains(name)) << name;
-      ASSERT_EQ(tensor.shape(), layer.at(name).shape()) << name;
-      EXPECT_EQ(std::memcmp(tensor.data(), layer.at(name).data(), tensor.bytes()), 0)
-          << name << " " << format;
+      expect_same(tensor, layer.at(name), name + " " + format);
     }
   }
 }

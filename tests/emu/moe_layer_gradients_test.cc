@@ -52,8 +52,6 @@ Reals expert(const Reals& w1, const Reals& w2, const Reals& bias1, const Reals& 
 struct Problem {
   MoeShape shape;
   Index top_k = 2;
-  bool sigmoid = false;
-  bool softplus = false;    ///< its root scores
   bool at_experts = false;  ///< the weights multiply the activations, not the outputs
   bool at_input = false;    ///< nor these, but x
   bool plain_bias = false;  ///< the second bias is not weighted with the activations
@@ -70,14 +68,6 @@ struct Problem {
       s[e] = dot(&router[e * static_cast<std::size_t>(width)],
                  &values.at("rank0.x")[static_cast<std::size_t>(t * width)], width);
       if (values.contains("logits.bias")) s[e] += values.at("logits.bias")[e];
-    }
-    if (softplus) {
-      for (double& v : s) v = std::sqrt(std::log1p(std::exp(v)));
-      return s;
-    }
-    if (sigmoid) {
-      for (double& v : s) v = 1 / (1 + std::exp(-v));
-      return s;
     }
     double sum = 0;
     for (double& v : s) sum += v = std::exp(v);
@@ -145,12 +135,9 @@ struct Problem {
   }
 };
 
-Problem problem_of(const NamedTensors& in, const MoeShape& shape, std::string_view score,
-                   bool at_experts) {
+Problem problem_of(const NamedTensors& in, const MoeShape& shape, bool at_experts) {
   Problem p;
   p.shape = shape;
-  p.sigmoid = score == "sigmoid";
-  p.softplus = score == "sqrtsoftplus";
   p.at_experts = at_experts;
   for (const auto& [name, tensor] : in) p.values[name] = reals(tensor);
   p.dy = p.values.at("rank0.dy");
@@ -159,7 +146,6 @@ Problem problem_of(const NamedTensors& in, const MoeShape& shape, std::string_vi
 }
 
 struct Variant {
-  const char* score;
   const char* scores;
   Index shared;
   bool biases = false;
@@ -168,16 +154,11 @@ struct Variant {
 
 class MoeGradients : public testing::TestWithParam<Variant> {};
 
-INSTANTIATE_TEST_SUITE_P(
-    Variants, MoeGradients,
-    testing::Values(Variant{"softmax", "combine", 0}, Variant{"softmax", "swiglu", 32},
-                    Variant{"sigmoid", "combine", 32}, Variant{"sigmoid", "swiglu", 0},
-                    Variant{"softmax", "input", 32}, Variant{"sigmoid", "input_bf16", 0},
-                    Variant{"softmax_of_chosen", "combine", 0},
-                    Variant{"softmax_of_chosen", "combine", 0, true},
-                    Variant{"sigmoid", "swiglu", 0, true},
-                    Variant{"sigmoid", "swiglu", 0, true, "plain"},
-                    Variant{"sqrtsoftplus", "combine", 0}));
+INSTANTIATE_TEST_SUITE_P(Variants, MoeGradients,
+                         testing::Values(Variant{"combine", 32}, Variant{"swiglu", 32},
+                                         Variant{"input", 32}, Variant{"input_bf16", 0},
+                                         Variant{"combine", 0, true}, Variant{"swiglu", 0, true},
+                                         Variant{"swiglu", 0, true, "plain"}));
 
 /// The layer keeps bf16 between steps (2^-9 each), so its gradients hold about 40 dB; a wrong
 /// factor or a lost term leaves less than 20.
@@ -198,15 +179,13 @@ TEST_P(MoeGradients, AreTheSlopesOfTheLayerInF64) {
   for (const auto& [key, value] : {std::pair{"top_k", "2"},
                                    {"pipeline", "bf16"},
                                    {"scale", "1.5"},
-                                   {"score", GetParam().score},
                                    {"scores", GetParam().scores},
                                    {"second_bias", GetParam().second_bias}}) {
     set.set(key, value);
   }
   const auto cpu = make_backend("cpu", 2);
   const NamedTensors out = run_moe(*cpu, in, set);
-  Problem problem =
-      problem_of(in, shape, GetParam().score, GetParam().scores == std::string("swiglu"));
+  Problem problem = problem_of(in, shape, GetParam().scores == std::string("swiglu"));
   problem.plain_bias = GetParam().second_bias == std::string_view("plain");
   problem.at_input = std::string_view(GetParam().scores).starts_with("input");
 

@@ -19,10 +19,10 @@ struct Twin {
 };
 
 /// One rank's layer by the operators of the catalogue, softmax weights at the combine.
-class ByOperators {
+class LayerByOperators : public ByOperators {
  public:
-  ByOperators(Backend& backend, const NamedTensors& in, const Twin& twin)
-      : backend_(backend), in_(in), mx_(twin.pipeline == std::string("mxfp8")) {
+  LayerByOperators(Backend& backend, const NamedTensors& in, const Twin& twin)
+      : ByOperators(backend, in), mx_(twin.pipeline == std::string("mxfp8")) {
     const bool bf16 = twin.pipeline == std::string("bf16");
     recipe_ = bf16 ? "bf16" : twin.recipe;
     linear_ = {{"recipe", recipe_}, {"sum", twin.sum}};
@@ -44,14 +44,6 @@ class ByOperators {
   }
 
  private:
-  using Set = std::vector<std::pair<std::string, std::string>>;
-
-  NamedTensors call(const char* op, const NamedTensors& in, const Set& settings) {
-    Parameters set;
-    for (const auto& [key, value] : settings) set.set(key, value);
-    return call_operator(backend_, op, in, set, world_.get());
-  }
-
   /// One element after another: the sum in binary64, which is exact here, f32, the bias in f32.
   void add_logits_bias() {
     const Tensor& x = in_.at("rank0.x");
@@ -246,17 +238,13 @@ class ByOperators {
     return ds;
   }
 
-  Backend& backend_;
-  const NamedTensors& in_;
   bool mx_;
   bool floor_ = false;
   bool bf16_logits_ = false;
   std::string recipe_;
   Set wire_, linear_, product_;
-  std::unique_ptr<World> world_ = make_in_process_world();
-  Tensor logits_, experts_, weights_, dweights_, ends_, h_, act_, o_, du_;
+  Tensor logits_, experts_, weights_, dweights_, h_, act_, o_, du_;
   NamedTensors u_;
-  NamedTensors out_;
 };
 
 class MoeLayerTwin : public testing::TestWithParam<Twin> {};
@@ -275,14 +263,13 @@ TEST_P(MoeLayerTwin, IsTheCompositionOfItsOperators) {
   MoeShape shape;
   shape.biases = GetParam().biases;
   const NamedTensors in = moe_inputs(shape, 11);
-  Parameters set;
-  set.set("top_k", "2");
-  set.set("pipeline", GetParam().pipeline);
-  set.set("recipe", GetParam().recipe);
-  set.set("sum", GetParam().sum);
-  set.set("router_logits", GetParam().router_logits);
-  const NamedTensors layer = run_moe(*cpu, in, set);
-  const NamedTensors expected_output = ByOperators(*cpu, in, GetParam()).run();
+  const NamedTensors layer = run_moe(*cpu, in,
+                                     parameters({{"top_k", "2"},
+                                                 {"pipeline", GetParam().pipeline},
+                                                 {"recipe", GetParam().recipe},
+                                                 {"sum", GetParam().sum},
+                                                 {"router_logits", GetParam().router_logits}}));
+  const NamedTensors expected_output = LayerByOperators(*cpu, in, GetParam()).run();
   ASSERT_EQ(layer.size(), expected_output.size());
   for (const auto& [name, tensor] : expected_output) {
     ASSERT_EQ(tensor.shape(), layer.at(name).shape()) << name;

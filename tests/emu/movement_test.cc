@@ -11,6 +11,7 @@
 #include "ops/permute.h"
 #include "tests/support/captures.h"
 #include "tests/support/contestants.h"
+#include "tests/support/products.h"
 #include "tests/support/same.h"
 #include "tests/support/strided.h"
 
@@ -169,9 +170,9 @@ TEST_P(Movement, AnEmptyExpertTakesOneAlignment) {
   in["tokens_per_expert"] = Tensor(Dtype::i32, {4});
   in["tokens_per_expert"].as<std::int32_t>()[1] = 3;
   in["tokens_per_expert"].as<std::int32_t>()[3] = 6;
-  Parameters set;
-  for (const char* pair : {"experts=2", "ranks=2", "alignment=5", "max_len=17"}) set.set(pair);
-  const NamedTensors out = call_operator(*backend_, "permute_indices", in, set);
+  const NamedTensors out =
+      call_operator(*backend_, "permute_indices", in,
+                    test::settings({"experts=2", "ranks=2", "alignment=5", "max_len=17"}));
   const auto* ends = out.at("ends").as<std::int32_t>();
   EXPECT_EQ(ends[0], 5);
   EXPECT_EQ(ends[1], 15);
@@ -206,24 +207,20 @@ TEST_P(MovementCaptures, PadsAndUnpadsAsTorchaoDid) {
     for (const char* alignment : {"16", "32", "128"}) {
       const std::string pad = "pad." + std::to_string(n) + ".";
       const std::string key = pad + alignment + ".";
-      NamedTensors in;
-      in["x"] = test::tensor_of(file, pad + "x");
-      in["group_ends"] = test::tensor_of(file, "groups." + std::to_string(n) + ".offs");
-      Parameters set;
-      set.set("alignment", alignment);
-      const NamedTensors out = call_operator(*backend_, "pad_groups", in, set);
+      const Tensor& ends = test::tensor_of(file, "groups." + std::to_string(n) + ".offs");
+      const NamedTensors out = call_operator(
+          *backend_, "pad_groups", {{"x", test::tensor_of(file, pad + "x")}, {"group_ends", ends}},
+          test::settings({std::string("alignment=") + alignment}));
       expect_same(test::tensor_of(file, key + "out"), out.at("y"), key);
       expect_same(test::tensor_of(file, key + "start"), out.at("padded_starts"), key);
       expect_same(test::tensor_of(file, key + "end"), out.at("padded_ends"), key);
 
       const Tensor& unpadded = test::tensor_of(file, key + "unpadded");
-      NamedTensors back;
-      back["y"] = out.at("y");
-      back["group_ends"] = in.at("group_ends");
-      back["padded_starts"] = out.at("padded_starts");
-      Parameters rows;
-      rows.set("rows", std::to_string(unpadded.extent(0)));
-      expect_same(unpadded, call_operator(*backend_, "unpad_groups", back, rows).at("x"), key);
+      const NamedTensors back = call_operator(
+          *backend_, "unpad_groups",
+          {{"y", out.at("y")}, {"group_ends", ends}, {"padded_starts", out.at("padded_starts")}},
+          test::settings({"rows=" + std::to_string(unpadded.extent(0))}));
+      expect_same(unpadded, back.at("x"), key);
     }
   }
 }
@@ -236,9 +233,9 @@ TEST_P(MovementCaptures, GivesThePermutationsThatTorchaoGave) {
     const auto* args = test::tensor_of(file, key + "args").as<std::int64_t>();
     Parameters set;
     for (int i = 0; i < 4; ++i) set.set(names[i], std::to_string(args[i]));
-    NamedTensors in;
-    in["tokens_per_expert"] = test::tensor_of(file, key + "tokens_per_expert");
-    const NamedTensors out = call_operator(*backend_, "permute_indices", in, set);
+    const Tensor& counts = test::tensor_of(file, key + "tokens_per_expert");
+    const NamedTensors out =
+        call_operator(*backend_, "permute_indices", {{"tokens_per_expert", counts}}, set);
     expect_same(test::tensor_of(file, key + "out0"), out.at("indices"), key);
     expect_same(test::tensor_of(file, key + "out1"), out.at("sizes"), key);
     expect_same(test::tensor_of(file, key + "out2"), out.at("ends"), key);

@@ -8,6 +8,8 @@
 
 #include "ops/catalogue/scale_parameters.h"
 #include "tests/support/contestants.h"
+#include "tests/support/products.h"
+#include "tests/support/random_tensors.h"
 
 namespace mxo {
 namespace {
@@ -40,25 +42,15 @@ struct Call {
   std::string rule, scale, block, power, format;
 };
 
-std::vector<std::string> split(std::string_view list) {
-  std::vector<std::string> words;
-  while (!list.empty()) {
-    const std::size_t end = std::min(list.find('|'), list.size());
-    words.emplace_back(list.substr(0, end));
-    list.remove_prefix(std::min(end + 1, list.size()));
-  }
-  return words;
-}
-
 /// Every rule with each of its blocks; powers of two and formats in turn.
 std::vector<Call> every_call() {
   std::vector<Call> calls;
   for (const ScaleRuleRow& row : kScaleRules) {
     const bool mx = row.scale == ScaleType::e8m0;
     const std::string any = mx ? "1x32|32x1|32x32|1x16" : "1x128|128x1|128x128|1x48|3x7|Rx1|RxK";
-    const auto formats = split(row.formats.empty() ? "e4m3|e4m3fnuz|e5m2" : row.formats);
-    const auto powers = split(row.powers);
-    for (const std::string& block : split(row.blocks.empty() ? any : row.blocks)) {
+    const auto formats = test::split(row.formats.empty() ? "e4m3|e4m3fnuz|e5m2" : row.formats, '|');
+    const auto powers = test::split(row.powers, '|');
+    for (const std::string& block : test::split(row.blocks.empty() ? any : row.blocks, '|')) {
       const std::size_t i = calls.size();
       calls.push_back({std::string(row.name), mx ? "e8m0" : "f32", block,
                        mx ? "" : powers[i % powers.size()], formats[i % formats.size()]});
@@ -185,9 +177,7 @@ TEST(WordQuantisers, EqualTheReferenceInSlicesAndPanels) {
 
 TEST(WordQuantisers, EqualTheReferenceInSlicesOfGroups) {
   const Tensor x = filled({1100, 200}, Filling::wide);
-  Tensor ends(Dtype::i32, {2});
-  ends.as<std::int32_t>()[0] = 1083;
-  ends.as<std::int32_t>()[1] = 1090;
+  const Tensor ends = test::group_ends_of({1083, 1090});
   for (const Call& call :
        {Call{"torchao", "f32", "Rx1", "none", "e4m3"}, Call{"te", "f32", "RxK", "none", "e4m3"}}) {
     const ScaleChoice choice = choice_of(call);

@@ -90,12 +90,9 @@ TEST(ScalingAwareTranspose, TakesTheLargestScaleOfATileThatRestartsAtEachGroup) 
   for (Index i = 0; i < scales.elements(); ++i) {
     scales.as<float>()[i] = std::ldexp(1.0f, static_cast<int>(random() % 12) - 20);
   }
-  Tensor ends(Dtype::i32, {4});
-  const std::int32_t kEnds[] = {130, 130, 131, 290};
-  std::memcpy(ends.data(), kEnds, sizeof kEnds);
   in.emplace("codes", codes);
   in.emplace("scales", scales);
-  in.emplace("group_ends", ends);
+  in.emplace("group_ends", group_ends_of({130, 130, 131, 290}));
   const NamedTensors out = call("reference", "scaling_aware_transpose", in, {});
   ASSERT_EQ(out.at("scales").shape(), (std::vector<Index>{2 + 0 + 1 + 2, columns}));
   const Index first[] = {0, 128, 130, 131, 259, 290};

@@ -64,16 +64,6 @@ const Fillings& fillings(Index n) {
   return at->second;
 }
 
-std::vector<Dtype> formats_of(std::string_view list) {
-  std::vector<Dtype> formats;
-  while (!list.empty()) {
-    const std::size_t bar = list.find('|');
-    formats.push_back(dtype_named(list.substr(0, bar)));
-    list = bar == list.npos ? std::string_view{} : list.substr(bar + 1);
-  }
-  return formats;
-}
-
 /// One row of blocks of r x c, each filled in its own way.
 struct Sheet {
   Tensor x;
@@ -164,7 +154,8 @@ class StackRule : public testing::TestWithParam<std::size_t> {};
 TEST_P(StackRule, GivesWhatItsTwinGives) {
   const StackTwin& twin = stack_twins()[GetParam()];
   for (const Dtype type : {Dtype::f32, Dtype::bf16, Dtype::f16}) {
-    for (const Dtype format : formats_of(twin.formats)) {
+    for (const std::string& named : split(twin.formats, '|')) {
+      const Dtype format = dtype_named(named);
       const std::size_t sheets = twin.block == "RxK" ? fillings(8).size() : 1;
       for (std::size_t one = 0; one < sheets; ++one) {
         const Sheet sheet = sheet_of(twin, type, format, one);

@@ -8,6 +8,16 @@
 namespace mxo::test {
 namespace {
 
+/// Codes [M, K] by [..., N, K] as a product of one group whose scales are ones.
+NamedTensors plain_product(const Tensor& a, const Tensor& b) {
+  const Index n = b.extent(b.rank() - 2);
+  return {{"x.codes", a},
+          {"x.scales", ones({a.extent(0)})},
+          {"w.codes", reshaped(b, {1, n, a.extent(1)})},
+          {"w.scales", ones({1, n})},
+          {"group_ends", ends_of({static_cast<std::int32_t>(a.extent(0))})}};
+}
+
 class SumsCaptures : public testing::TestWithParam<std::string> {
  protected:
   Tensor call(std::string_view op, const NamedTensors& inputs,
@@ -17,8 +27,6 @@ class SumsCaptures : public testing::TestWithParam<std::string> {
     return std::move(outputs.find(output)->second);
   }
 };
-
-// ---------------------------------------------------------------- single instructions
 
 struct Unit {
   std::string name;
@@ -56,8 +64,6 @@ TEST_P(SumsCaptures, PredictEveryInstructionOfTheMatrixUnit) {
   }
 }
 
-// ---------------------------------------------------------------- library products
-
 TEST_P(SumsCaptures, PredictDenseRowwiseAndBf16ProductsOfTheLibrary) {
   const TensorFile& file = capture("grouped");
   for (const std::string n : {"0", "1"}) {
@@ -79,13 +85,7 @@ TEST_P(SumsCaptures, PredictDenseRowwiseAndBf16ProductsOfTheLibrary) {
                 0)
           << rowwise << " fast " << fast;
 
-      const Tensor w0 = reshaped(qw, {1, qw.extent(1), qw.extent(2)});
-      const NamedTensors plain{{"x.codes", qx},
-                               {"x.scales", ones({qx.extent(0)})},
-                               {"w.codes", w0},
-                               {"w.scales", ones({1, qw.extent(1)})},
-                               {"group_ends", ends_of({static_cast<std::int32_t>(qx.extent(0))})}};
-      const Tensor z = call("grouped_matmul", plain, {sum, "out=f32"}, "y");
+      const Tensor z = call("grouped_matmul", plain_product(qx, qw), {sum, "out=f32"}, "y");
       EXPECT_EQ(differing(retyped(file, "dense." + n + ".fast" + fast + ".y", Dtype::f32), z), 0)
           << "dense." << n << " fast " << fast;
     }
@@ -124,22 +124,15 @@ TEST_P(SumsCaptures, PredictEverySampleOfLargeProductsWithTheirSplits) {
     }
     const Tensor& a = tensor_of(file, operands + ".a");
     const Tensor& b = tensor_of(file, operands + ".b");
-    const Tensor w = reshaped(b, {1, b.extent(0), b.extent(1)});
-    const Tensor ends = ends_of({static_cast<std::int32_t>(a.extent(0))});
-    Tensor y;
-    if (fp8 || family == "rowwise") {
-      if (fp8) set.push_back("out=f32");
-      const NamedTensors in{
-          {"x.codes", a},
-          {"x.scales", fp8 ? ones({a.extent(0)}) : tensor_of(file, operands + ".sa")},
-          {"w.codes", w},
-          {"w.scales", fp8 ? ones({1, b.extent(0)})
-                           : reshaped(tensor_of(file, operands + ".sb"), {1, b.extent(0)})},
-          {"group_ends", ends}};
-      y = call("grouped_matmul", in, set, "y");
-    } else {
-      y = call("grouped_matmul", {{"x", a}, {"w", w}, {"group_ends", ends}}, set, "y");
+    NamedTensors in = plain_product(a, b);
+    if (fp8) set.push_back("out=f32");
+    if (family == "rowwise") {
+      in["x.scales"] = tensor_of(file, operands + ".sa");
+      in["w.scales"] = reshaped(tensor_of(file, operands + ".sb"), {1, b.extent(0)});
+    } else if (!fp8) {
+      in = {{"x", a}, {"w", in.at("w.codes")}, {"group_ends", in.at("group_ends")}};
     }
+    const Tensor y = call("grouped_matmul", in, set, "y");
     EXPECT_EQ(differing(captured, y), 0) << key;
     ++products;
   }
@@ -153,12 +146,8 @@ TEST_P(SumsCaptures, FindTheSplitOfALibraryProductFromItsOutput) {
   for (const auto& [shape, parts] : split) {
     const Tensor& a = tensor_of(file, "fp8." + shape + ".a");
     const Tensor& b = tensor_of(file, "fp8." + shape + ".b");
-    const NamedTensors in{{"x.codes", a},
-                          {"x.scales", ones({a.extent(0)})},
-                          {"w.codes", reshaped(b, {1, b.extent(0), b.extent(1)})},
-                          {"w.scales", ones({1, b.extent(0)})},
-                          {"group_ends", ends_of({static_cast<std::int32_t>(a.extent(0))})},
-                          {"y", tensor_of(file, "fp8.fast1." + shape + ".y")}};
+    NamedTensors in = plain_product(a, b);
+    in["y"] = tensor_of(file, "fp8.fast1." + shape + ".y");
     const Tensor found =
         call("grouped_matmul", in, {"sum=h200_wgmma_fast", "sum.split=auto", "out=f32"}, "splits");
     ASSERT_EQ(found.elements(), 1) << shape;
@@ -189,8 +178,6 @@ TEST_P(SumsCaptures, RefuteEveryNeighbouringModelOfWgmma) {
     }
   }
 }
-
-// ---------------------------------------------------------------- the emulated MXFP8 step
 
 INSTANTIATE_TEST_SUITE_P(Backends, SumsCaptures, testing::Values("reference", "cpu"),
                          [](const auto& row) { return row.param; });

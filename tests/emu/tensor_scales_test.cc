@@ -8,6 +8,7 @@
 #include "ops/quantize.h"
 #include "tests/support/contestants.h"
 #include "tests/support/products.h"
+#include "tests/support/random_tensors.h"
 #include "tests/support/strided.h"
 
 namespace mxo::test {
@@ -224,8 +225,7 @@ struct Case {
 std::vector<std::vector<std::byte>> ask(Backend& backend, const Case& c, const Strided& x,
                                         Dtype format, const Lie& lie) {
   std::vector<std::vector<std::byte>> answer;
-  Tensor ends(Dtype::i32, {static_cast<Index>(c.ends.size())});
-  std::copy(c.ends.begin(), c.ends.end(), ends.as<std::int32_t>());
+  const Tensor ends = group_ends_of(c.ends);
   const auto keep = [&](const Strided& codes, const Strided& scales) {
     answer.push_back(codes.bytes());
     answer.push_back(scales.bytes());

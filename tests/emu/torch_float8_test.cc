@@ -53,17 +53,6 @@ constexpr Cast kCasts[] = {
     {"vllm_mx", "rule=vllm block=1x32", true, false, false, false},
 };
 
-/// Words apart by spaces.
-std::vector<std::string> words_of(std::string_view text) {
-  std::vector<std::string> words;
-  while (!text.empty()) {
-    const std::size_t space = text.find(' ');
-    words.emplace_back(text.substr(0, space));
-    text = space == text.npos ? std::string_view{} : text.substr(space + 1);
-  }
-  return words;
-}
-
 class TorchFloat8 : public testing::TestWithParam<Cast> {};
 
 TEST_P(TorchFloat8, CastsAreRepeatedToTheBit) {
@@ -88,7 +77,7 @@ TEST_P(TorchFloat8, CastsAreRepeatedToTheBit) {
         if (e5m2 && !cast.e5m2) continue;
         const std::string stem =
             std::string(cast.stem) + block.suffix + (e5m2 ? ".e5m2." : ".") + type;
-        std::vector<std::string> set = words_of(cast.set);
+        std::vector<std::string> set = split(cast.set, ' ');
         if (std::string_view(cast.set).find("block") == std::string_view::npos) {
           set.emplace_back(block.block);
         }

@@ -12,16 +12,13 @@
 #include "tests/support/captures.h"
 #include "tests/support/contestants.h"
 #include "tests/support/products.h"
+#include "tests/support/random_tensors.h"
 
 namespace mxo::test {
 namespace {
 
 constexpr const char* kTypes[] = {"f32", "bf16", "f16"};
 
-float value(const Tensor& t, Index i) {
-  if (t.dtype() == Dtype::f32) return t.as<float>()[i];
-  return t.dtype() == Dtype::bf16 ? decode(t.as<BF16>()[i]) : decode(t.as<F16>()[i]);
-}
 float rounded(float x, Dtype to) {
   if (to == Dtype::f32) return x;
   return to == Dtype::bf16 ? decode(encode<kBF16>(x)) : decode(encode<kF16>(x));
@@ -49,11 +46,7 @@ TEST(TritonKernels, GatesAreRepeatedOnEveryBackend) {
       const Tensor& expected = tensor_of(file, "silu_mul." + type + "." + form);
       for (const std::string& name : every_backend()) {
         const NamedTensors out = call_operator(*make_backend(name, 2), "swiglu", in, settings(set));
-        Index differ = 0;
-        for (Index i = 0; i < expected.elements(); ++i) {
-          differ += !same(value(expected, i), value(out.at("y"), i));
-        }
-        EXPECT_EQ(differ, 0) << type << " " << form << " " << name;
+        EXPECT_EQ(departures(expected, out.at("y")), 0) << type << " " << form << " " << name;
         const bool rounds_alike = type != "f32";  // sigma's last bits seldom reach 16 bits
         const NamedTensors plain = call_operator(*make_backend(name, 2), "swiglu", in, {});
         EXPECT_TRUE(rounds_alike || differing(expected, plain.at("y")) > 1000) << name;
@@ -130,17 +123,17 @@ TEST(TritonKernels, SoftmaxesAreRepeatedToTheBit) {
       for (Index r = 0; r < sums.elements(); ++r) {
         float largest = -std::numeric_limits<float>::infinity();
         for (Index f = 0; f < block.width; ++f) {
-          largest = std::max(largest, value(x, r * block.width + f));
+          largest = std::max(largest, get(x, r * block.width + f));
         }
         std::vector<float> row(block.columns, 0.0f);
         for (Index f = 0; f < block.width; ++f) {
-          row[static_cast<std::size_t>(f)] = triton_exp(value(x, r * block.width + f) - largest);
+          row[static_cast<std::size_t>(f)] = triton_exp(get(x, r * block.width + f) - largest);
         }
         const float sum = thread_sums(row, block.threads, run, in_order);
-        ASSERT_TRUE(same(sum, value(sums, r))) << stem << r;
+        ASSERT_TRUE(same(sum, get(sums, r))) << stem << r;
         for (Index f = 0; f < block.width; ++f) {
           ASSERT_TRUE(
-              same(div_full(row[static_cast<std::size_t>(f)], sum), value(y, r * block.width + f)))
+              same(div_full(row[static_cast<std::size_t>(f)], sum), get(y, r * block.width + f)))
               << stem << r << " " << f;
         }
       }
@@ -161,19 +154,19 @@ TEST(TritonKernels, NormsAreRepeatedToTheBit) {
         for (Index r = 0; r < y.shape()[0]; ++r) {
           std::vector<float> row(block.columns, 0.0f);
           for (Index f = 0; f < block.width; ++f) {
-            row[static_cast<std::size_t>(f)] = value(x, r * block.width + f);
+            row[static_cast<std::size_t>(f)] = get(x, r * block.width + f);
           }
           const float sum =
               thread_sums(row, block.threads, run_of(block, x.dtype()), squares_in_order);
-          ASSERT_TRUE(same(sum, value(tensor_of(file, stem + "sums"), r))) << stem << r;
+          ASSERT_TRUE(same(sum, get(tensor_of(file, stem + "sums"), r))) << stem << r;
           // The division by the width is a product by rcp, and that is fused with the sum.
           const float mean = std::fma(sum, rcp_approx(static_cast<float>(block.width)), 1e-6f);
           const float scale =
               form == "rsqrt" ? rsqrt_approx(mean) : div_full(1.0f, sqrt_approx(mean));
-          ASSERT_TRUE(same(scale, value(tensor_of(file, stem + "scales"), r))) << stem << r;
+          ASSERT_TRUE(same(scale, get(tensor_of(file, stem + "scales"), r))) << stem << r;
           for (Index f = 0; f < block.width; ++f) {
-            const float normed = (row[static_cast<std::size_t>(f)] * scale) * value(w, f);
-            ASSERT_TRUE(same(rounded(normed, y.dtype()), value(y, r * block.width + f)))
+            const float normed = (row[static_cast<std::size_t>(f)] * scale) * get(w, f);
+            ASSERT_TRUE(same(rounded(normed, y.dtype()), get(y, r * block.width + f)))
                 << stem << r << " " << f;
           }
         }

@@ -53,28 +53,42 @@ std::uint8_t code_of(Dtype format, WordRule rule, std::uint16_t word, float fact
   return code;
 }
 
+/// use(kernels, name) of every ISA that codes words.
+template <typename Use>
+void on_every_isa(Use use) {
+  for (const cpu::Isa isa : cpu::machine_isas()) {
+    const cpu::WordKernels* kernels = cpu::encode_kernels(isa).words;
+    if (kernels != nullptr) use(kernels, std::string(name_of(isa)));
+  }
+}
+
+/// use(table, format, rule, names) of every ISA, format and rule.
+template <typename Use>
+void by_every_rule(Use use) {
+  on_every_isa([&](const cpu::WordKernels* kernels, const std::string& isa) {
+    for (const Dtype format : kFormats) {
+      for (int rule = 0; rule < 4; ++rule) {
+        use(kernels[cpu::format_index(format)], format, static_cast<WordRule>(rule),
+            isa + " " + std::string(name_of(format)) + " rule " + std::to_string(rule));
+      }
+    }
+  });
+}
+
 TEST(WordKernels, GiveTheDefinitionsCodeOfEveryFiniteWord) {
   const auto& words = finite_words();
   const auto n = static_cast<Index>(words.size());
-  for (const cpu::Isa isa : cpu::machine_isas()) {
-    const EncodeKernels& kernels = cpu::encode_kernels(isa);
-    if (kernels.words == nullptr) continue;
-    for (const Dtype format : kFormats) {
-      const cpu::WordKernels& table = kernels.words[cpu::format_index(format)];
-      for (int rule = 0; rule < 4; ++rule) {
-        for (const float factor : factors()) {
-          std::vector<std::uint8_t> got(words.size());
-          table.blocks[rule](words.data(), 1, n, &factor, got.data(), cpu::Stores::cached);
-          for (std::size_t i = 0; i < words.size(); ++i) {
-            const std::uint8_t want =
-                code_of(format, static_cast<WordRule>(rule), words[i], factor);
-            ASSERT_EQ(got[i], want) << name_of(isa) << " " << name_of(format) << " rule " << rule
-                                    << " word " << words[i] << " factor " << factor;
-          }
-        }
+  by_every_rule([&](const auto& table, Dtype format, WordRule rule, const std::string& names) {
+    for (const float factor : factors()) {
+      std::vector<std::uint8_t> got(words.size());
+      table.blocks[static_cast<int>(rule)](words.data(), 1, n, &factor, got.data(),
+                                           cpu::Stores::cached);
+      for (std::size_t i = 0; i < words.size(); ++i) {
+        ASSERT_EQ(got[i], code_of(format, rule, words[i], factor))
+            << names << " word " << words[i] << " factor " << factor;
       }
     }
-  }
+  });
 }
 
 /// Every finite word in rows; between them lies what is nobody's.
@@ -96,166 +110,112 @@ struct Rows {
     return {x.data(), stride(), rows, columns, codes.data(), stride(), cpu::Stores::cached};
   }
   template <typename FactorOf>
-  void expect(Dtype format, int rule, FactorOf factor_of, const std::string& what) const {
+  void expect(Dtype format, WordRule rule, FactorOf factor_of, const std::string& names) const {
     for (std::size_t i = 0; i < codes.size(); ++i) {
       const auto k = static_cast<Index>(i) % stride();
       const std::uint8_t want =
-          k < columns ? code_of(format, static_cast<WordRule>(rule), x[i], factor_of(k))
-                      : std::uint8_t{0x5A};
-      ASSERT_EQ(codes[i], want) << what << " " << name_of(format) << " rule " << rule << " row "
-                                << static_cast<Index>(i) / stride() << " column " << k;
+          k < columns ? code_of(format, rule, x[i], factor_of(k)) : std::uint8_t{0x5A};
+      ASSERT_EQ(codes[i], want) << names << " row " << static_cast<Index>(i) / stride()
+                                << " column " << k;
     }
   }
 };
 
 /// As many rows as are coded side by side, fewer, and one; columns that end within a vector.
-TEST(WordKernels, GiveTheDefinitionsCodesOfRows) {
-  for (const cpu::Isa isa : cpu::machine_isas()) {
-    const EncodeKernels& kernels = cpu::encode_kernels(isa);
-    if (kernels.words == nullptr) continue;
-    for (const Dtype format : kFormats) {
-      const cpu::WordKernels& table = kernels.words[cpu::format_index(format)];
-      for (int rule = 0; rule < 4; ++rule) {
-        for (const Index columns : {1, 255, 320, 4352, 65280}) {
-          Rows rows(columns);
-          table.rows[rule]({nullptr, 4352, 0, 4352, nullptr, 4352, cpu::Stores::cached}, 37.5f);
-          table.rows[rule](rows.to_code(), 37.5f);
-          rows.expect(
-              format, rule, [](Index) { return 37.5f; }, name_of(isa).data());
-        }
-      }
-    }
-  }
-}
-
-TEST(WordKernels, GiveTheDefinitionsCodesOfColumns) {
+TEST(WordKernels, GiveTheDefinitionsCodesOfRowsAndColumns) {
   std::mt19937 random(9);
-  for (const cpu::Isa isa : cpu::machine_isas()) {
-    const EncodeKernels& kernels = cpu::encode_kernels(isa);
-    if (kernels.words == nullptr) continue;
-    for (const Dtype format : kFormats) {
-      const cpu::WordKernels& table = kernels.words[cpu::format_index(format)];
-      for (int rule = 0; rule < 4; ++rule) {
-        for (const Index columns : {1, 255, 320, 4352, 65280}) {
-          Rows rows(columns);
-          const auto lines = static_cast<std::size_t>((columns + 63) / 64 * 32);
-          std::vector<float> by[2];
-          for (auto& half : by) {
-            for (std::size_t i = 0; i < lines; ++i) {
-              half.push_back(bit_cast<float>(static_cast<std::uint32_t>(random() % 0x7F800000u)));
-              if (half.back() == 0.0f) half.back() = 1.0f;
-            }
-          }
-          table.columns[rule](rows.to_code(), by[0].data(), by[1].data());
-          const auto factor_of = [&](Index k) {
-            return by[k % 2][static_cast<std::size_t>(k / 2)];
-          };
-          rows.expect(format, rule, factor_of, name_of(isa).data());
+  by_every_rule([&](const auto& table, Dtype format, WordRule rule, const std::string& names) {
+    const int r = static_cast<int>(rule);
+    for (const Index columns : {1, 255, 320, 4352, 65280}) {
+      Rows rows(columns);
+      table.rows[r]({nullptr, 4352, 0, 4352, nullptr, 4352, cpu::Stores::cached}, 37.5f);
+      table.rows[r](rows.to_code(), 37.5f);
+      rows.expect(
+          format, rule, [](Index) { return 37.5f; }, names);
+
+      std::vector<float> by[2];
+      for (auto& half : by) {
+        for (Index i = 0; i < (columns + 63) / 64 * 32; ++i) {
+          half.push_back(bit_cast<float>(static_cast<std::uint32_t>(random() % 0x7F800000u)));
+          if (half.back() == 0.0f) half.back() = 1.0f;
         }
       }
+      std::fill(rows.codes.begin(), rows.codes.end(), 0x5A);
+      table.columns[r](rows.to_code(), by[0].data(), by[1].data());
+      const auto factor_of = [&](Index k) { return by[k % 2][static_cast<std::size_t>(k / 2)]; };
+      rows.expect(format, rule, factor_of, names);
     }
-  }
+  });
 }
 
 TEST(WordKernels, GiveTheDefinitionsCodesWhereMostAreSubnormal) {
   constexpr Index kBlocks = 70;
   std::mt19937 random(8);
-  for (const cpu::Isa isa : cpu::machine_isas()) {
-    const EncodeKernels& kernels = cpu::encode_kernels(isa);
-    if (kernels.words == nullptr) continue;
-    for (const Dtype format : kFormats) {
-      const int least = format == Dtype::e4m3 || format == Dtype::e4m3fnuz ? -6 : -14;
-      const cpu::WordKernels& table = kernels.words[cpu::format_index(format)];
-      for (const Index width : {32, 64, 75, 96, 128}) {
-        const auto n = static_cast<std::size_t>(kBlocks * width);
-        std::vector<std::uint16_t> words(n);
-        for (auto& word : words) {
-          const int exponent = least - 5 + static_cast<int>(random() % 6);
-          const auto v = static_cast<float>(
-              std::ldexp(static_cast<double>(128 + random() % 128), exponent - 7));
-          word = static_cast<std::uint16_t>(bit_cast<std::uint32_t>(v) >> 16 | random() << 15);
-          if (random() % 50 == 0) word &= 0x8000u;
-          if (random() % 50 == 0) word ^= 0x2000u;
-        }
-        std::vector<float> by(static_cast<std::size_t>(kBlocks));
-        for (float& f : by) f = static_cast<float>(random() % 64 + 32) * 0x1p-6f;
-        for (int rule = 0; rule < 4; ++rule) {
-          std::vector<std::uint8_t> got(n);
-          table.blocks[rule](words.data(), kBlocks, width, by.data(), got.data(),
-                             cpu::Stores::cached);
-          for (std::size_t i = 0; i < n; ++i) {
-            const float factor = by[i / static_cast<std::size_t>(width)];
-            ASSERT_EQ(got[i], code_of(format, static_cast<WordRule>(rule), words[i], factor))
-                << name_of(isa) << " " << name_of(format) << " rule " << rule << " width " << width
-                << " word " << words[i] << " factor " << factor;
-          }
-          const auto half = static_cast<Index>(n / 2);
-          table.rows[rule]({words.data(), half, 2, half, got.data(), half, cpu::Stores::cached},
-                           by[0]);
-          for (std::size_t i = 0; i < n; ++i) {
-            ASSERT_EQ(got[i], code_of(format, static_cast<WordRule>(rule), words[i], by[0]))
-                << name_of(isa) << " " << name_of(format) << " rule " << rule << " word "
-                << words[i];
-          }
-        }
+  by_every_rule([&](const auto& table, Dtype format, WordRule rule, const std::string& names) {
+    const int least = format == Dtype::e4m3 || format == Dtype::e4m3fnuz ? -6 : -14;
+    for (const Index width : {32, 64, 75, 96, 128}) {
+      const auto n = static_cast<std::size_t>(kBlocks * width);
+      std::vector<std::uint16_t> words(n);
+      for (auto& word : words) {
+        const int exponent = least - 5 + static_cast<int>(random() % 6);
+        const auto v =
+            static_cast<float>(std::ldexp(static_cast<double>(128 + random() % 128), exponent - 7));
+        word = static_cast<std::uint16_t>(bit_cast<std::uint32_t>(v) >> 16 | random() << 15);
+        if (random() % 50 == 0) word &= 0x8000u;
+        if (random() % 50 == 0) word ^= 0x2000u;
       }
+      std::vector<float> by(static_cast<std::size_t>(kBlocks));
+      for (float& f : by) f = static_cast<float>(random() % 64 + 32) * 0x1p-6f;
+      std::vector<std::uint8_t> got(n);
+      const auto expect = [&](auto factor_of) {
+        for (std::size_t i = 0; i < n; ++i) {
+          ASSERT_EQ(got[i], code_of(format, rule, words[i], factor_of(i)))
+              << names << " width " << width << " word " << words[i];
+        }
+      };
+      table.blocks[static_cast<int>(rule)](words.data(), kBlocks, width, by.data(), got.data(),
+                                           cpu::Stores::cached);
+      expect([&](std::size_t i) { return by[i / static_cast<std::size_t>(width)]; });
+      const auto half = static_cast<Index>(n / 2);
+      table.rows[static_cast<int>(rule)](
+          {words.data(), half, 2, half, got.data(), half, cpu::Stores::cached}, by[0]);
+      expect([&](std::size_t) { return by[0]; });
     }
-  }
+  });
 }
 
-TEST(WordKernels, FindTheLargestMagnitudeOfBlocksOfAnyWidth) {
-  std::mt19937 random(6);
-  for (const cpu::Isa isa : cpu::machine_isas()) {
-    const EncodeKernels& kernels = cpu::encode_kernels(isa);
-    if (kernels.words == nullptr) continue;
-    for (const Index width : {1, 2, 15, 16, 31, 32, 33, 64, 100, 128, 257}) {
-      for (const Index blocks : {1, 7, 8, 19}) {
-        std::vector<std::uint16_t> x(static_cast<std::size_t>(width * blocks));
-        for (auto& word : x) word = static_cast<std::uint16_t>(random());
-        std::vector<std::uint16_t> got(static_cast<std::size_t>(blocks));
-        kernels.words->amax(x.data(), blocks, width, got.data());
-        for (Index b = 0; b < blocks; ++b) {
-          std::uint16_t want = 0;
-          for (Index i = 0; i < width; ++i) {
-            const auto word =
-                static_cast<std::uint16_t>(x[static_cast<std::size_t>(b * width + i)] & 0x7FFFu);
-            want = std::max(want, word);
-          }
-          ASSERT_EQ(got[static_cast<std::size_t>(b)], want) << name_of(isa) << " " << width;
-        }
-      }
-    }
-  }
-}
-
-TEST(WordKernels, FindTheLargestMagnitudeOfRowsAndColumns) {
+TEST(WordKernels, FindTheLargestMagnitudeOfBlocksRowsAndColumns) {
   std::mt19937 random(10);
-  for (const cpu::Isa isa : cpu::machine_isas()) {
-    const EncodeKernels& kernels = cpu::encode_kernels(isa);
-    if (kernels.words == nullptr) continue;
-    for (const Index columns : {0, 1, 31, 32, 33, 64, 100, 257}) {
-      for (const Index rows : {0, 1, 15, 16, 17, 50}) {
+  on_every_isa([&](const cpu::WordKernels* kernels, const std::string& isa) {
+    for (const Index columns : {0, 1, 2, 15, 16, 31, 32, 33, 64, 100, 128, 257}) {
+      for (const Index rows : {0, 1, 7, 8, 15, 16, 17, 19, 50}) {
         const Index stride = columns + 5;
-        std::vector<std::uint16_t> x(static_cast<std::size_t>(rows * stride), 0x7FFF);
-        std::vector<std::uint16_t> want(static_cast<std::size_t>(columns), 3);
+        std::vector<std::uint16_t> x(static_cast<std::size_t>(rows * stride), 0x7FFF), blocks;
+        std::vector<std::uint16_t> of_columns(static_cast<std::size_t>(columns), 3), of_rows;
         std::uint16_t most = 0;
         for (Index r = 0; r < rows; ++r) {
-          for (std::size_t k = 0; k < want.size(); ++k) {
-            const auto word = static_cast<std::uint16_t>(random() % 0x7F00);
-            x[static_cast<std::size_t>(r * stride) + k] =
-                static_cast<std::uint16_t>(word | random() << 15);
-            want[k] = std::max(want[k], word);
-            most = std::max(most, word);
+          std::uint16_t of_row = 0;
+          for (std::size_t k = 0; k < of_columns.size(); ++k) {
+            const auto word = static_cast<std::uint16_t>(random() % 0x7FFF);
+            blocks.push_back(static_cast<std::uint16_t>(word | random() << 15));
+            x[static_cast<std::size_t>(r * stride) + k] = blocks.back();
+            of_columns[k] = std::max(of_columns[k], word);
+            of_row = std::max(of_row, word);
           }
+          of_rows.push_back(of_row);
+          most = std::max(most, of_row);
         }
-        std::vector<std::uint16_t> top(want.size(), 3);
-        kernels.words->amax_columns(x.data(), stride, rows, columns, top.data());
-        EXPECT_EQ(top, want) << name_of(isa) << " " << rows << " x " << columns;
-        EXPECT_EQ(kernels.words->amax_rows(x.data(), stride, rows, columns), most)
-            << name_of(isa) << " " << rows << " x " << columns;
+        std::vector<std::uint16_t> top(of_columns.size(), 3), each(of_rows.size());
+        kernels->amax_columns(x.data(), stride, rows, columns, top.data());
+        EXPECT_EQ(top, of_columns) << isa << " " << rows << " x " << columns;
+        EXPECT_EQ(kernels->amax_rows(x.data(), stride, rows, columns), most)
+            << isa << " " << rows << " x " << columns;
+        if (columns == 0) continue;
+        kernels->amax(blocks.data(), rows, columns, each.data());
+        EXPECT_EQ(each, of_rows) << isa << " " << rows << " x " << columns;
       }
     }
-  }
+  });
 }
 
 }  // namespace

@@ -109,21 +109,16 @@ TEST_F(SplitTable, OtherProductsAreRefused) {
   EXPECT_EQ(parts(), kRefused);
   of_tensors(Dtype::e4m3, Dtype::e5m2);
   EXPECT_EQ(parts(), kRefused);
-  of_tensors();
-  op.x.scales = {};
-  EXPECT_EQ(parts(), kRefused);
-  of_tensors();
-  op.x.scales = shaped(Dtype::f32, {m, 1});
-  EXPECT_EQ(parts(), kRefused);
-  of_tensors();
-  op.w.scales = shaped(Dtype::f32, {1, n, 1});
-  EXPECT_EQ(parts(), kRefused);
-  of_tensors();
-  op.w.codes.extent[0] = 2;
-  EXPECT_EQ(parts(), kRefused);
-  of_tensors();
-  op.w.codes.rank = 2;
-  EXPECT_EQ(parts(), kRefused);
+  const auto refuses = [&](auto change) {
+    of_tensors();
+    change();
+    EXPECT_EQ(parts(), kRefused);
+  };
+  refuses([&] { op.x.scales = {}; });
+  refuses([&] { op.x.scales = shaped(Dtype::f32, {m, 1}); });
+  refuses([&] { op.w.scales = shaped(Dtype::f32, {1, n, 1}); });
+  refuses([&] { op.w.codes.extent[0] = 2; });
+  refuses([&] { op.w.codes.rank = 2; });
 }
 
 TEST_F(SplitTable, ShapesThatItLacksAreNamed) {

@@ -140,10 +140,13 @@ Index departures(const Tensor& want, const Tensor& got, Dtype format) {
   if (want.elements() != got.elements()) return -1;
   Index count = 0;
   for (Index i = 0; i < want.elements(); ++i) {
-    if (size_of(want.dtype()) == 4) {
-      const auto a = bit_cast<std::uint32_t>(want.as<float>()[i]);
-      const auto b = bit_cast<std::uint32_t>(got.as<float>()[i]);
-      count += a != b && !(is_nan_word(a) && is_nan_word(b));
+    if (is_wide_float(want.dtype())) {
+      visit_wide_float(want.dtype(), [&](auto tag) {
+        using T = typename decltype(tag)::type;
+        const auto a = bit_cast<std::uint32_t>(to_float(want.as<T>()[i]));
+        const auto b = bit_cast<std::uint32_t>(to_float(got.as<T>()[i]));
+        count += a != b && !(is_nan_word(a) && is_nan_word(b));
+      });
     } else {
       const unsigned a = want.as<std::uint8_t>()[i];
       const unsigned b = got.as<std::uint8_t>()[i];

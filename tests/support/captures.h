@@ -28,7 +28,7 @@ bool is_nan_code(unsigned code, Dtype format);
 
 /// Elements whose bits differ; NaN is a class.  `format` is that of codes; scales in bytes have
 /// e8m0.
-Index departures(const Tensor& want, const Tensor& got, Dtype format);
+Index departures(const Tensor& want, const Tensor& got, Dtype format = Dtype::e8m0);
 
 /// code[i] holds for every input pattern from start[i] up to start[i + 1] - 1, and the last code
 /// up to `inputs` - 1.

@@ -157,6 +157,27 @@ inline NamedTensors run_moe(Backend& backend, const NamedTensors& in, const Para
   return call_operator(backend, "moe_layer", in, set, world.get());
 }
 
+/// A layer of one rank put together from calls of the catalogue.
+class ByOperators {
+ public:
+  ByOperators(Backend& backend, const NamedTensors& in) : backend_(backend), in_(in) {}
+
+ protected:
+  using Set = std::vector<std::pair<std::string, std::string>>;
+
+  NamedTensors call(const char* op, const NamedTensors& in, const Set& settings) {
+    Parameters set;
+    for (const auto& [key, value] : settings) set.set(key, value);
+    return call_operator(backend_, op, in, set, world_.get());
+  }
+
+  Backend& backend_;
+  const NamedTensors& in_;
+  std::unique_ptr<World> world_ = make_in_process_world();
+  Tensor ends_;
+  NamedTensors out_;
+};
+
 /// Rows of all ranks, one behind the other.
 inline std::vector<std::byte> joined(const NamedTensors& out, std::string_view name,
                                      std::size_t ranks) {

@@ -1,8 +1,10 @@
 // Calling products through the catalogue, and counting the bits that differ.
 #pragma once
 
+#include <algorithm>
 #include <cmath>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -16,6 +18,17 @@ inline Parameters settings(const std::vector<std::string>& assignments) {
   Parameters set;
   for (const std::string& assignment : assignments) set.set(assignment);
   return set;
+}
+
+/// The parts of a list between these.
+inline std::vector<std::string> split(std::string_view list, char between) {
+  std::vector<std::string> parts;
+  while (!list.empty()) {
+    const std::size_t end = std::min(list.find(between), list.size());
+    parts.emplace_back(list.substr(0, end));
+    list.remove_prefix(std::min(end + 1, list.size()));
+  }
+  return parts;
 }
 
 /// `tensor` with another shape of as many elements.

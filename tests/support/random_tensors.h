@@ -33,18 +33,19 @@ class Random {
 };
 
 inline void put(Tensor& tensor, Index i, float value) {
-  if (tensor.dtype() == Dtype::f32) {
-    tensor.as<float>()[i] = value;
-  } else {
-    tensor.as<BF16>()[i] = from_float<BF16>(value);
-  }
+  visit_wide_float(tensor.dtype(), [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    tensor.as<T>()[i] = from_float<T>(value);
+  });
 }
 
 inline float get(const Tensor& tensor, Index i) {
-  return tensor.dtype() == Dtype::f32 ? tensor.as<float>()[i] : decode(tensor.as<BF16>()[i]);
+  return visit_wide_float(tensor.dtype(), [&](auto tag) {
+    return to_float(tensor.as<typename decltype(tag)::type>()[i]);
+  });
 }
 
-/// f32 or bf16 values of Random::value.
+/// Values of Random::value.
 inline Tensor random_floats(Dtype dtype, std::vector<Index> shape, std::uint64_t seed,
                             int spread = 3) {
   Tensor tensor(dtype, std::move(shape));

@@ -17,6 +17,7 @@
 #include "formats/tensor.h"
 #include "ops/grouped_matmul.h"
 #include "ops/moe_steps.h"
+#include "tests/support/random_tensors.h"
 #include "tests/support/tile_emulation.h"
 
 namespace mxo::test {
@@ -61,8 +62,7 @@ class TileTables : public testing::TestWithParam<Table> {
   }
   void expect_same_wgrad(const Tensor& dy, const Tensor& x, std::vector<std::int32_t> group_ends) {
     const auto groups = static_cast<Index>(group_ends.size());
-    Tensor ends(Dtype::i32, {groups});
-    std::copy(group_ends.begin(), group_ends.end(), ends.as<std::int32_t>());
+    const Tensor ends = group_ends_of(group_ends);
     Tensor found(Dtype::bf16, {groups, dy.extent(1), x.extent(1)});
     std::memset(found.data(), 0xA5, found.bytes());  // nothing that a result may leave
     Tensor expected = found;
@@ -74,11 +74,7 @@ class TileTables : public testing::TestWithParam<Table> {
     grouped_matmul_wgrad(*table_, op);
     op.dw = expected.result();
     grouped_matmul_wgrad(*reference_, op);
-    Index differing = 0;
-    for (Index i = 0; i < found.elements(); ++i) {
-      differing += found.as<std::uint16_t>()[i] != expected.as<std::uint16_t>()[i] ? 1 : 0;
-    }
-    EXPECT_EQ(differing, 0) << "of " << found.elements();
+    expect_same_bytes(found, expected, dy, x);
   }
 
   static void expect_same_bytes(const Tensor& found, const Tensor& expected, const Tensor& a,
@@ -88,8 +84,7 @@ class TileTables : public testing::TestWithParam<Table> {
   }
   void expect_same_codes(const Tensor& x, const Tensor& x_scales, const Tensor& w,
                          const Tensor& w_scales) {
-    Tensor ends(Dtype::i32, {1});
-    *ends.as<std::int32_t>() = static_cast<std::int32_t>(x.extent(0));
+    const Tensor ends = group_ends_of({static_cast<std::int32_t>(x.extent(0))});
     Tensor found(Dtype::bf16, {x.extent(0), w.extent(0)});
     Tensor expected = found;
     GroupedMatmul op;
@@ -108,8 +103,7 @@ class TileTables : public testing::TestWithParam<Table> {
                                 const Tensor& x_scales) {
     const Tensor across[] = {transposed(dy), transposed(dy_scales), transposed(x),
                              transposed(x_scales)};
-    Tensor ends(Dtype::i32, {1});
-    *ends.as<std::int32_t>() = static_cast<std::int32_t>(dy.extent(1));
+    const Tensor ends = group_ends_of({static_cast<std::int32_t>(dy.extent(1))});
     Tensor found(Dtype::bf16, {1, dy.extent(0), x.extent(0)});
     Tensor expected = found;
     GroupedMatmulWgrad op;
