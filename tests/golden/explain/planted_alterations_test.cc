@@ -13,6 +13,11 @@ namespace {
 Call mx(Backend& b) { return mx_product(b, 1); }
 Call gradient(Backend& b) { return mx_wgrad(b, 1); }
 Call blocks(Backend& b) { return blockwise_product(b, 1); }
+Call tall_blocks(Backend& b) {
+  ProductSize size;
+  size.n = 512;
+  return blockwise_product(b, 1, size);
+}
 Call gate(Backend&) { return of_x("swiglu", random_bf16({96, 192}, 7)); }
 Call square(Backend&) { return of_x("quantize", random_floats({128, 128}, 7)); }
 /// 32 blocks in each of 32 rows.
@@ -202,6 +207,9 @@ const PlantedFault kFaults[] = {
      block_rows([](Index e, Index line) { return (e * 192 + line) / 128; })},
     {"blocks share lines evenly", "w.scales=rows_of_block", "of 96 rows rather than 128",
      block_rows([](Index e, Index line) { return e * 2 + line / 96; })},
+    {"blocks of rows exchange their scales", "w.scales=block_order",
+     "are exchanged between blocks of 128 rows in pairs",
+     elements(tall_blocks, {"w.scales"}, [](Index i) { return i ^ 4; })},
     {"scales of x in bf16", "x.scales=bf16", "the scales of x are rounded to bf16",
      narrowed(blocks, "x.scales", in_bf16)},
     {"scales of w in f16", "w.scales=f16", "the scales of w are rounded to f16",

@@ -124,7 +124,7 @@ TEST(PlantedWitnesses, NanCodesOfAnotherSignDiffer) {
   EXPECT_NE(explained(p).verdict, ExplainVerdict::same);
 }
 
-TEST(PlantedWitnesses, BoundsOfAmaxThatAreLeftOut) {
+TEST(PlantedWitnesses, LimitsOfAmaxThatAreLeftOut) {
   Tensor x = random_bf16({64, 128}, 5);
   for (Index i = 0; i < x.elements(); ++i)
     store_wide(x, i, std::ldexp(wide_value(x, i), static_cast<int>(i / 128 % 9)));
@@ -132,6 +132,10 @@ TEST(PlantedWitnesses, BoundsOfAmaxThatAreLeftOut) {
       "quantize", x, {{"block", "1xK"}, {"scale", "f32"}, {"rule", "fbgemm"}, {"scale_max", "12"}});
   EXPECT_EQ(said_with(call, [](Call& c) { c.set.set("scale_max", "0"); }),
             "explained: scales: the upper bound of amax is left out");
+  const Call floored = of_x(
+      "quantize", x, {{"block", "1x128"}, {"scale", "f32"}, {"rule", "vllm"}, {"epsilon", "100000"}});
+  EXPECT_EQ(said_with(floored, [](Call& c) { c.set.set("epsilon", "0"); }),
+            "explained: scales: the floor of amax, epsilon, is left out");
 }
 
 /// One format, though its scales and codes differ in some blocks only, as two causes would.
