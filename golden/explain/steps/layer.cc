@@ -37,7 +37,7 @@ class Layer {
     }
     if (step == "permuted") return {dispatched("expert_major_padded", step)};
     if (step == "dispatched") return {dispatched("rank_major", step)};
-    if (step == "combined") return {combined()};
+    if (step == "combined" || step == "y") return {combined(step)};
     if (pipeline() == "flow") return {};  // its products and gates make codes by rules of their own
     const bool sums_in_f32 = scores().ends_with("product");
     if (sums_in_f32 && (step == "h" || step == "expert_out")) return {};  // one operator has both
@@ -57,10 +57,24 @@ class Layer {
  private:
   const Tensor& expected_output(const std::string& name) const {
     const auto at = expected_.find(name);
-    if (at == expected_.end()) throw Error(Fault::shape, name + ": not among the expected outputs");
-    return at->second;
+    if (at != expected_.end()) return at->second;
+    const auto stage = stages().find(name);
+    if (stage == stages_.end())
+      throw Error(Fault::shape, name + ": not among the expected outputs");
+    return stage->second;
   }
-  bool has(const std::string& name) const { return expected_.count(name) > 0; }
+  bool has(const std::string& name) const {
+    return expected_.contains(name) || stages().contains(name);
+  }
+  /// Every stage of a call that does not keep them.
+  const NamedTensors& stages() const {
+    if (stages_.empty() && !call_.set.flag("keep_stages", false)) {
+      Call kept = call_;
+      kept.set.set("keep_stages", "true");
+      stages_ = run_call(backend_, kept);
+    }
+    return stages_;
+  }
 
   std::string text(const char* key, const char* fallback) const {
     return std::string(call_.set.text(key, fallback));
@@ -295,7 +309,8 @@ class Layer {
     return {std::move(made), {{rank(p) + to, inner}}};
   }
 
-  StepCall combined() const {
+  /// What the layer returns, too, where it has no shared expert.
+  StepCall combined(const std::string& step) const {
     StepCall result{exchange("combine", "expert_major_padded"), {}};
     Call& made = result.call;
     if (call_.set.has("combine_steps")) made.set.set("steps", text("combine_steps", "f32"));
@@ -303,7 +318,7 @@ class Layer {
       made.replace(rank(p) + "y", expected_output(rank(p) + "expert_out"));
       if (scores() == "combine")
         made.replace(rank(p) + "weights", std::move(routed(p).at("weights")));
-      result.outputs.push_back({rank(p) + "combined", rank(p) + "out"});
+      result.outputs.push_back({rank(p) + step, rank(p) + "out"});
     }
     return result;
   }
@@ -364,6 +379,7 @@ class Layer {
   Backend& backend_;
   const Call& call_;
   const NamedTensors& expected_;
+  mutable NamedTensors stages_;  ///< once they are asked for
   Index ranks_ = 0;
   Index experts_ = 0;
 };

@@ -164,7 +164,35 @@ Planted rolled(Backend& b, const char* scores, const char* stage) {
   });
 }
 
+/// What a layer returns where combine gets weights of 1.
+Planted unweighed(Backend& b) {
+  Call staged = layer("combine", "bf16", "mxfp8_rceil");
+  staged.replace("router", times(staged.input("router"), 1 / 64.0f));  // weights of one size
+  const NamedTensors stages = run_call(b, staged);
+  Call combine = of("combine", {},
+                    {{"experts", "8"},
+                     {"precision", "bf16"},
+                     {"layout", "expert_major_padded"},
+                     {"alignment", "32"}});
+  combine.world = &ranks();
+  for (const std::string rank : {"rank0.", "rank1."}) {
+    combine.replace(rank + "y", stages.at(rank + "expert_out"));
+    combine.replace(rank + "experts", stages.at(rank + "experts"));
+    Tensor weights = stages.at(rank + "weights");
+    std::fill_n(weights.as<float>(), weights.elements(), 1.0f);
+    combine.replace(rank + "weights", std::move(weights));
+  }
+  const NamedTensors made = run_call(b, combine);
+  Call call = staged;
+  call.set.set("keep_stages", "false");
+  return spoiled(b, call, [&](NamedTensors& out) {
+    for (const std::string rank : {"rank0.", "rank1."}) out.at(rank + "y") = made.at(rank + "out");
+  });
+}
+
 const PlantedFault kLayers[] = {
+    {"rows come back without their weights", "weights=left_out", "as combine: router weights",
+     unweighed},
     {"weighed codes arrive a row late", "rows.shifted", "rank1.dispatched.codes as dispatch",
      [](Backend& b) { return rolled(b, "input", "rank1.dispatched.codes"); }},
     {"weighed codes are permuted a row late", "order.rows", "rolled back by 1",
