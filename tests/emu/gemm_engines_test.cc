@@ -62,6 +62,16 @@ std::vector<Engine> engines() {
   return all;
 }
 
+/// A product of codes and scales, without its output.
+GroupedMatmul product_of(const Tensor& x, const Tensor& xs, const Tensor& w, const Tensor& ws,
+                         const Tensor& ends) {
+  GroupedMatmul op;
+  op.x = {x.operand(), xs.operand()};
+  op.w = {w.operand(), ws.operand()};
+  op.group_ends = ends.operand();
+  return op;
+}
+
 class GemmEngines : public testing::TestWithParam<Engine> {
  protected:
   void SetUp() override {
@@ -77,10 +87,7 @@ class GemmEngines : public testing::TestWithParam<Engine> {
     for (const Dtype out : {Dtype::bf16, Dtype::f32}) {
       Tensor found(out, {x.extent(0), w.extent(1)});
       Tensor expected = found;
-      GroupedMatmul op;
-      op.x = {x.operand(), xs.operand()};
-      op.w = {w.operand(), ws.operand()};
-      op.group_ends = ends.operand();
+      GroupedMatmul op = product_of(x, xs, w, ws, ends);
       op.y = found.result();
       grouped_matmul(*engine_, op);
       op.y = expected.result();
@@ -200,10 +207,7 @@ TEST(GemmBlocks, GiveTheSameBytesHoweverAProductIsCut) {
     const Tensor ends = test::group_ends_of({static_cast<std::int32_t>(rows)});
     Tensor found(Dtype::bf16, {rows, columns});
     Tensor expected = found;
-    GroupedMatmul op;
-    op.x = {x.operand(), xs.operand()};
-    op.w = {w.operand(), ws.operand()};
-    op.group_ends = ends.operand();
+    GroupedMatmul op = product_of(x, xs, w, ws, ends);
     op.y = found.result();
     cpu::multiply(products_of(op), kernels, 32);
     op.y = expected.result();

@@ -164,15 +164,15 @@ def _kind_expected(operands: Sequence[Tensor]) -> torch.dtype:
 def _own_gradient(result: Tensor, operands: Sequence[Tensor]) -> str:
     """The name of a gradient between a result and its operands that is not torch's; empty: none is."""
     ends = {side.grad_fn for side in operands if side.grad_fn is not None}
-    todo, known = [result.grad_fn], set()
-    while todo and len(known) < _MOST_NODES:
-        node = todo.pop()
+    ahead, known = [result.grad_fn], set()
+    while ahead and len(known) < _MOST_NODES:
+        node = ahead.pop()
         if node is None or node in known or node in ends:
             continue
         known.add(node)
         if type(node) not in _NODES:
             return node.name()
-        todo += [before for before, _ in node.next_functions]
+        ahead += [before for before, _ in node.next_functions]
     return ""
 
 
