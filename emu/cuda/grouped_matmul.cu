@@ -9,6 +9,7 @@
 #include "emu/cuda/gemm/four_slices.cuh"
 #include "emu/cuda/gemm/machine_product.cuh"
 #include "emu/cuda/gemm/nine_products.cuh"
+#include "emu/cuda/gemm/residues.cuh"
 #include "emu/cuda/gemm/three_slices.cuh"
 #include "emu/cuda/gemm/two_slices.cuh"
 #include "ops/fused_dot.h"
@@ -52,19 +53,19 @@ struct Laid {
   LaidSide b;
 };
 
-/// By slices, as many as K-vectors need: all tiles, or the hard ones.
+/// By residues, as many as K-vectors need: all tiles, or the hard ones.
 void multiply_hard_tiles(DeviceBackend& backend, const Problem& p, const Laid& laid,
                          const HardTiles& hard) {
-  SliceScratch scratch_a;
-  SliceScratch scratch_b;
-  const Slices a = make_slices(backend, p, p.a, laid.a.codes, p.a.rows, hard.any, scratch_a);
-  const Slices b = make_slices(backend, p, p.b, laid.b.codes, p.b.rows, hard.any, scratch_b);
+  IntegerScratch scratch_a;
+  IntegerScratch scratch_b;
+  const IntegerKVectors a = measure_integers(backend, p, p.a, laid.a.codes, hard.any, scratch_a);
+  const IntegerKVectors b = measure_integers(backend, p, p.b, laid.b.codes, hard.any, scratch_b);
   const Index words = ceil_div(p.b.rows, 32);
   Scratch<std::uint32_t> marks(backend, p.lines_a() * words);
   backend.fill_zero(reinterpret_cast<std::byte*>(marks.data()),
                     static_cast<std::size_t>(p.lines_a() * words) * sizeof(std::uint32_t));
   const FailedOutputs failed{marks.data(), words};
-  multiply_slices(backend, p, a, b, failed, hard);
+  multiply_by_residues(backend, p, a, b, failed, hard);
   compute_failed_outputs(backend, p, a, b, failed, hard.any);
 }
 

@@ -23,15 +23,10 @@ struct HardTiles {
   }
 };
 
-/// Every output that passes the rounding test, of hard tiles alone; the others are marked in
-/// `failed` and left alone.
-void multiply_slices(DeviceBackend& backend, const Problem& p, const Slices& a, const Slices& b,
-                     const FailedOutputs& failed, const HardTiles& hard);
-
 /// Outputs that failed the rounding test, from the K-vectors' codes: in binary64, and where that
 /// fails it, too, in fixed point.  None where `wanted` is given and 0 on the device.
-void compute_failed_outputs(DeviceBackend& backend, const Problem& p, const Slices& a,
-                            const Slices& b, const FailedOutputs& failed,
+void compute_failed_outputs(DeviceBackend& backend, const Problem& p, const KnownKVectors& a,
+                            const KnownKVectors& b, const FailedOutputs& failed,
                             const std::int32_t* wanted);
 
 /// True if few K-vectors of b meet plain rows.

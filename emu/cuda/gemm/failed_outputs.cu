@@ -1,4 +1,4 @@
-// Outputs that failed the rounding test on slices: in binary64 with a test of its own, else in
+// Outputs that failed the rounding test: in binary64 with a test of its own, else in
 // fixed point.
 #include <algorithm>
 
@@ -51,8 +51,8 @@ __global__ void __launch_bounds__(kThreads, 2)
 
 }  // namespace
 
-void compute_failed_outputs(DeviceBackend& backend, const Problem& p, const Slices& a,
-                            const Slices& b, const FailedOutputs& failed,
+void compute_failed_outputs(DeviceBackend& backend, const Problem& p, const KnownKVectors& a,
+                            const KnownKVectors& b, const FailedOutputs& failed,
                             const std::int32_t* wanted) {
   const Index warps = p.lines_a() * ceil_div(failed.words, kWords);
   const auto blocks =

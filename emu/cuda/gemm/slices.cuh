@@ -10,22 +10,21 @@
 
 namespace mxo::cuda {
 
-/// Most slices that K-vectors of any problem have.
-inline constexpr int kMaxSlices = 5;
-/// Longest K-vector: sums of three neighbouring slices' products stay below 2^53.
+/// Longest K-vector; longer ones are left to fixed point.
 inline constexpr Index kMaxK = Index{1} << 20;
 
 /// What is known of a K-vector; all but `quantum` and `slices` in units of 2^q.
 struct KVectorWindow {
   std::int32_t quantum;  ///< q
-  std::int32_t slices;   ///< that its integers need; 0 for a K-vector of zeros, kBeyond for none
-  float norm;            ///< at least the Euclidean norms of the K-vector and of its integers
-  float peak;            ///< at least the magnitude of every element and of every integer
-  float residual;        ///< at least the Euclidean norm of the residuals; 0: there are none
-  float residual_sum;    ///< at least the sum of their magnitudes
+  std::int32_t slices;   ///< of its integers; of residues 8 log2(norm), rounded up; kBeyond for
+                        ///< none, 0 for a K-vector of zeros
+  float norm;          ///< at least the Euclidean norms of the K-vector and of its integers
+  float peak;          ///< at least the magnitude of every element and of every integer
+  float residual;      ///< at least the Euclidean norm of the residuals; 0: there are none
+  float residual_sum;  ///< at least the sum of their magnitudes
 };
 /// Slices of a K-vector with a NaN or an infinity, or of more than kMaxK elements.
-inline constexpr std::int32_t kBeyond = kMaxSlices + 1;
+inline constexpr std::int32_t kBeyond = 1 << 16;
 
 /// At least the difference between the product of two K-vectors and that of their integers.
 __device__ inline float residual_bound(const KVectorWindow& a, const KVectorWindow& b) {
@@ -34,20 +33,22 @@ __device__ inline float residual_bound(const KVectorWindow& a, const KVectorWind
   return (of_a + of_b) * 1.0001f;
 }
 
-/// Slices of all K-vectors of a factor.
-struct Slices {
-  KVectorMemory codes;   ///< what they were made of
+/// All K-vectors of a factor, and what is known of each.
+struct KnownKVectors {
+  KVectorMemory codes;
+  const KVectorWindow* window = nullptr;  ///< of every K-vector: g * k_vectors + i
+};
+
+/// Their slices.
+struct Slices : KnownKVectors {
   KVectorMemory memory;  ///< of slice 0, bytes; slice n starts n * group_bytes later
   int depth = 0;         ///< slices that there is memory for
-  const KVectorWindow* window = nullptr;     ///< of every K-vector: g * k_vectors + i
-  const std::int32_t* max_slices = nullptr;  ///< that any of its K-vectors needs, on the device
 };
 
 /// Memory that Slices refers to.
 struct SliceScratch {
   std::optional<Scratch<std::uint8_t>> slices;
   std::optional<Scratch<KVectorWindow>> window;
-  std::optional<Scratch<std::int32_t>> max_slices;
 };
 
 /// Memory for `depth` slices of `f`, whose K-vectors are laid in `codes`, `k_vectors` of each group
@@ -55,9 +56,5 @@ struct SliceScratch {
 Index make_slice_memory(DeviceBackend& backend, const Problem& p, const Factor& f,
                         const KVectorMemory& codes, Index k_vectors, int depth, Slices& made,
                         SliceScratch& scratch);
-/// Takes `f` apart, unless `wanted` is given and 0 on the device.
-Slices make_slices(DeviceBackend& backend, const Problem& p, const Factor& f,
-                   const KVectorMemory& codes, Index k_vectors, const std::int32_t* wanted,
-                   SliceScratch& scratch);
 
 }  // namespace mxo::cuda

@@ -132,7 +132,7 @@ __device__ float power_of_two(int shift) {
 }
 
 /// True if the residuals alone leave open the rounding of much of what the K-vector gives with its
-/// like: they are more than a 2^-10th of a sum of ordinary size (slices.cu, leaves_little()).
+/// like: they are more than a 2^-10th of a sum of ordinary size (residues.cu, quantum_of()).
 __device__ bool leaves_much(const Totals& of, Index length) {
   const auto k = static_cast<float>(length);
   return of.rest * 0x1p33f * k * sqrtf(k) > of.sum * of.sum;

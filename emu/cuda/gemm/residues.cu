@@ -1,0 +1,268 @@
+// Codes to integers to residues: one warp for a K-vector, 16 elements to a thread at a time.
+#include "emu/cuda/gemm/residues.cuh"
+
+#include <algorithm>
+
+#include "emu/cuda/cuda_check.cuh"
+#include "emu/cuda/gemm/k_vector_elements.cuh"
+
+namespace mxo::cuda {
+namespace {
+
+constexpr int kWarps = 8;
+constexpr int kNoExponent = 1 << 20;
+/// Powers of two whose residues are in a table.
+constexpr int kPowers = 80;
+
+/// How large integers of a problem are made.
+struct Sizes {
+  int most_bits;  ///< of a K-vector's norm
+  int mantissa;   ///< stored bits of the output
+};
+Sizes sizes_of(const Problem& p) {
+  return {(capacity_of_moduli(most_moduli(p)) - 2) / 16, p.out.dtype == Dtype::f32 ? 23 : 7};
+}
+
+/// The integer nearest to a significand times 2^shift; ties away from zero.
+__device__ std::uint32_t nearest(std::uint32_t significand, int shift) {
+  const int down = min(-shift, 31);  // below 2^28, nothing is left from 30 on
+  return shift >= 0 ? significand : (significand + (1u << (down - 1))) >> down;
+}
+/// |significand * 2^shift - nearest|, or more, for a shift below 0.
+__device__ float residual_of(std::uint32_t significand, int shift) {
+  const int down = min(-shift, 60);
+  const auto whole = static_cast<std::int64_t>(nearest(significand, shift));
+  const std::int64_t left = static_cast<std::int64_t>(significand) - (whole << min(down, 31));
+  return static_cast<float>(left < 0 ? -left : left) * __int_as_float((127 - down) << 23);
+}
+__device__ double power_of_two(int exponent) {
+  return __hiloint2double((exponent + 1023) << 20, 0);
+}
+
+/// Calls visit(element) for this thread's elements of a K-vector.
+template <typename Code, typename Visit>
+__device__ void each_element(const Problem& p, const Factor& f, const KVectorAt& at, Visit visit) {
+  const int lane = static_cast<int>(threadIdx.x) % 32;
+  for (Index c = Index{lane} * kStep; c < at.length; c += 32 * kStep) {
+    const Parts scale = block_scale(p, f, at, c);
+    std::uint32_t codes[kStep];
+    load_codes<Code>(at, c, codes);
+#pragma unroll
+    for (int i = 0; i < kStep; ++i) visit(scaled(parts_of<Code>(codes[i]), scale));
+  }
+}
+
+/// Places of the least set bit and of the greatest; low > high for zeros.  What the elements add
+/// up to, and their squares.
+struct Extent {
+  int low = kNoExponent;
+  int high = -kNoExponent;
+  bool beyond;
+  double sum = 0;
+  double squares = 0;
+};
+template <typename Code>
+__device__ Extent extent_of(const Problem& p, const Factor& f, const KVectorAt& at) {
+  Extent extent;
+  extent.beyond = bad_row_scale(p, f, at) || at.length > kMaxK;
+  if (!extent.beyond) {
+    each_element<Code>(p, f, at, [&](const Parts& e) {
+      extent.beyond = extent.beyond || !e.finite;
+      if (e.significand == 0) return;
+      extent.low = min(extent.low, e.exponent + __ffs(static_cast<int>(e.significand)) - 1);
+      extent.high = max(extent.high, e.exponent + 31 - __clz(static_cast<int>(e.significand)));
+      const double v = e.significand * power_of_two(e.exponent);
+      extent.sum += v;
+      extent.squares += v * v;
+    });
+  }
+  extent.low = __reduce_min_sync(~0u, extent.low);
+  extent.high = __reduce_max_sync(~0u, extent.high);
+  extent.beyond = __any_sync(~0u, extent.beyond);
+  extent.sum = sum_of_warp(extent.sum);
+  extent.squares = sum_of_warp(extent.squares);
+  return extent;
+}
+
+/// The quantum with which the residuals decide the rounding of few of the K-vector's products with
+/// its like: sqrt(K) / 2 of them times the norm are a 2^-22th of the last place of a sum of
+/// ordinary size.  That size is the magnitudes' sum squared over K^1.5: a few elements or blocks
+/// that outweigh all others, and seldom meet their like, raise it by little.
+__device__ int quantum_of(const Extent& extent, Index length, const Sizes& sizes) {
+  const double norm = sqrt(extent.squares);
+  const auto k = static_cast<double>(length);
+  const double share = extent.sum * (extent.sum / (norm * k * k));
+  const int wanted = ilogb(share) + 1 - sizes.mantissa - 22;
+  return max(max(wanted, extent.low), ilogb(norm) + 1 - sizes.most_bits);
+}
+
+/// The window of quantum q.  Raised by far more than the roundings on the way.
+template <typename Code>
+__device__ KVectorWindow window_of(const Problem& p, const Factor& f, const KVectorAt& at,
+                                   const Sizes& sizes) {
+  const Extent extent = extent_of<Code>(p, f, at);
+  KVectorWindow window{};
+  if (extent.beyond) window.slices = kBeyond;
+  if (extent.beyond || extent.high < extent.low) return window;
+  window.quantum = quantum_of(extent, at.length, sizes);
+  window.peak = __int_as_float((extent.high - window.quantum + 1 + 127) << 23);
+  double norm = sqrt(extent.squares) * power_of_two(-window.quantum);
+  if (window.quantum > extent.low) {
+    double squares = 0;
+    double sum = 0;
+    each_element<Code>(p, f, at, [&](const Parts& e) {
+      const int shift = e.exponent - window.quantum;
+      if (shift >= 0 || e.significand == 0) return;
+      const double residual = residual_of(e.significand, shift);
+      squares += residual * residual;
+      sum += residual;
+    });
+    window.residual = static_cast<float>(sqrt(sum_of_warp(squares)) * 1.001);
+    window.residual_sum = static_cast<float>(sum_of_warp(sum) * 1.001);
+    norm += static_cast<double>(window.residual);
+  }
+  window.norm = static_cast<float>(norm * 1.001);
+  window.slices = max(static_cast<int>(ceilf(log2f(window.norm) * 8 + 0.01f)), 1);
+  return window;
+}
+
+template <typename Code>
+__global__ void __launch_bounds__(32 * kWarps)
+    window_kernel(Problem p, Factor f, KVectorMemory codes, Index k_vectors, Sizes sizes,
+                  const std::int32_t* wanted, KVectorWindow* window, std::int32_t* reach) {
+  if (wanted != nullptr && *wanted == 0) return;
+  const int lane = static_cast<int>(threadIdx.x) % 32;
+  std::int32_t most = 0;
+  const Index warps = gridDim.x * Index{kWarps};
+  for (Index index = blockIdx.x * Index{kWarps} + threadIdx.x / 32; index < k_vectors;
+       index += warps) {
+    const KVectorAt at = k_vector_at(p, f, codes, index);
+    if (!at.has_outputs) continue;
+    const KVectorWindow w = window_of<Code>(p, f, at, sizes);
+    if (lane == 0) window[index] = w;
+    if (w.slices < kBeyond) most = max(most, w.slices);
+  }
+  if (lane == 0 && most > 0) atomicMax(reach, most);
+}
+
+/// Elements of integers that are a significand times a power of two.
+struct Terms {
+  std::int32_t significand[kStep];
+  int power[kStep];
+};
+template <typename Code>
+__device__ Terms terms_of(const Problem& p, const Factor& f, const KVectorAt& at, Index c,
+                          const KVectorWindow& window) {
+  const bool some = c < at.length && window.slices < kBeyond;
+  const Parts scale = some ? block_scale(p, f, at, c) : Parts{0, 0, false, true};
+  std::uint32_t codes[kStep];
+  load_codes<Code>(at, c, codes);
+  Terms terms;
+#pragma unroll
+  for (int i = 0; i < kStep; ++i) {
+    const Parts e = scaled(parts_of<Code>(codes[i]), scale);
+    const int shift = e.exponent - window.quantum;
+    const auto magnitude = static_cast<std::int32_t>(nearest(e.significand, shift));
+    terms.significand[i] = e.negative ? -magnitude : magnitude;
+    terms.power[i] = e.significand == 0 ? 0 : max(shift, 0);
+  }
+  return terms;
+}
+
+/// `kLong`: significands may have more than eight bits.
+template <typename Code, bool kLong>
+__global__ void __launch_bounds__(32 * kWarps)
+    residues_kernel(Problem p, Factor f, IntegerKVectors of, const std::int32_t* reach, Band met,
+                    const std::int32_t* wanted, Residues to) {
+  if (wanted != nullptr && *wanted == 0) return;
+  __shared__ Modulus moduli[kModuli];
+  __shared__ std::uint8_t powers[kModuli][kPowers];
+  if (threadIdx.x < kModuli) {
+    const Modulus m = modulus(static_cast<int>(threadIdx.x));
+    moduli[threadIdx.x] = m;
+    std::uint32_t power = 1;
+    for (int i = 0; i < kPowers; ++i) {
+      powers[threadIdx.x][i] = static_cast<std::uint8_t>(power);
+      power = residue_of(power * 2, m);
+    }
+  }
+  __syncthreads();
+  const int count = moduli_for(*of.reach + *reach);
+  const int lane = static_cast<int>(threadIdx.x) % 32;
+  const Index groups = f.k_is_rows ? p.groups : 1;
+  const Index lines = to.memory.k_vectors;
+  const Index warps = gridDim.x * Index{kWarps};
+  for (Index i = blockIdx.x * Index{kWarps} + threadIdx.x / 32; i < groups * lines; i += warps) {
+    const Index line = i % lines;
+    const Index index = i / lines * of.codes.k_vectors + to.band.first + line;
+    const KVectorAt at = k_vector_at(p, f, of.codes, index);
+    const Index start = p.span[at.group].start;
+    const bool is_met =
+        f.rows_are_rows || f.k_is_rows ||
+        (start < met.first + met.count && start + p.span[at.group].rows > met.first);
+    if (!at.has_outputs || !is_met) continue;
+    const KVectorWindow window = of.window[index];
+    std::uint8_t* out = to.data + line * to.memory.k_vector_bytes + at.place;
+    for (Index c = Index{lane} * kStep; c < (at.length + 127) / 128 * 128; c += 32 * kStep) {
+      const Terms terms = terms_of<Code>(p, f, at, c, window);
+#pragma unroll 1
+      for (int n = 0; n < count; ++n) {
+        const Modulus m = moduli[n];
+        std::uint32_t words[kStep / 4] = {};
+#pragma unroll
+        for (int k = 0; k < kStep; ++k) {
+          const std::int32_t significand =
+              kLong ? near_remainder(terms.significand[k], m) : terms.significand[k];
+          words[k / 4] |= biased_residue(significand, powers[n][terms.power[k]], m) << k % 4 * 8;
+        }
+        *reinterpret_cast<uint4*>(out + n * to.memory.group_bytes + c) = {
+            words[0] ^ 0x80808080u, words[1] ^ 0x80808080u, words[2] ^ 0x80808080u,
+            words[3] ^ 0x80808080u};
+      }
+    }
+  }
+}
+
+template <typename Run>
+void visit_codes(Dtype dtype, const Run& run) {
+  if (dtype == Dtype::bf16) {
+    run(TypeTag<BF16>{});
+  } else {
+    visit_minifloat8(dtype, run);
+  }
+}
+
+}  // namespace
+
+IntegerKVectors measure_integers(DeviceBackend& backend, const Problem& p, const Factor& f,
+                                 const KVectorMemory& codes, const std::int32_t* wanted,
+                                 IntegerScratch& scratch) {
+  const Index windows = f.rows_are_rows ? f.rows : f.rows * p.groups;
+  scratch.window.emplace(backend, windows);
+  scratch.reach.emplace(backend, 1);
+  backend.fill_zero(reinterpret_cast<std::byte*>(scratch.reach->data()), sizeof(std::int32_t));
+  const auto blocks =
+      static_cast<unsigned>(std::clamp<Index>(ceil_div(windows, kWarps), 1, Index{1} << 20));
+  visit_codes(f.codes.dtype, [&](auto tag) {
+    using Code = typename decltype(tag)::type;
+    window_kernel<Code><<<blocks, 32 * kWarps, 0, backend.stream()>>>(
+        p, f, codes, windows, sizes_of(p), wanted, scratch.window->data(), scratch.reach->data());
+  });
+  check_launch("window_kernel");
+  return {{codes, scratch.window->data()}, scratch.reach->data()};
+}
+
+void make_residues(DeviceBackend& backend, const Problem& p, const Factor& f,
+                   const IntegerKVectors& of, const IntegerKVectors& other, const Band& met,
+                   const std::int32_t* wanted, const Residues& to) {
+  const auto blocks = static_cast<unsigned>(backend.multiprocessors() * 8);
+  visit_codes(f.codes.dtype, [&](auto tag) {
+    using Code = typename decltype(tag)::type;
+    const auto kernel =
+        p.form == ScaleForm::blockwise ? residues_kernel<Code, true> : residues_kernel<Code, false>;
+    kernel<<<blocks, 32 * kWarps, 0, backend.stream()>>>(p, f, of, other.reach, met, wanted, to);
+  });
+  check_launch("residues_kernel");
+}
+
+}  // namespace mxo::cuda
