@@ -153,6 +153,27 @@ def test_a_right_layer_is_judged_once(shape, bias, dtype):
         assert judge.passed and len(judge.rows) == (1 if shape == "no row" else 2), judge
 
 
+class OutOfSight(nn.Linear):
+    def forward(self, x):
+        return IN_HAND(x, self.weight.t())
+
+
+class WithLora(nn.Linear):
+    def forward(self, x):
+        return super().forward(x) + F.linear(F.linear(x, self.weight[:4]), self.weight[:, :4])
+
+
+@pytest.mark.parametrize("kind, seen", [(OutOfSight, False), (WithLora, True)])
+def test_a_linear_of_its_own_shows_its_products(kind, seen):
+    _, x = layer()
+    net = kind(64, 32).to(bf16)
+    with mxt.Judge(explain_work=0) as judge:
+        torch.mm(x, x.t())
+        net(x)
+    assert judge.passed is seen, judge
+    assert [(row.operator, row.module) for row in judge.missed] == ([] if seen else [("nn.Linear", kind.__name__)])
+
+
 def test_layers_whose_weight_is_made_are_their_products():
     net = nn.utils.parametrizations.spectral_norm(nn.Linear(16, 8))
     with mxt.Judge() as judge:

@@ -289,7 +289,12 @@ TEST_F(Training, ARunIsNotOverwritten) {
   }
   EXPECT_THROW(train_recipes(job, recipes, *text_, *world_, {}), Error);
   job.resume = true;
+  std::filesystem::remove(job.output / "e4m3fnuz/checkpoint.safetensors");  // stopped before it
+  std::string said;
+  job.say = [&said](const std::string& line) { said += line; };
   const auto again = train_recipes(job, recipes, *text_, *world_, {});
+  EXPECT_TRUE(said.starts_with("e4m3fnuz: ") && said.ends_with("no checkpoint: from step 0"));
+  EXPECT_EQ(again[1].result.history.losses, results[1].result.history.losses);
   EXPECT_EQ(again[0].result.history.losses, results[0].result.history.losses);
   EXPECT_EQ(again[0].result.held_out, results[0].result.held_out);
 }

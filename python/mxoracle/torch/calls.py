@@ -278,18 +278,23 @@ class Calls:
 
     def _entered(self, module: nn.Module, args: Any) -> None:
         self.look()
-        if _is_linear(module) and not torch.compiler.is_compiling():
+        if isinstance(module, nn.Linear) and not torch.compiler.is_compiling():
             by = "" if _is_torchs(module.forward) else _named(module.forward)
-            self._layers.append((module, self._begun("nn.Linear", by, (args, _weights(module)))))
+            held = (args, _weights(module)) if _is_linear(module) else ()
+            self._layers.append((module, self._begun("nn.Linear", by, held)))
 
     def _left(self, module: nn.Module, args: Any, kwargs: Any, result: Any = None) -> None:
         if not self._layers or self._layers[-1][0] is not module:
             return
         _, call = self._layers.pop()
         self._ended(call)
-        weights = _weights(module)
         if call is None or result is None:  # nothing came of it: it threw
             return
+        if not _is_linear(module):  # what it should give is its own affair, but products it has
+            if not call.seen and not _is_torchs(module.forward):
+                self._missed("nn.Linear", call.place, f"computed by {call.by}: none of its products was seen")
+            return
+        weights = _weights(module)
         if weights is not None:
             self._hold(call, linear, result, (*args, *kwargs.values(), *weights), {})
         elif call.by:
