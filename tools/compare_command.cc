@@ -169,6 +169,11 @@ int compare_to_expected(const CompareArguments& options, const Settings& setting
   if (how.strict && how.gate.kind != Gate::Kind::bound) {
     throw Error(Fault::argument, "--strict: found gate " + options.gate + ", needs --gate bound");
   }
+  std::error_code unreadable;
+  if (!options.report.only.empty() &&
+      std::filesystem::is_regular_file(options.expected, unreadable)) {
+    throw Error(Fault::argument, "--only: found a file, needs a suite");
+  }
   how.sentinel = sentinel_of(options.sentinel);
   if (options.nan_bits) how.nan = NanCompare::by_bits;
   how.threads = settings.threads;

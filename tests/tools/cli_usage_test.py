@@ -95,6 +95,7 @@ WRONG_CALLS = [
     *[("train " + words, words.split()[-2] + ": has no effect with " + words.split()[0])
       for words in ["--sample a --from {x} --steps 5", "--export {out} --from {x} --seed 5",
                     "--replay {x} --steps 5", "--diff-digests {x} {x} --steps 5"]],
+    ("compare {y} {y} --only op=combine", "--only"),
     ("train --from {x}", "needs --sample or --export"),
     ("reduce {case} {y} --output {out} --runs 5", "--runs"),
     ("list ops quantize combine", "'combine'"), ("list --diverge", "--diverge"),
