@@ -109,6 +109,18 @@ def test_replaced_functions_are_held_to_their_rule(name, right):
     assert getattr(home, attribute) == theirs
 
 
+@pytest.mark.parametrize("home", [F, torch, torch.linalg])
+def test_a_function_replaced_for_one_call_is_missed(home):
+    name = "linear" if home is F else "matmul"
+    theirs, kind, a = getattr(home, name), type(home), torch.randn(16, 16)
+    with mxt.Judge() as judge:
+        torch.mm(a, a)
+        with mock.patch.object(home, name, lambda *args: theirs(*args) * 2):
+            getattr(home, name)(a, a)
+    assert [row.operator for row in judge.missed] == [f"{home.__name__}.{name}"] and not judge.passed, judge
+    assert type(home) is kind and getattr(home, name) is theirs
+
+
 def test_functions_without_a_rule_are_missed_when_replaced():
     theirs = torch.einsum
     a = torch.randn(16, 16)

@@ -219,6 +219,28 @@ class Calls:
                 call.seen.append(kept)
 
     @contextlib.contextmanager
+    def _changes_seen(self) -> Iterator[None]:
+        """Modules of torch tell of each function that is put into them, also of one taken out again."""
+        inside, undo = [True], []
+        for home in {id(home): home for home, _, _ in _FUNCTIONS if isinstance(home, types.ModuleType)}.values():
+            kind = type(home)
+
+            def told(module: Any, name: str, value: Any, kind: Any = kind) -> None:
+                kind.__setattr__(module, name, value)
+                if inside:
+                    self.look()
+
+            home.__class__ = type(kind.__name__, (kind,), {"__setattr__": told})
+            undo.append((home, kind, type(home)))
+        try:
+            yield
+        finally:
+            inside.clear()
+            for home, kind, watched in undo:
+                if type(home) is watched:
+                    home.__class__ = kind
+
+    @contextlib.contextmanager
     def functions(self) -> Iterator[None]:
         undo = []
         for kernel in _replaced_kernels():
@@ -231,7 +253,8 @@ class Calls:
                 self._wrapped[id(home), name] = ours
                 undo.append((home, name, theirs, ours))
         try:
-            yield
+            with self._changes_seen():
+                yield
         finally:
             self.look()
             for home, name, theirs, ours in undo:
