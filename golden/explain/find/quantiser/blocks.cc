@@ -6,9 +6,12 @@
 #include <set>
 
 #include "formats/dtype.h"
+#include "formats/error.h"
 #include "formats/scale_layout.h"
+#include "golden/explain/alter/alterations.h"
 #include "golden/explain/find/finding.h"
 #include "golden/judge/group_rows.h"
+#include "ops/catalogue/scale_parameters.h"
 
 namespace mxo {
 namespace {
@@ -138,20 +141,54 @@ void add_other_blocks(const Blocks& b, const std::vector<float>& amax,
   add_running("its block and all before it in the tensor, not begun anew", n);
 }
 
-/// Rows of groups in runs of 128 that begin anew at each group, or one run for a group.
-std::vector<Index> rows_of_groups(const std::vector<Index>& ends, Index rows, Index scale_rows) {
-  std::vector<Index> block_row(static_cast<std::size_t>(rows), -1);
-  const bool whole = scale_rows == static_cast<Index>(ends.size());
-  Index begin = 0;
-  Index tile = 0;
-  for (std::size_t g = 0; g < ends.size(); ++g) {
-    for (Index r = begin; r < std::min(ends[g], rows); ++r)
-      nth(block_row, r) = whole ? static_cast<Index>(g) : tile + (r - begin) / 128;
-    tile += ceil_div(ends[g] - begin, 128);
-    begin = ends[g];
+/// Blocks that a group cuts short take rows of what follows.
+AmaxWindow with_rows_after(const Blocks& b, Index height) {
+  AmaxWindow w{filled("its block, and of a short one the rows after it, {} in all", height),
+               std::vector<float>(static_cast<std::size_t>(b.scales()))};
+  for (Index first = 0; first < b.x->elements() / b.columns; ++first) {
+    const Index row = first % b.rows;
+    if (nth(b.block_row, row) < 0) continue;
+    if (row > 0 && nth(b.block_row, row) == nth(b.block_row, row - 1)) continue;
+    for (Index r = first; r < first + std::min(height, b.rows - row); ++r) {
+      for (Index c = 0; c < b.columns; ++c) {
+        float& m = nth(w.amax, b.scale_of(first * b.columns + c));
+        m = joined(m, std::fabs(b.value(r * b.columns + c)));
+      }
+    }
   }
-  if (!whole && tile > scale_rows) return {};
+  return w;
+}
+
+/// Rows of groups in runs of `height` that begin anew at each group; `scale_rows`: of all of them.
+std::vector<Index> rows_of_groups(const std::vector<Index>& ends, Index rows, Index height,
+                                  Index& scale_rows) {
+  std::vector<Index> block_row(static_cast<std::size_t>(rows), -1);
+  Index begin = 0;
+  scale_rows = 0;
+  for (const Index end : ends) {
+    const Index run = height == kWhole ? std::max<Index>(end - begin, 1) : height;
+    for (Index r = begin; r < std::min(end, rows); ++r)
+      nth(block_row, r) = scale_rows + (r - begin) / run;
+    scale_rows += height == kWhole ? 1 : ceil_div(end - begin, height);
+    begin = end;
+  }
   return block_row;
+}
+
+/// The same where so many scale rows are there: of the block that the call asks for, else of what
+/// shapes tell.
+std::vector<Index> rows_of_groups(const Call& call, Index rows, Index scale_rows) {
+  const std::vector<Index> ends = group_ends_of(call.input("group_ends"));
+  Index made = 0;
+  try {
+    const Index height = scale_choice(call.op, call.set).block.rows;
+    std::vector<Index> asked = rows_of_groups(ends, rows, height, made);
+    if (made == scale_rows) return asked;
+  } catch (const Error&) {  // a call that is refused
+  }
+  const bool whole = scale_rows == static_cast<Index>(ends.size());
+  std::vector<Index> told = rows_of_groups(ends, rows, whole ? kWhole : 128, made);
+  return made > scale_rows ? std::vector<Index>{} : told;
 }
 
 }  // namespace
@@ -174,6 +211,16 @@ Index Blocks::scale_of(Index i) const {
 
 Index Blocks::scales() const {
   return x->elements() / std::max<Index>(rows * columns, 1) * matrix_scales;
+}
+
+Index Blocks::height() const {
+  Index most = 0;
+  Index run = 0;
+  for (std::size_t r = 0; r < block_row.size(); ++r) {
+    run = r > 0 && block_row[r] == block_row[r - 1] ? run + 1 : 1;
+    most = std::max(most, run);
+  }
+  return most;
 }
 
 std::vector<float> amax_of(const Blocks& blocks) {
@@ -201,6 +248,7 @@ std::vector<AmaxWindow> other_windows(const Blocks& b, const std::vector<float>&
     list.push_back(std::move(w));
   }
   if (!b.tiled) add_other_blocks(b, amax, list);
+  if (const Index height = b.height(); height > 1) list.push_back(with_rows_after(b, height));
   float most = 0.0f;
   for (const float v : amax) most = joined(most, v);
   list.push_back({"the whole tensor", std::vector<float>(amax.size(), most)});
@@ -239,7 +287,7 @@ std::optional<Blocks> blocks_of(const Call& call, const Output& codes, const Ten
   if (!b.tiled) b.matrix_scales = scale_rows * b.scale_columns;
   b.block_columns = extent_for(b.columns, b.scale_columns);
   if (call.has("group_ends")) {
-    b.block_row = rows_of_groups(group_ends_of(call.input("group_ends")), b.rows, scale_rows);
+    b.block_row = rows_of_groups(call, b.rows, scale_rows);
   } else if (const Index block_rows = extent_for(b.rows, scale_rows); block_rows > 0) {
     for (Index r = 0; r < b.rows; ++r) b.block_row.push_back(r / block_rows);
   }

@@ -274,7 +274,10 @@ bool codes_follow(const QuantiserCall& q) {
   return true;
 }
 
-std::optional<Claim> claim_codes(Output& codes, const QuantiserCall& q) {
+namespace {
+
+/// Of all blocks, by one way in which x met its scale and one rule of rounding.
+std::optional<Claim> claim_rule(Output& codes, const QuantiserCall& q) {
   const auto claim = [&codes](const auto& fit, const char* id, const std::string& words,
                               Index least = 2) { return claim_fits(codes, fit, id, words, least); };
   const auto claim_follows = [&](const auto& fit) {
@@ -320,6 +323,13 @@ std::optional<Claim> claim_codes(Output& codes, const QuantiserCall& q) {
     if (auto found = claim(by({*rule}), "codes.rule", words)) return found;
   }
   return std::nullopt;
+}
+
+}  // namespace
+
+std::optional<Claim> claim_codes(Output& codes, const QuantiserCall& q) {
+  auto claim = claim_rule(codes, q);
+  return claim ? claim : claim_part_of_blocks(codes, q);
 }
 
 }  // namespace mxo

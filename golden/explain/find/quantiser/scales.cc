@@ -140,18 +140,6 @@ std::vector<std::vector<float>> lines_of(const QuantiserCall& q, const Walk& wal
   return most;
 }
 
-/// Lines of the longest block.
-Index longest(const Blocks& b, const Walk& walk) {
-  if (walk.columns) return b.block_columns;
-  Index most = 0;
-  Index run = 0;
-  for (std::size_t r = 0; r < b.block_row.size(); ++r) {
-    run = r > 0 && b.block_row[r] == b.block_row[r - 1] ? run + 1 : 1;
-    most = std::max(most, run);
-  }
-  return most;
-}
-
 /// "the first 96 of the 128 columns of its block", and the amax of that part of each block.
 struct AmaxPart {
   std::string words;
@@ -163,7 +151,7 @@ struct AmaxPart {
 std::optional<AmaxPart> part_of_blocks(const QuantiserCall& q) {
   if (q.blocks.tiled) return std::nullopt;
   for (const Walk walk : {Walk{true, false}, {true, true}, {false, false}, {false, true}}) {
-    const Index length = longest(q.blocks, walk);
+    const Index length = walk.columns ? q.blocks.block_columns : q.blocks.height();
     if (length < 2 || static_cast<Index>(q.amax.size()) * length > kMostLines) continue;
     const std::vector<std::vector<float>> lines = lines_of(q, walk);
     Range range{1, length};
@@ -249,6 +237,21 @@ std::string holder_in_words(const QuantiserCall& q, const std::vector<Index>& bl
   return ", as no element of its block gives it";
 }
 
+/// ", as a maximum of 448 rather than 240 gives it", of f32 scales that are so many times their
+/// own; a power of two may be anything.
+std::optional<std::string> maximum_in_words(const QuantiserCall& q, double ratio) {
+  if (size_of(q.scales.expected->dtype()) == 1) return std::nullopt;
+  const bool inverse = q.own->stored(2.0f) < q.own->stored(1.0f);
+  const double own = largest(q.format);
+  const double most = inverse ? ratio * own : own / ratio;
+  for (const double max : {448.0, 240.0, 57344.0, 224.0, 127.0, 256.0}) {
+    const bool power = std::exp2(std::round(std::log2(max / own))) == max / own;
+    if (!power && std::abs(most / max - 1.0) <= 0x1p-21)
+      return filled(", as a maximum of {} rather than {} gives it", number(max, 7), number(own, 7));
+  }
+  return std::nullopt;
+}
+
 }  // namespace
 
 std::string scale_in_words(const Tensor& scales, Index i) {
@@ -278,7 +281,8 @@ std::string scales_in_words(const QuantiserCall& q, bool parts) {
     const double got = scale_value(*scales.actual, i);
     if (!(want > 0.0) || !(got > 0.0) || std::isinf(want) || std::isinf(got)) return {};
     const std::vector<Index> block = elements_of(q.blocks, i);
-    const auto part = part_in_words(q, block, static_cast<float>(got));
+    auto part = part_in_words(q, block, static_cast<float>(got));
+    if (!part) part = maximum_in_words(q, got / want);
     if (parts && !part) return {};
     list_words(
         text,
