@@ -1,9 +1,6 @@
 // Codes of every rule under scales of another amax: what follows from scales is no cause.
 #include "golden/explain/find/quantiser/quantiser.h"
 
-#include <cmath>
-#include <cstring>
-
 #include "formats/scale_rules.h"
 #include "tests/golden/planted.h"
 
