@@ -1,7 +1,9 @@
-// Damage by chance has no cause; least squares against numbers that are known.
+// Chance has no cause, news exceeds choices; least squares against numbers that are known.
 
 #include <array>
+#include <numeric>
 
+#include "golden/explain/confirm/score.h"
 #include "golden/explain/find/finding.h"
 #include "tests/golden/planted.h"
 #include "tests/support/random_tensors.h"
@@ -77,6 +79,57 @@ TEST(Score, DamageByChanceHasNoCause) {
     for (const Cause& c : e.causes) {
       EXPECT_TRUE(c.is_symptom()) << n << " " << list[at].op << " " << which->first << ": " << c.id
                                   << ": " << e.sentence();
+    }
+  }
+}
+
+Tensor row(const std::vector<float>& values) {
+  Tensor t(Dtype::f32, {1, static_cast<Index>(values.size())});
+  std::copy(values.begin(), values.end(), t.as<float>());
+  return t;
+}
+
+TEST(Score, NeighboursTellLittle) {
+  std::vector<float> values(64);
+  for (std::size_t i = 0; i < values.size(); ++i) values[i] = 1.0f + static_cast<float>(i);
+  const Tensor expected = row(values);
+  const auto gain = [&](bool far) {
+    std::vector<float> got = values;
+    for (int i = 0; i < 8; ++i) {
+      float& v = got[static_cast<std::size_t>(i)];
+      v = far ? -3.5f * v : std::nextafter(v, 100.0f);
+    }
+    const Tensor actual = row(got);
+    std::vector<Output> outputs{make_output(Call{"op", {}, {}}, "y", expected, actual)};
+    const Weighing before(outputs);
+    for (Index i = 0; i < 8; ++i) outputs[0].mark_explained(i);
+    return before.gain(outputs);
+  };
+  EXPECT_NEAR(gain(false), 8 * std::log2(3.0), 1e-9);
+  EXPECT_NEAR(gain(true), 8 * std::log2(65.0), 1e-9);
+}
+
+TEST(Chance, TellsWhereNewsExceedsChoices) {
+  std::vector<float> values(1024);
+  std::iota(values.begin(), values.end(), 1.0f);
+  const Tensor t = row(values);
+  const Output y = make_output(Call{"op", {}, {}}, "y", t, t);
+  const Chance chance(y);
+  const double each = std::log2(1025.0);
+  // Of k pieces of w elements: k w each > k log2(e failing / k) + log2(places) + 20.
+  for (const Index width : {1, 2}) {
+    for (const std::size_t failing : {4u, 40u}) {
+      for (const std::size_t k : {3u, 4u}) {
+        std::vector<Index> pieces(k);
+        std::iota(pieces.begin(), pieces.end(), 7);
+        const double n = static_cast<double>(k);
+        const double room = n * static_cast<double>(width) * each -
+                            n * std::log2(std::exp(1.0) * static_cast<double>(failing) / n) - 20.0;
+        for (int p = 0; p < 60; ++p) {
+          EXPECT_EQ(chance.tells(pieces, width, failing, std::size_t{1} << p), room > p)
+              << width << " " << failing << " " << k << " " << p;
+        }
+      }
     }
   }
 }
