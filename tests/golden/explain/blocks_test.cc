@@ -3,10 +3,8 @@
 
 #include <gtest/gtest.h>
 
-#include <algorithm>
 #include <cmath>
 
-#include "formats/scale_layout.h"
 #include "tests/golden/tensors.h"
 
 namespace mxo {
@@ -27,11 +25,8 @@ struct Quantised {
 };
 
 Tensor counted(std::vector<Index> shape) {
-  Tensor x(Dtype::f32, std::move(shape));
-  for (Index i = 0; i < x.elements(); ++i) {
-    x.as<float>()[i] = static_cast<float>(i * 37 % 101 - 50) / 8.0f;
-  }
-  return x;
+  return filled<float>(Dtype::f32, std::move(shape),
+                       [](Index i) { return static_cast<float>(i * 37 % 101 - 50) / 8.0f; });
 }
 
 TEST(Blocks, AreRunsOfARow) {
@@ -57,16 +52,6 @@ TEST(Blocks, AreRunsOfARow) {
     EXPECT_EQ(of->block_columns, extent) << columns;
   }
   EXPECT_FALSE(Quantised(counted({2, 40}), {2, 7}).blocks()) << "no extent has so many";
-}
-
-TEST(Blocks, LieInTilesWhereTheLayoutSaysSo) {
-  Quantised q(counted({130, 160}), {static_cast<Index>(blocked_bytes(130, 5))});
-  q.call.set.set("scale_layout", "blocked");
-  const auto b = q.blocks();
-  ASSERT_TRUE(b);
-  EXPECT_EQ(b->scale_of(0), blocked_offset(0, 0, 2));
-  EXPECT_EQ(b->scale_of(129 * 160 + 159), blocked_offset(129, 4, 2));
-  EXPECT_EQ(b->scale_of(33 * 160 + 32), blocked_offset(33, 1, 2));
 }
 
 TEST(Blocks, BeginAnewAtEveryGroup) {
@@ -103,9 +88,7 @@ float largest_where(const Blocks& b, const Takes& takes) {
 
 /// The last of every block is the largest, and every row larger than those before.
 Tensor rising(std::vector<Index> shape) {
-  Tensor x(Dtype::f32, std::move(shape));
-  for (Index i = 0; i < x.elements(); ++i) x.as<float>()[i] = static_cast<float>(i + 1);
-  return x;
+  return filled<float>(Dtype::f32, std::move(shape), [](Index i) { return i + 1; });
 }
 
 class AmaxOf : public testing::TestWithParam<Tensor (*)(std::vector<Index>)> {};

@@ -3,7 +3,6 @@
 
 #include <limits>
 #include <set>
-#include <string>
 
 #include "golden/explain/find/quantiser/quantiser.h"
 #include "golden/explain/find/quantiser/quantiser_call.h"
