@@ -1,22 +1,25 @@
-// Tokens to which one slot brought the row of another: found among all rows that came back.
+// Tokens to which one slot brought the row of another, found among all rows that came back; experts
+// of a layer whose slots are missing, found by the tokens that chose them.
 #include <cstring>
 #include <map>
 #include <optional>
+#include <set>
 #include <span>
 
 #include "golden/explain/alter/alterations.h"
 #include "golden/explain/find/finding.h"
+#include "golden/explain/find/output/recover.h"
 #include "golden/explain/find/output/slots.h"
 #include "golden/explain/words/places.h"
 
 namespace mxo {
 namespace {
 
-constexpr double kFit = 0.0025;  ///< of an output that may be left: half a unit of bf16
 constexpr Index kMostFailing = 256;
 constexpr Index kMostTrials = 1 << 26;
 constexpr Index kLeastColumns = 16;
-constexpr std::size_t kSaidSingly = 4;  ///< tokens that are said one by one
+constexpr std::size_t kSaidSingly = 4;   ///< tokens that are said one by one
+constexpr std::size_t kLeastTokens = 3;  ///< without their experts
 
 /// A slot of a token, and the row that it brings.
 struct Slot {
@@ -25,8 +28,8 @@ struct Slot {
   Index slot = 0;
   std::span<const BF16> row;
   bool is(const Slot& o) const { return rank == o.rank && token == o.token && slot == o.slot; }
-  bool is_alike(const Slot& o) const {
-    return std::memcmp(row.data(), o.row.data(), row.size_bytes()) == 0;
+  std::string bytes() const {
+    return {reinterpret_cast<const char*>(row.data()), row.size_bytes()};
   }
   std::string words(bool with_rank) const {
     return filled("slot {} of token {}", slot, token) +
@@ -68,7 +71,7 @@ std::optional<Replaced> replaced(const Call& call, const Output& o, const std::v
       if (left > limit || from.is(slot)) continue;
       if (!found) {
         found = Replaced{slot, from};
-      } else if (!from.is_alike(found->from) || !found->slot.is(slot)) {
+      } else if (from.bytes() != found->from.bytes() || !found->slot.is(slot)) {
         return std::nullopt;
       }
     }
@@ -93,33 +96,64 @@ std::string in_words(const std::vector<Replaced>& list) {
   }
   std::map<std::string, std::vector<Index>> tokens;
   for (const Replaced& r : list) tokens[r.slot.rank].push_back(r.slot.token);
-  for (const auto& [rank, at] : tokens) {
-    list_words(text, ranges_in_words("token", at) + " of " + rank.substr(0, rank.size() - 1),
-               " and ");
-  }
   return (near ? "a slot takes the row of the token " + away(by)
                : "a slot takes the row of another token") +
-         ", in " + text;
+         ", in " + tokens_in_words(tokens);
 }
 
-/// Writes what rows hold to where others lie, each found by its bytes; false if one is not there.
-bool bring(Call& call, const std::string& operand,
-           const std::vector<std::pair<std::vector<BF16>, std::vector<BF16>>>& moved) {
+/// Writes the bytes of rows to where others lie, each found by its own; false if one is not there.
+bool bring(Call& call, const char* operand, const std::map<std::string, std::string>& moved) {
   std::size_t done = 0;
-  for (const auto& [name, given] : Call(call).inputs) {
-    if (!name.ends_with(operand)) continue;
-    Tensor t = *given;
-    for (Index r = 0; r < t.extent(0); ++r) {
-      const std::size_t bytes = static_cast<std::size_t>(t.extent(1)) * sizeof(BF16);
-      for (const auto& [own, from] : moved) {
-        if (std::memcmp(given->as<BF16>() + r * t.extent(1), own.data(), bytes) != 0) continue;
-        std::memcpy(t.as<BF16>() + r * t.extent(1), from.data(), bytes);
-        ++done;
-      }
+  for (const std::string& name : names_ending(call.inputs, operand)) {
+    Tensor t = call.input(name);
+    const Index columns = t.extent(1);
+    for (Index i = 0; i < t.elements(); i += columns) {
+      const auto from = moved.find(std::string(bytes_of(t, i, columns)));
+      if (from == moved.end()) continue;
+      std::memcpy(t.as<BF16>() + i, from->second.data(), from->second.size());
+      ++done;
     }
     call.replace(name, std::move(t));
   }
   return done == moved.size();
+}
+
+/// The experts of which most tokens fail, if every token that fails chose one of them; a token
+/// that weighs its expert little may be as it should.
+std::set<Index> experts_of_failing(Backend& backend, const Call& call,
+                                   const std::vector<Output>& outputs) {
+  Call stages = call;
+  stages.set.set("keep_stages", "true");
+  const NamedTensors kept = run_call(backend, stages);
+  struct Tokens {
+    Index all = 0;
+    Index failing = 0;
+  };
+  std::map<Index, Tokens> of_experts;
+  std::vector<std::set<Index>> failing;
+  for (const Output& o : outputs) {
+    const auto chosen = kept.find(rank_of(o.name) + "experts");
+    if (!o.name.ends_with(".y") || chosen == kept.end()) return {};
+    const Index slots = chosen->second.extent(1);
+    for (Index r = 0; r < o.compared_rows; ++r) {
+      const auto* e = chosen->second.as<std::int32_t>() + r * slots;
+      const bool fails = o.differs_in(r * o.columns, o.columns);
+      if (fails) failing.emplace_back(e, e + slots);
+      for (Index s = 0; s < slots; ++s) {
+        ++of_experts[e[s]].all;
+        of_experts[e[s]].failing += fails;
+      }
+    }
+  }
+  std::set<Index> lost;
+  for (const auto& [e, tokens] : of_experts) {
+    if (tokens.failing * 4 >= tokens.all * 3) lost.insert(e);
+  }
+  const bool all = std::all_of(failing.begin(), failing.end(), [&](const auto& experts) {
+    return std::any_of(experts.begin(), experts.end(), [&](Index e) { return lost.contains(e); });
+  });
+  const bool some = failing.size() >= kLeastTokens && lost.size() < of_experts.size();
+  return all && some ? lost : std::set<Index>{};
 }
 
 }  // namespace
@@ -127,50 +161,61 @@ bool bring(Call& call, const std::string& operand,
 void add_measured_slot_rows(Backend& backend, const Call& call, const std::vector<Output>& outputs,
                             std::vector<Hypothesis>& list) {
   if (call.op != "combine" && call.op != "dispatch_backward") return;
-  const auto fails = [](const Output& o, Index r) {
-    return o.differs_in(r * o.columns, o.columns);
-  };
   Index failing = 0;
   Index tokens = 0;
   for (const Output& o : outputs) {
     if (o.expected->dtype() != Dtype::bf16 || o.columns < kLeastColumns) return;
-    for (Index r = 0; r < o.compared_rows; ++r) failing += fails(o, r);
+    failing += static_cast<Index>(Lines{o}.failing().size());
     tokens += o.rows;
   }
   const Index slots = slots_of(call);
   if (failing == 0 || failing > kMostFailing || failing * slots * tokens * slots > kMostTrials)
     return;
-  std::vector<NamedTensors> rows;
-  for (Index s = 0; s < slots; ++s) rows.push_back(rows_of_slot(backend, call, s));
+  const std::vector<NamedTensors> rows = rows_of_slots(backend, call);
   std::vector<Slot> all;                     // those of a token side by side
   std::map<std::string, std::size_t> first;  // slot of a rank
   for (const auto& [name, tensor] : rows.front()) {
     first[rank_of(name)] = all.size();
     const auto columns = static_cast<std::size_t>(tensor.extent(1));
     for (Index i = 0; i < tensor.extent(0) * slots; ++i) {
-      const Tensor& of_slot = rows[static_cast<std::size_t>(i % slots)].at(name);
-      const BF16* row = of_slot.as<BF16>() + i / slots * tensor.extent(1);
+      const BF16* row = nth(rows, i % slots).at(name).as<BF16>() + i / slots * tensor.extent(1);
       all.push_back({rank_of(name), i / slots, i % slots, {row, columns}});
     }
   }
   std::vector<Replaced> found;
+  std::map<std::string, std::string> moved;
   for (const Output& o : outputs) {
-    for (Index r = 0; r < o.compared_rows; ++r) {
-      if (!fails(o, r)) continue;
+    for (const Index r : Lines{o}.failing()) {
       const std::size_t at = first.at(rank_of(o.name)) + static_cast<std::size_t>(r * slots);
       const auto one = replaced(call, o, all, {all.data() + at, static_cast<std::size_t>(slots)});
       if (!one) return;
       found.push_back(*one);
+      moved.emplace(one->slot.bytes(), one->from.bytes());
     }
-  }
-  std::vector<std::pair<std::vector<BF16>, std::vector<BF16>>> moved;
-  for (const Replaced& r : found) {
-    moved.push_back(
-        {{r.slot.row.begin(), r.slot.row.end()}, {r.from.row.begin(), r.from.row.end()}});
   }
   const char* operand = call.op == "combine" ? ".y" : ".dy";
   add_altered(list, "rows=other_token", in_words(found),
               [moved, operand](Call& c) { return bring(c, operand, moved); });
+}
+
+void add_lost_experts(Backend& backend, const Call& call, const std::vector<Output>& outputs,
+                      std::vector<Hypothesis>& list) {
+  if (call.op != "moe_layer" || outputs.empty() || !outputs.front().name.ends_with(".y")) return;
+  const std::set<Index> lost = experts_of_failing(backend, call, outputs);
+  if (lost.empty()) return;
+  add_altered(list, "experts=left_out",
+              "slots of " + ranges_in_words("expert", {lost.begin(), lost.end()}) + " are left out",
+              [lost](Call& c) {
+                for (const char* name : {"w2", "w2.bias"}) {
+                  if (!c.has(name)) continue;
+                  const Tensor& given = c.input(name);
+                  const Index each = given.elements() / given.extent(0);
+                  c.replace(name, with_values(given, [&](Index i) {
+                              return lost.contains(i / each) ? 0.0f : wide_value(given, i);
+                            }));
+                }
+                return true;
+              });
 }
 
 }  // namespace mxo
