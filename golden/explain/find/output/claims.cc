@@ -42,8 +42,9 @@ std::vector<Index> Lines::failing() const {
   std::vector<std::uint8_t> fails(static_cast<std::size_t>(count()));
   for (Index r = 0; r < o.compared_rows; ++r) {
     if (!o.differs_in(r * o.columns, o.columns)) continue;
-    for (Index i = r * o.columns; i < (r + 1) * o.columns; ++i)
-      if (o.differs(i)) nth(fails, of(i)) = 1;
+    for (Index c = 0; c < o.columns && are_columns; ++c)
+      nth(fails, c) |= o.differs(r * o.columns + c);
+    if (!are_columns) nth(fails, r) = 1;
   }
   return marked(fails);
 }

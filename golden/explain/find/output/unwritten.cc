@@ -73,20 +73,26 @@ std::map<std::uint64_t, std::vector<Index>> runs_of_fills(const Output& o) {
              : std::min<Index>(size_of(o.expected->dtype()) == 1 ? 16 : 8, o.columns);
     if (lines.length() < least) continue;
     for (const Index line : lines.failing()) {
+      // A run holds one of these pairs.
+      bool any = least == 1;
+      for (Index k = least - 1; k < lines.length() && !any; k += least - 1) {
+        any = fill_of(o, read, lines.at(line, k)) == fill_of(o, read, lines.at(line, k - 1));
+      }
+      if (!any) continue;
       for (Index first = 0, end = 0; first < lines.length(); first = end) {
         const std::uint64_t fill = fill_of(o, read, lines.at(line, first));
         const std::uint64_t wanted = o.expected_bits(lines.at(line, first));
-        std::vector<Index> wrong;
+        Index wrong = 0;
         bool varied = is_plain(fill);  // else not all of it should be the same
         for (; end < lines.length() && fill_of(o, read, lines.at(line, end)) == fill; ++end) {
           const Index i = lines.at(line, end);
-          if (o.differs(i)) wrong.push_back(i);
+          wrong += o.differs(i);
           varied = varied || o.expected_bits(i) != wanted;
         }
-        if (end - first < least || !varied || static_cast<Index>(wrong.size()) * 2 <= end - first)
-          continue;
-        std::vector<Index>& all = found[fill];
-        all.insert(all.end(), wrong.begin(), wrong.end());
+        if (end - first < least || !varied || wrong * 2 <= end - first) continue;
+        for (Index k = first; k < end; ++k) {
+          if (o.differs(lines.at(line, k))) found[fill].push_back(lines.at(line, k));
+        }
       }
     }
   }
@@ -281,8 +287,10 @@ Claims recover_unwritten(Output& output) {
   const ElementReader read(dtype);
   const auto found = runs_of_fills(output);
   std::map<std::uint64_t, std::size_t> everywhere;
-  for (Index i = 0; i < compared(output); ++i) {
-    if (output.differs(i)) ++everywhere[fill_of(output, read, i)];
+  for (Index i = 0; i < compared(output) && !found.empty(); ++i) {
+    if (!output.differs(i)) continue;
+    const std::uint64_t fill = fill_of(output, read, i);
+    if (found.contains(fill)) ++everywhere[fill];
   }
   Claims claims;
   for (const auto& [fill, elements] : found) {
