@@ -148,6 +148,10 @@ TEST(OutputPlaces, OfLinesComeAgainEveryFew) {
     EXPECT_EQ(said(rows.output, recover_row_order), words("rows"));
     EXPECT_EQ(said(columns.output, recover_column_order), words("columns"));
   }
+  const Tensor alike =
+      taken(counted({8, 5}), of_rows(5, [](Index r) { return std::min<Index>(r, 4); }));
+  Differing once(alike, taken(alike, of_rows(5, [&](Index r) { return r < 4 ? odd(r) : r; })));
+  EXPECT_EQ(said(once.output, recover_row_order), "") << "beside a run of lines that are alike";
   const auto but_in_row = [](Index row) {
     return of_columns(8, [row](Index r, Index c) { return r == row ? c : c ^ 1; });
   };
