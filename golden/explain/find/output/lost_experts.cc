@@ -13,8 +13,8 @@ namespace mxo {
 namespace {
 
 constexpr std::size_t kLeastTokens = 3;
-constexpr Index kSampled = 2048;  ///< elements of y that tell two factors
-constexpr double kFit = 0.005;    ///< of an output that may be left: a unit of bf16
+constexpr Index kSampled = 2048;       ///< elements of y that tell two factors
+constexpr double kFitOfParts = 0.005;  ///< of an output that may be left: a unit of bf16
 
 /// The experts of which most tokens fail, if every token that fails chose one of them; a token
 /// that weighs its expert little may be as it should.
@@ -107,7 +107,7 @@ void add_factors_of_parts(Backend& backend, const Call& call, const std::vector<
     }
   }
   const auto fit = equations.solved();
-  if (!fit || !(fit->misfit <= kFit)) return;
+  if (!fit || !(fit->misfit <= kFitOfParts)) return;
   const ShortFactor experts = short_factor(fit->x[0]);
   const ShortFactor shared = short_factor(fit->x[1]);
   // Where one of them is as it should be, that is left out of what is said.
