@@ -94,6 +94,26 @@ class DecodedLines {
   std::map<std::pair<Index, Index>, ProductSides::Line> kept_;
 };
 
+/// The sums of products over every `run` of the depth.
+std::vector<double> run_sums(const ProductSides::Line& a, const ProductSides::Line& b, Index run);
+
+/// A line, and what it made with some lines of the other side: numbers, of numbers.
+struct SampledLine {
+  struct With {
+    const ProductSides::Line* other;
+    double got;
+    double rest;    ///< of it, less what is expected
+    double weight;  ///< by how finely it is stored
+  };
+  LineAt at;
+  ProductSides::Line values;
+  std::vector<With> outputs = {};
+};
+
+/// `decoded` outlives it.
+SampledLine sampled(const ProductSides& s, const Output& y, const LineAt& at,
+                    const std::vector<Index>& others, DecodedLines& decoded);
+
 /// How far a model of some elements is from what came of them.
 class Misfit {
  public:
@@ -123,13 +143,13 @@ inline Reading read_depth(const Product& p, const std::string& operand, const Te
 
 /// What each block of depth of one line was multiplied by, as a multiple of what it should have
 /// been: the least-squares solution of y[i, j] = sum over blocks of c[block] P[block, i, j] with
-/// every partial product P known, weighted by how finely y is stored.
+/// every partial product P known.
 struct Effective {
   Index group = 0;
   Index line = 0;             ///< row of x, column of w, dy or x
   std::vector<double> ratio;  ///< c of each block
   std::vector<double> sigma;  ///< its standard error
-  double misfit = 1.0;        ///< what is left of y over y, root mean squares
+  double misfit = 1.0;        ///< what is left of y over y, root mean square
   Index blocks() const { return static_cast<Index>(ratio.size()); }
   /// The block is known well enough to tell a power of two from the next.
   bool known(Index block) const;
@@ -152,6 +172,13 @@ struct Observation {
     return ProductSides{product, side}.scale(group, line, block * product.block);
   }
   Index at(const Effective& e, Index block) const { return at(e.group, e.line, block); }
+  /// Whether one scale covers the whole depth of a line.
+  bool one_scale() const {
+    return std::ranges::all_of(
+        lines, [this](const Effective& e) { return at(e, 0) == at(e, e.blocks() - 1); });
+  }
+  /// Scales of a line, where they lie together.
+  Index width() const { return one_scale() ? 1 : factor().scales->shape().back(); }
   /// The scale of a block as measured, on the grid of its type; NaN where it is unknown.
   double value(const Effective& e, Index block) const;
   /// Scales that a block may have been taken with.
@@ -162,6 +189,10 @@ struct Observation {
   };
   /// None where nothing is known of the block.
   std::optional<Range> range(const Effective& e, Index block) const;
+  /// Whether a block may have been taken with the scale of block `from`: not known to be another.
+  bool may(const Effective& e, Index block, Index from) const;
+  /// Of the one scale of a line, by all of its blocks.
+  Range range(const Effective& e) const;
 };
 
 }  // namespace mxo
