@@ -32,14 +32,14 @@ std::string depths_in_words(const Product& p, const std::vector<Index>& depths) 
 
 /// Codes of a, zero at the depths named.
 Reading left_out(const Product& p, const std::vector<Index>& depths) {
-  return read_depth(p, p.a.codes_name, *p.a.codes, [depths](Index d) {
+  return read_depth(p, p.a.codes_name, [depths](Index d) {
     return std::ranges::binary_search(depths, d) ? Index{-1} : d;
   });
 }
 
 /// Codes of a, of the other sign at the depths named: columns of x or rows of dy.
 Reading negated(const Product& p, const std::vector<Index>& depths) {
-  Reading reading = read_depth(p, p.a.codes_name, *p.a.codes, [](Index d) { return d; });
+  Reading reading = read_depth(p, p.a.codes_name, [](Index d) { return d; });
   reading.read = [depths, rows = p.wgrad, plain = reading.read](const Tensor& given,
                                                                 const Cells& cells, std::byte* to) {
     plain(given, cells, to);

@@ -85,15 +85,18 @@ class LineRun {
     const Index g = group_of(line);
     auto sum = sums(g, part == LinePart::scales ? line : source).begin();
     const ElementReader read(y_.expected->dtype());
-    Misfit misfit;
+    double noise = 0.0;
+    double signal = 0.0;
     for (const Index partner : partners(g)) {
       double model = 0.0;
       for (Index d = 0; d < s_.p.depth(g); d += s_.p.block)
         model += *sum++ * s_.scale_of(g, part == LinePart::codes ? line : source, d);
       if (s_.mark(y_, g, line, partner) == Mark::explained) continue;
-      misfit.add(read(y_.actual_bits(s_.element(y_, g, line, partner))).value, model);
+      const double got = read(y_.actual_bits(s_.element(y_, g, line, partner))).value;
+      noise += (got - model) * (got - model);
+      signal += got * got;
     }
-    return misfit.within(kFit);
+    return noise < kFit * kFit * signal;  // not where something is no number
   }
 
   ProductSides s_;
@@ -113,14 +116,14 @@ void propose(const ProductSides& s, LinePart part, const std::function<Index(Ind
              const std::string& words, std::vector<Hypothesis>& list) {
   const ProductSide& f = s.factor();
   std::vector<Reading> readings;
-  const auto read = [&](const std::string& name, const Tensor& given) {
-    readings.push_back(read_axis(name, given, s.axis(), [source, n = s.lines()](Index i) {
+  const auto read = [&](const std::string& name) {
+    readings.push_back(read_lines(name, s.axis(), [source, n = s.lines()](Index i) {
       const Index from = source(i);
       return from >= 0 && from < n ? from : i;
     }));
   };
-  if (part != LinePart::scales) read(f.codes_name, *f.codes);
-  if (part != LinePart::codes) read(f.scales_name, *f.scales);
+  if (part != LinePart::scales) read(f.codes_name);
+  if (part != LinePart::codes) read(f.scales_name);
   std::string lines = "the " + std::string(s.by_groups() ? "rows"
                                            : s.p.wgrad   ? "columns"
                                                          : "lines");
@@ -276,7 +279,7 @@ Reading shifted(const ProductSides& s, Index by, Beyond beyond) {
     return beyond == Beyond::zero && (from < first || from >= last) ? Index{-1} : from;
   };
   const std::string& name = s.factor().codes_name;
-  return rows ? read_axis(name, codes, 0, source) : read_elements(name, source);
+  return rows ? read_lines(name, 0, source) : read_elements(name, source);
 }
 
 }  // namespace

@@ -201,10 +201,9 @@ class Pairing {
 
 /// Pieces of each stretch of the depth between two bounds, taken from others, as far as both reach;
 /// -1: zero.
-Reading read_pieces(const Product& p, const std::string& name, const Tensor& given,
-                    const std::vector<Index>& bounds, const Pieces& pieces,
-                    const std::vector<Index>& taken) {
-  return read_depth(p, name, given, [bounds, pieces, taken](Index d) {
+Reading read_pieces(const Product& p, const std::string& name, const std::vector<Index>& bounds,
+                    const Pieces& pieces, const std::vector<Index>& taken) {
+  return read_depth(p, name, [bounds, pieces, taken](Index d) {
     const auto end = std::upper_bound(bounds.begin(), bounds.end(), d);
     if (end == bounds.end()) return d;  // a row of no group
     const Index first = *std::prev(end);
@@ -310,9 +309,8 @@ void add_measured_pairing(const Product& p, const Output& y, const std::vector<E
     const Pieces scales{wide, count, wide * count};
     for (const bool with : {true, false}) {
       if (with && !run) continue;
-      std::vector<Reading> readings{read_pieces(p, f.codes_name, *f.codes, stretch, blocks, taken)};
-      if (with)
-        readings.push_back(read_pieces(p, f.scales_name, *f.scales, of_scales, scales, taken));
+      std::vector<Reading> readings{read_pieces(p, f.codes_name, stretch, blocks, taken)};
+      if (with) readings.push_back(read_pieces(p, f.scales_name, of_scales, scales, taken));
       const char* how = !run ? "" : with ? ", with their scales" : ", without their scales";
       add_read_in_slices(list, f.name + "=blocks", words + how, std::move(readings));
     }
@@ -342,7 +340,7 @@ void add_measured_lanes(const Call& call, const Output& y, std::vector<Hypothesi
                (f.scales == nullptr ? f.name + " is" : "the codes of " + f.name + " are") +
                    filled(" taken in runs of {} along K in the order ", unit * pieces.count) +
                    order,
-               {read_pieces(*p, f.codes_name, *f.codes, {0, p->k}, pieces, lanes)});
+               {read_pieces(*p, f.codes_name, {0, p->k}, pieces, lanes)});
       return;
     }
   }

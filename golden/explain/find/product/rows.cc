@@ -183,9 +183,9 @@ void add_experts(const Product& p, const Indices& source, std::vector<Hypothesis
     const auto other = source.find(g);
     return other == source.end() ? g : other->second;
   };
-  std::vector<Reading> readings{read_axis(p.b.codes_name, *p.b.codes, 0, expert)};
+  std::vector<Reading> readings{read_lines(p.b.codes_name, 0, expert)};
   if (p.b.scales != nullptr && p.b.scales->elements() > 1)
-    readings.push_back(read_axis(p.b.scales_name, *p.b.scales, 0, expert));
+    readings.push_back(read_lines(p.b.scales_name, 0, expert));
   add_read_in_slices(list, "w=other_expert", text, std::move(readings));
 }
 

@@ -1,7 +1,6 @@
 // Walks of the lines of a product; the equations of one line, and its scales from their solution.
 #include "golden/explain/find/product/sides.h"
 
-#include <limits>
 #include <numeric>
 
 #include "golden/explain/find/finding.h"
@@ -116,21 +115,6 @@ std::vector<Index> bounds_of(const Product& p) {
   std::vector<Index> bounds{0};
   bounds.insert(bounds.end(), p.ends.begin(), p.ends.end());
   return bounds;
-}
-
-Reading read_axis(const std::string& operand, const Tensor& given, int axis,
-                  std::function<Index(Index)> source) {
-  Index inner = 1;
-  for (int a = axis + 1; a < given.rank(); ++a) inner *= given.extent(a);
-  if (inner > 1 || axis + 1 == given.rank()) {
-    return read_lines(operand, axis, std::move(source));
-  }
-  // Lines of one element, one after the other, are none of the last axis.
-  const Index lines = given.extent(axis);
-  return read_elements(operand, [source = std::move(source), lines](Index i) {
-    const Index from = source(i % lines);
-    return from < 0 || from >= lines ? Index{-1} : i - i % lines + from;
-  });
 }
 
 bool Effective::known(Index block) const {

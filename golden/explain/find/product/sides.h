@@ -3,6 +3,7 @@
 #pragma once
 
 #include <functional>
+#include <limits>
 #include <map>
 #include <optional>
 #include <string>
@@ -66,10 +67,8 @@ struct ProductSides {
     return y.marks[static_cast<std::size_t>(element(y, g, i, j))];
   }
   /// Lines of the other side with which line i made elements that differ, at most `most`.
-  std::vector<Index> differing(const Output& y, Index g, Index i, Index most) const;
-  std::vector<Index> differing(const Output& y, Index g, Index i) const {
-    return differing(y, g, i, other().lines());
-  }
+  std::vector<Index> differing(const Output& y, Index g, Index i,
+                               Index most = std::numeric_limits<Index>::max()) const;
   /// Lines in which elements differ: of group g, and of all.
   std::vector<Index> failing(const Output& y, Index g) const;
   std::vector<LineAt> failing(const Output& y) const;
@@ -114,31 +113,14 @@ struct SampledLine {
 SampledLine sampled(const ProductSides& s, const Output& y, const LineAt& at,
                     const std::vector<Index>& others, DecodedLines& decoded);
 
-/// How far a model of some elements is from what came of them.
-class Misfit {
- public:
-  void add(double got, double model) {
-    noise_ += (got - model) * (got - model);
-    signal_ += got * got;
-  }
-  /// False where something is no number, or nothing came but zeros.
-  bool within(double share) const { return noise_ < share * share * signal_; }
-
- private:
-  double noise_ = 0.0;
-  double signal_ = 0.0;
-};
-
 /// Begins of the groups, and the last end.
 std::vector<Index> bounds_of(const Product& p);
 
-/// An operand whose lines along an axis, from 0, are read from source(line); beyond it are zeros.
-Reading read_axis(const std::string& operand, const Tensor& given, int axis,
-                  std::function<Index(Index)> source);
-/// The same along the depth: columns of a forward product or rows of a gradient.
-inline Reading read_depth(const Product& p, const std::string& operand, const Tensor& given,
+/// An operand read from source(d) along the depth, columns of a forward product or rows of a
+/// gradient; beyond it are zeros.
+inline Reading read_depth(const Product& p, const std::string& operand,
                           std::function<Index(Index)> source) {
-  return read_axis(operand, given, p.wgrad ? 0 : given.rank() - 1, std::move(source));
+  return read_lines(operand, p.wgrad ? 0 : -1, std::move(source));
 }
 
 /// What each block of depth of one line was multiplied by, as a multiple of what it should have
