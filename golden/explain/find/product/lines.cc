@@ -142,7 +142,9 @@ bool enough(Index good, Index all) { return all > 0 && good * 20 >= all * 19; }
 
 bool add_shift(const ProductSides& s, LineRun& run, LinePart part, std::vector<Hypothesis>& list) {
   const Index lines = s.lines();
-  for (const Index by : both_ways(kMostShift)) {
+  std::vector<Index> distances = both_ways(kMostShift);
+  distances.insert(distances.end(), {-kRun, kRun});
+  for (const Index by : distances) {
     Index all = 0;
     Index good = 0;
     for (Index line = run.first(); line < run.last() && all - good <= kMostOthers; ++line) {
@@ -157,6 +159,9 @@ bool add_shift(const ProductSides& s, LineRun& run, LinePart part, std::vector<H
     propose(
         s, part, [by, lines](Index line) { return modulo(line + by, lines); },
         words + ", wrapping around", list);
+    propose(
+        s, part, [by, lines](Index line) { return std::clamp<Index>(line + by, 0, lines - 1); },
+        words + ", beyond the end the last", list);
     return true;
   }
   return false;
