@@ -55,6 +55,16 @@ void LeastSquares::add(std::span<const double> features, double value, double we
   values_.push_back(value * weight);
 }
 
+double LeastSquares::left(std::span<const double> x) const {
+  double sum = 0.0;
+  for (std::size_t e = 0; e < values_.size(); ++e) {
+    double off = values_[e];
+    for (std::size_t u = 0; u < unknowns_; ++u) off -= x[u] * rows_[e * unknowns_ + u];
+    sum += off * off;
+  }
+  return sum;
+}
+
 std::optional<LeastSquaresFit> LeastSquares::solved(double ridge) const {
   const std::size_t n = unknowns_;
   std::vector<double> matrix(n * n);
@@ -83,11 +93,7 @@ std::optional<LeastSquaresFit> LeastSquares::solved(double ridge) const {
     fit.sigma[u] =
         scale[u] > 0.0 ? std::sqrt(inverse[u]) * scale[u] : std::numeric_limits<double>::infinity();
   }
-  for (std::size_t e = 0; e < values_.size(); ++e) {
-    double off = values_[e];
-    for (std::size_t u = 0; u < n; ++u) off -= fit.x[u] * rows_[e * n + u];
-    fit.left += off * off;
-  }
+  fit.left = left(fit.x);
   fit.misfit = std::sqrt(fit.left / static_cast<double>(std::max<std::size_t>(values_.size(), 1)));
   return fit;
 }

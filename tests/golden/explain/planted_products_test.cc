@@ -120,7 +120,7 @@ const PlantedFault kFaults[] = {
      alters([](Backend&) { return bf16_product(7); }, {"x"}, [](Tensor& t, const Tensor&) {
          for (Index r = 0; r < t.extent(0); ++r) std::memset(row_of(t, r) + 512, 0, 512);
        })},
-    {"rows of x are gathered one late", "x=shifted", "1 after",
+    {"rows of x are gathered one late", "x=lines", "1 after",
      rows(mx, {"x.codes", "x.scales"}, [](Index r) { return r + 1; })},
     {"scales of the wrong side", "scales=exchanged", "exchanged",
      [](Backend& b) {
