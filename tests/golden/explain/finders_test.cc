@@ -111,7 +111,7 @@ TEST(RewrittenOutputs, OfPaddingHoldTheRowsThatFollow) {
   out.emplace("padded_starts", ends_at({0, 2, 4}));
   out.emplace("padded_ends", ends_at({2, 4, 8}));
   std::vector<Hypothesis> list;
-  add_padding_hypotheses(call, list);
+  add_index_hypotheses(call, list);
   const auto stale = std::find_if(list.begin(), list.end(),
                                   [](const auto& h) { return h.name == "padding=stale"; });
   ASSERT_TRUE(stale != list.end() && stale->rewrite(call, out));
