@@ -57,6 +57,10 @@ const PlantedFault kFaults[] = {
           [](Index r) { return (r + 1) % 320; })},
     {"rows of x three late, with their scales", "x=lines", "the rows of x are those of 3 after",
      rows(mx, {"x.codes", "x.scales"}, [](Index r) { return r + 3; })},
+    {"rows of x two late, the last for those beyond", "x=lines", "beyond the end the last",
+     rows(mx, {"x.codes", "x.scales"}, [](Index r) { return std::min<Index>(r + 2, 223); })},
+    {"rows of x a tile late", "x=lines", "the rows of x are those of 128 after, wrapping around",
+     rows(mx, {"x.codes", "x.scales"}, [](Index r) { return (r + 128) % 224; })},
     {"codes of x one element early, zeros beyond a row", "x.codes=depth_shifted",
      "1 element before their place along K, their scales are not, zeros beyond the end",
      [](Backend& b) {
