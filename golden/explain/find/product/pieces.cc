@@ -12,8 +12,8 @@ namespace {
 
 using Line = ProductSides::Line;
 
-constexpr Index kLines = 8;     ///< that are looked at
-constexpr Index kOthers = 256;  ///< with each
+constexpr Index kSums = 2048;   ///< that are looked at
+constexpr Index kOthers = 256;  ///< of a line
 constexpr Index kMostBlocks = 64;
 constexpr Index kLanes = 16;              ///< of a run
 constexpr Index kUnits[] = {1, 2, 4, 8};  ///< elements of a lane
@@ -48,7 +48,9 @@ Crossing crossing_of(const ProductSides& s, const Output& y, Index least_depth) 
     if (own.size() * others.size() > best.own.size() * best.others.size())
       best = {g, std::move(own), others};
   }
-  return {best.group, evenly_spread(best.own, kLines), evenly_spread(best.others, kOthers)};
+  best.others = evenly_spread(best.others, kOthers);
+  best.own = evenly_spread(best.own, kSums / std::max<Index>(1, std::ssize(best.others)));
+  return best;
 }
 
 double dot(const Line& x, const Line& y) {
