@@ -68,6 +68,18 @@ bool codes_are_right(const Case& c) {
   return codes != nullptr && codes->differing == 0;
 }
 
+/// Rows that moved.  Scales that codes follow were made where they are, whatever they look like.
+Claims moved(const Case& c) {
+  const bool follow =
+      std::any_of(c.outputs.begin(), c.outputs.end(), [](const Output& o) { return o.follows; });
+  Claims claims;
+  for (Output& o : c.outputs) {
+    if (!follow || o.name != "scales")
+      append(claims, named_by(c.outputs, [&] { return recover_moved(o); }));
+  }
+  return claims;
+}
+
 /// One cause of the scales, codes and all.  Scales that moved beside codes that are right were made
 /// of no other amax.
 Claims quantiser_of_all(const Case& c) {
@@ -154,7 +166,7 @@ constexpr Finder kFinders[] = {
     {"one_row", Turn::seen, each<recover_one_row>},
     {"unwritten", Turn::seen, each<recover_unwritten>},
     {"row_order", Turn::seen, each<recover_row_order>},
-    {"moved", Turn::seen, each<recover_moved>},
+    {"moved", Turn::seen, moved},
     {"moved_runs", Turn::seen, each<recover_moved_runs>},
     {"added", Turn::seen, each<recover_added>},
     {"scales_exchanged", Turn::seen, scales_exchanged},
@@ -171,6 +183,7 @@ constexpr Finder kFinders[] = {
     {"slots", Turn::measured, nullptr, measured<add_measured_slots>},
     {"slot_rows", Turn::measured, nullptr, measured<add_measured_slot_rows>},
     {"lost_experts", Turn::measured, nullptr, measured<add_lost_experts>},
+    {"factors_of_parts", Turn::measured, nullptr, measured<add_factors_of_parts>},
 
     {"known", Turn::listed, nullptr,
      [](const Case& c, List& list) {

@@ -89,16 +89,19 @@ void add_router_operands(const Call& call, List& list) {
     });
   }
   if (call.has("bias")) {
-    add_altered(list, "bias=in_logits", "the bias is added to the logits rather than to the scores",
-                [experts](Call& c) {
-                  const Tensor& given = c.input("logits");
-                  const Tensor& bias = c.input("bias");
-                  c.replace("logits", with_values(given, [&](Index i) {
-                              return wide_value(given, i) + wide_value(bias, i % experts);
-                            }));
-                  c.inputs.erase("bias");
-                  return true;
-                });
+    for (const auto& [words, again] :
+         {std::pair{"the bias is added to the logits rather than to the scores", false},
+          {"the bias is added to the logits, and to their scores again", true}}) {
+      add_altered(list, "bias=in_logits", words, [experts, again = again](Call& c) {
+        const Tensor& given = c.input("logits");
+        const Tensor& bias = c.input("bias");
+        c.replace("logits", with_values(given, [&](Index i) {
+                    return wide_value(given, i) + wide_value(bias, i % experts);
+                  }));
+        if (!again) c.inputs.erase("bias");
+        return true;
+      });
+    }
   }
   for (const auto& row : kRewritten) {
     add_rewritten(list, row.name, row.phrase, row.of, Stage::rule);

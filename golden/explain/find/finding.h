@@ -76,6 +76,13 @@ inline void list_words(std::string& list, std::string_view more, std::string_vie
   list += more;
 }
 
+/// The shortest number that a measured factor may be, by its denominator; without words: none.
+struct ShortFactor {
+  double times = 0.0;
+  std::string words;
+};
+ShortFactor short_factor(double measured);
+
 struct LeastSquaresFit {
   std::vector<double> x;
   /// Of each unknown its standard error where equations are off by 1; infinite where no equation

@@ -1,4 +1,4 @@
-// Normal equations, scaled to a diagonal of ones, and their Cholesky factor.
+// Normal equations, scaled to a diagonal of ones, and their Cholesky factor; short numbers.
 #include "golden/explain/find/finding.h"
 
 #include <algorithm>
@@ -90,6 +90,19 @@ std::optional<LeastSquaresFit> LeastSquares::solved(double ridge) const {
   }
   fit.misfit = std::sqrt(fit.left / static_cast<double>(std::max<std::size_t>(values_.size(), 1)));
   return fit;
+}
+
+ShortFactor short_factor(double measured) {
+  constexpr double kRatio = 0.002;  // by which it may be off
+  for (const double parts : {1.0, 2.0, 4.0, 8.0, 10.0, 3.0, 20.0, 6.0, 100.0}) {
+    const double times = std::round(measured * parts) / parts;
+    if (!(std::abs(times - measured) <= kRatio * std::abs(measured))) continue;
+    std::string text = std::to_string(times);
+    while (text.ends_with('0')) text.pop_back();
+    if (text.ends_with('.')) text.pop_back();
+    return {times, text};
+  }
+  return {};
 }
 
 }  // namespace mxo

@@ -137,5 +137,83 @@ TEST(OwnCodes, SayWhatIsSeenOfOneScale) {
   EXPECT_NE(e.causes[0].sentence.find("that of rows 0 to "), std::string::npos) << e.sentence();
 }
 
+/// Rows that another rank scaled, half a block with its own amax, a short block that is not scaled.
+TEST(OwnCodes, OfAPartOfABlockFollowFromNoScale) {
+  struct Row {
+    const char* block;
+    Index height;
+    bool (*in)(Index row, Index column);
+    bool scaled;
+    const char* words;
+  };
+  const Row rows[] = {
+      {"128x128", 128, [](Index r, Index) { return r >= 64; }, true,
+       "codes of rows 64 to 127 of each block are made with the amax of these alone"},
+      {"1x128", 1, [](Index, Index c) { return c % 128 >= 64; }, true,
+       "codes of columns 64 to 127 of each block are made with the amax of these alone"},
+      {"1x128", 1, [](Index, Index c) { return c >= 384; }, false,
+       "columns 384 to 447 of codes: codes are those of x itself, not scaled"},
+  };
+  const auto backend = make_cpu_backend();
+  const Tensor x = lumpy(Dtype::bf16, 128, 448);
+  const auto value = [&](Index i) { return decode(x.as<BF16>()[i]); };
+  for (const Row& row : rows) {
+    const Call call = of_x("quantize", x,
+                           {{"block", row.block}, {"scale", "f32"}, {"rule", "torchao_inference"}});
+    float amax[128 * 4] = {};
+    const auto is_in = [&](Index i) { return row.in(i / 448, i % 448); };
+    const auto of_block = [&](Index i) -> float& {
+      return amax[i / 448 / row.height * 4 + i % 448 / 128];
+    };
+    for (Index i = 0; i < x.elements(); ++i)
+      if (is_in(i)) of_block(i) = std::max(of_block(i), std::fabs(value(i)));
+    Planted p = spoiled(*backend, call, [&](NamedTensors& out) {
+      for (Index i = 0; i < x.elements(); ++i) {
+        const float v = row.scaled ? value(i) / (of_block(i) / 448.0f) : value(i);
+        if (is_in(i))
+          out.at("codes").as<std::uint8_t>()[i] = encode<kE4M3>(v, Overflow::saturate).bits;
+      }
+    });
+    EXPECT_EQ(explained(p).sentence().find("explained: " + std::string(row.words)), 0u)
+        << explained(p).sentence();
+    p.actual.at("codes").as<std::uint8_t>()[100 * 448 + 440] ^= 1;
+    expect_not_named("codes.part", p);
+  }
+}
+
+TEST(OwnCodes, FollowFromScalesOfTheNextGroupsRows) {
+  const auto backend = make_cpu_backend();
+  const Tensor x = lumpy(Dtype::bf16, 256, 128);
+  Call call = of("quantize", {{"x", x}, {"group_ends", ends_of({100, 256})}},
+                 {{"block", "128x1"}, {"scale", "f32"}, {"rule", "te"}});
+  Tensor part = x;  // whose first row holds the largest of 128, not of 100
+  for (Index i = 100 * 128; i < 128 * 128; ++i) {
+    BF16& most = part.as<BF16>()[i % 128];
+    if (std::fabs(decode(x.as<BF16>()[i])) > std::fabs(decode(most))) most = x.as<BF16>()[i];
+  }
+  const Planted p = with_scales_of(*backend, call, part);
+  ASSERT_FALSE(p.actual.empty());
+  EXPECT_EQ(explained(p).sentence(),
+            "explained: scales: amax is that of its block, and of a short one the rows after it, "
+            "128 in all");
+}
+
+TEST(OwnCodes, SayWhoseMaximumOneScaleHas) {
+  const auto backend = make_cpu_backend();
+  const Tensor x = lumpy(Dtype::bf16, 64, 512);
+  const Call call = of_x(
+      "quantize", x, {{"block", "RxK"}, {"scale", "f32"}, {"rule", "te"}, {"format", "e4m3fnuz"}});
+  Planted p = with_scales_of(*backend, call, x);
+  ASSERT_FALSE(p.actual.empty());
+  Call wrong = call;
+  Tensor given(Dtype::f32, {1, 1});
+  given.as<float>()[0] = 1.0f / p.actual.at("scales").as<float>()[0] * (448.0f / 240.0f);
+  wrong.replace("given", std::move(given));
+  p.actual = run_call(*backend, wrong);
+  EXPECT_NE(explained(p).sentence().find("as a maximum of 448 rather than 240 gives it"),
+            std::string::npos)
+      << explained(p).sentence();
+}
+
 }  // namespace
 }  // namespace mxo

@@ -265,6 +265,19 @@ const Kind kKinds[] = {
      [](Backend&) { return router({}); }, counted([](std::int32_t n, Index e) {
        return n + (e == 2 ? 3 : e == 7 ? 7 : e == 12 ? 11 : 0);
      })},
+    {"explained: elements 0 to 6 of every 16 of sorted_token_ids hold 48, whatever is expected",
+     [](Backend&) {
+       return of("moe_align_block_size",
+                 {{"experts", ints({24, 2}, [](Index i) { return i * 5 % 7; })}},
+                 {{"experts", "7"}, {"block", "16"}});
+     },
+     [](const Call&, NamedTensors& out) {  // all but the first slot are padding
+       Tensor& ids = out.at("sorted_token_ids");
+       for (Index i = 0; i < ids.elements(); ++i) {
+         std::int32_t& id = ids.as<std::int32_t>()[i];
+         id = id == 0 ? 0 : 48;
+       }
+     }},
 };
 TEST(PlantedMeanings, AreNamed) { expect_said(kKinds); }
 

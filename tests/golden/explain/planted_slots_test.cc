@@ -192,6 +192,19 @@ const PlantedFault kFaults[] = {
          std::fill_n(w + (kTokens - 1) * kSlots, kSlots, 0.5f);
        });
      }},
+    {"weights by the number of the token", "weights=flat", "by the number of the token alone",
+     [](Backend& b) {
+       return weighed(b, [](float* w, const float* given) {
+         for (Index i = 0; i < kTokens * kSlots; ++i) w[i] = given[i / kSlots];
+       });
+     }},
+    {"weights that lie slot by slot", "weights=flat", "slot by slot rather than token by token",
+     [](Backend& b) {
+       return weighed(b, [](float* w, const float* given) {
+         for (Index i = 0; i < kTokens * kSlots; ++i)
+           w[i] = given[i % kSlots * kTokens + i / kSlots];
+       });
+     }},
     {"weights of the other rank", "weights=other_rank",
      "those of rank0, in tokens 0 to 39 of rank1",
      [](Backend& b) {

@@ -334,6 +334,16 @@ const PlantedFault kOthers[] = {
                         std::memcpy(t.data(), given.data(), given.bytes());
                       });
      }},
+    {"the bias is added before softmax and after it (aiter#4247)", "bias=in_logits",
+     "to the logits, and to their scores again",
+     [](Backend& b) {
+       return altered(b, route(16, {{"score", "softmax"}}, true), {"logits"},
+                      [](Tensor& t, const Tensor&) {
+                        const Tensor bias = route(16, {}, true).input("bias");
+                        for (Index i = 0; i < t.elements(); ++i)
+                          t.as<float>()[i] += bias.as<float>()[i % 16];
+                      });
+     }},
     {"weights in bf16", "value.rounded", "weights: values are rounded to 7 fraction",
      [](Backend& b) {
        return spoiled(b, route(16, {}), [](NamedTensors& out) {

@@ -132,6 +132,21 @@ Claims claim_function(Output& output, const Integers& numbers) {
                    output.name + ": where i is expected, " + function->words + " came");
 }
 
+/// One number in place of several.
+Claims claim_one_number(Output& output, const Integers& numbers) {
+  std::set<Index> wanted;
+  std::set<Index> came;
+  for (std::size_t i = 0; i < numbers.expected.size(); ++i) {
+    if (!output.differs(static_cast<Index>(i))) continue;
+    wanted.insert(numbers.expected[i]);
+    came.insert(numbers.actual[i]);
+  }
+  if (wanted.size() < static_cast<std::size_t>(kLeastAlike) || came.size() > 1) return {};
+  return claim_place(output, {"integers.one", FindingKind::symptom}, [&](const Place& place) {
+    return filled("{}{}{}, whatever is expected", place.words, place.hold(), *came.begin());
+  });
+}
+
 /// What was counted, where none of several numbers is less than is expected.
 Claims claim_more(Output& output, const Integers& numbers) {
   if (output.name.find("tokens_per_expert") == std::string::npos || output.left < kLeastMore)
@@ -257,8 +272,9 @@ Claims recover_integers(Output& output) {
     const bool same = more == by;
     if (!same &&
         (numbers.expected[i] < 0 || numbers.actual[i] < 0 || modulo(more - by, count) != 0)) {
-      Claims function = claim_function(output, numbers);
-      return function.empty() ? claim_more(output, numbers) : function;
+      Claims found = claim_function(output, numbers);
+      if (found.empty()) found = claim_one_number(output, numbers);
+      return found.empty() ? claim_more(output, numbers) : found;
     }
     if (!same && std::abs(more) < std::abs(by)) by = more;
     wraps = wraps || !same;

@@ -124,10 +124,21 @@ void add_orders_of_matrices(const Output& output, Orders& list) {
   }
 }
 
+/// One value wherever something differs: a marker or a fill, which no order puts there.
+bool is_one_value(const Output& o) {
+  std::optional<std::uint64_t> one;
+  for (Index i = 0; i < o.compared_rows * o.columns; ++i) {
+    if (!o.differs(i)) continue;
+    if (one && *one != o.actual_bits(i)) return false;
+    one = o.actual_bits(i);
+  }
+  return true;
+}
+
 // ---- Lines in an order that comes again every few.
 
 Claims claim_line_order(Output& output, bool rows) {
-  if (!is_unexplained(output, kLeast)) return {};
+  if (!is_unexplained(output, kLeast) || is_one_value(output)) return {};
   const Index columns = output.columns;
   const Index n = rows ? output.compared_rows : columns;
   const auto is_from = [&](Index line, Index source) {
@@ -287,7 +298,8 @@ Claims shifted_output(Output& output) {
 }
 
 Claims recover_exchanged(Output& output) {
-  if (!is_unexplained(output, 2) || output.columns > kMostColumns) return {};
+  if (!is_unexplained(output, 2) || output.columns > kMostColumns || is_one_value(output))
+    return {};
   const Place place = place_of(output, [&](Index i) { return output.differs(i); });
   const bool slots = output.name.ends_with("experts") || output.name.ends_with("weights");
   const Columns wrong{place.rows, place.columns, slots};

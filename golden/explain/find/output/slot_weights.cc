@@ -19,7 +19,6 @@ constexpr Index kMostSlots = 16;
 constexpr Index kMostTokens = 8;  ///< by which weights may be those of another token
 constexpr double kAlike = 0.01;  ///< of the largest weight of a token, of weights that are the same
 constexpr double kSigmas = 5.0;
-constexpr double kRatio = 0.002;         ///< by which a measured factor may be off
 constexpr std::size_t kLeastTokens = 3;  ///< of an order that is another in each
 
 /// A token whose sum is not the expected one, and what its slots weighed.
@@ -133,17 +132,9 @@ class SlotWeights {
         certainty += certain * certain;
       }
     }
-    const double factor = certainty > 0.0 ? sum / certainty : 0.0;
-    // The shortest number: by its denominator.
-    for (const double parts : {1.0, 2.0, 4.0, 8.0, 10.0, 3.0, 20.0, 6.0, 100.0}) {
-      const double times = std::round(factor * parts) / parts;
-      if (!(std::abs(times - factor) <= kRatio * std::abs(factor))) continue;
-      if (times == 0.0 || times == 1.0 || times == 2.0) return;
-      std::string text = std::to_string(times);
-      while (text.ends_with('0')) text.pop_back();
-      if (text.ends_with('.')) text.pop_back();
-      return add_some(times, "slots_fraction", "weighed by " + text + " times the weight");
-    }
+    const auto [times, words] = short_factor(certainty > 0.0 ? sum / certainty : 0.0);
+    if (times == 0.0 || times == 1.0 || times == 2.0) return;
+    add_some(times, "slots_fraction", filled("weighed by {} times the weight", words));
   }
   /// Weights that went to other slots of their token: the same in all, or by a rule in each.
   void add_other_slots() {
@@ -389,6 +380,15 @@ void add_measured_slots(Backend& backend, const Call& call, const std::vector<Ou
         "other_token", "weights are those of the token " + away(by),
         [](const Token& t) { return t.rank; }, by);
   }
+  for (const bool by_slot : {false, true})
+    slots.add("flat",
+              by_slot ? "weights are read as if they lay slot by slot rather than token by token"
+                      : "weights are read by the number of the token alone, one for all its slots",
+              [&, by_slot](const Token& t, std::size_t s) {
+                const Index count = call.input(t.rank + "experts").extent(0);
+                const Index at = (by_slot ? static_cast<Index>(s) * count : 0) + t.row;
+                return given_weight(call, t.rank, at / n, at % n);
+              });
   for (const Output& o : outputs) {
     const std::string rank = rank_of(o.name);
     slots.add_others(

@@ -47,5 +47,8 @@ void add_measured_slot_rows(Backend& backend, const Call& call, const std::vecto
 /// Experts of a layer whose slots are missing: every token that fails chose one, and no other did.
 void add_lost_experts(Backend& backend, const Call& call, const std::vector<Output>& outputs,
                       std::vector<Hypothesis>& list);
+/// Factors of what the experts of a layer add, and of what its shared expert adds.
+void add_factors_of_parts(Backend& backend, const Call& call, const std::vector<Output>& outputs,
+                          std::vector<Hypothesis>& list);
 
 }  // namespace mxo

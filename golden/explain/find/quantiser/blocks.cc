@@ -123,6 +123,21 @@ void add_other_blocks(const Blocks& b, const std::vector<float>& amax,
   add_running("its block and all before it in the tensor, not begun anew", n);
 }
 
+/// Blocks that a group cuts short take rows of what follows.
+AmaxWindow with_rows_after(const Blocks& b, const std::vector<BlockPlace>& places, Index height) {
+  const Index rows = b.x->extent(b.x->rank() - 2);
+  AmaxWindow w{filled("its block, and of a short one the rows after it, {} in all", height), {}};
+  for (const BlockPlace& at : places) {
+    const Index end = std::min(at.row + height, (at.row / rows + 1) * rows);
+    w.amax.push_back(0.0f);
+    for (Index r = at.row; at.rows > 0 && r < end; ++r) {
+      for (Index c = at.column; c < at.column + at.columns; ++c)
+        w.amax.back() = joined(w.amax.back(), std::fabs(b.value(r * b.columns + c)));
+    }
+  }
+  return w;
+}
+
 }  // namespace
 
 std::vector<float> amax_of(const Blocks& blocks) {
@@ -133,6 +148,9 @@ std::vector<AmaxWindow> other_windows(const Blocks& b, const std::vector<float>&
   std::vector<AmaxWindow> list;
   for (const AmaxPart& part : parts_of(b)) list.push_back(window_of(b, part));
   if (!b.tiled) add_other_blocks(b, amax, list);
+  const std::vector<BlockPlace> places = places_of(b);
+  const Index height = std::ranges::max(places, {}, &BlockPlace::rows).rows;
+  if (height > 1) list.push_back(with_rows_after(b, places, height));
   float most = 0.0f;
   for (const float v : amax) most = joined(most, v);
   list.push_back({"the whole tensor", std::vector<float>(amax.size(), most)});

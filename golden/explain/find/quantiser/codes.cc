@@ -281,7 +281,10 @@ bool codes_follow(const QuantiserCall& q) {
                              [&](Index row) { return own_fit(q, row).fits; });
 }
 
-std::optional<Claim> claim_codes(Output& codes, const QuantiserCall& q) {
+namespace {
+
+/// Of all blocks, by one way in which x met its scale and one rule of rounding.
+std::optional<Claim> claim_rule(Output& codes, const QuantiserCall& q) {
   const bool scales_differ = q.scales.differing > 0;
   if (q.own && scales_differ) {
     const auto fit_of = [&](Index row) { return own_fit(q, row); };
@@ -315,6 +318,13 @@ std::optional<Claim> claim_codes(Output& codes, const QuantiserCall& q) {
     if (found) return found;
   }
   return std::nullopt;
+}
+
+}  // namespace
+
+std::optional<Claim> claim_codes(Output& codes, const QuantiserCall& q) {
+  auto claim = claim_rule(codes, q);
+  return claim ? claim : claim_part_of_blocks(codes, q);
 }
 
 Claims recover_encoded(const Call& call, Output& codes) {

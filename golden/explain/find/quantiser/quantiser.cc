@@ -66,6 +66,14 @@ float OwnRule::stored(float amax) const {
   });
 }
 
+float OwnRule::factor(float amax) const {
+  if (scales_ == Dtype::f32) return f32(amax).factor;
+  return visit_minifloat8(format_, [&](auto tag) {
+    return factor_of(shared_scale<decltype(tag)::type::spec>(amax, rule_.mode, rule_.e8m0),
+                     rule_.e8m0.infinity);
+  });
+}
+
 std::vector<float> OwnRule::factors(const Tensor& scales, Index s, float amax) const {
   if (scales_ == Dtype::e8m0) {
     const E8M0 scale{static_cast<std::uint8_t>(bits_at(scales, s))};

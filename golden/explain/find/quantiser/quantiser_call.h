@@ -69,6 +69,8 @@ class OwnRule {
   /// What x may have been multiplied or divided by where the scale is element `s` of `scales`: of
   /// `amax`, if that gives this scale; and every multiplier that is stored so.
   std::vector<float> factors(const Tensor& scales, Index s, float amax) const;
+  /// The same of a block with this amax.
+  float factor(float amax) const;
   /// The value that is rounded.
   float value(float x, float factor) const;
   std::uint8_t code(float x, float factor) const;
@@ -123,6 +125,8 @@ std::string scale_in_words(const Tensor& scales, Index i);
 
 /// Codes by a measured rule.  `codes` is the one of `q`.
 std::optional<Claim> claim_codes(Output& codes, const QuantiserCall& q);
+/// Codes that are made of x as it is, or with the amax of a part of their block alone.
+std::optional<Claim> claim_part_of_blocks(Output& codes, const QuantiserCall& q);
 /// Whether codes follow from the actual scales.
 bool codes_follow(const QuantiserCall& q);
 

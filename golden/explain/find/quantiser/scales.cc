@@ -197,6 +197,20 @@ std::string holder_in_words(const QuantiserCall& q, const BlockPlace& block, flo
                 block.row + i / block.columns, block.column + i % block.columns);
 }
 
+/// ", as a maximum of 448 rather than 240 gives it", of f32 scales that are so many times their
+/// own.
+std::optional<std::string> maximum_in_words(const QuantiserCall& q, double ratio) {
+  if (size_of(q.scales.expected->dtype()) == 1) return std::nullopt;
+  const double own = largest(q.format);
+  for (const double max : {448.0, 240.0, 57344.0, 224.0, 127.0, 256.0}) {
+    const double by = max / own;
+    if (max == own || std::min(std::abs(ratio * by - 1.0), std::abs(ratio / by - 1.0)) > 0x1p-21)
+      continue;
+    return filled(", as a maximum of {} rather than {} gives it", number(max, 7), number(own, 7));
+  }
+  return std::nullopt;
+}
+
 }  // namespace
 
 std::string scale_in_words(const Tensor& scales, Index i) {
@@ -226,7 +240,8 @@ std::string scales_in_words(const QuantiserCall& q, bool parts) {
     const double want = scale_value(*scales.expected, i);
     const double got = scale_value(*scales.actual, i);
     if (!(want > 0.0) || !(got > 0.0) || std::isinf(want) || std::isinf(got)) return {};
-    const auto part = part_in_words(q, nth(places, i), static_cast<float>(got));
+    auto part = part_in_words(q, nth(places, i), static_cast<float>(got));
+    if (!part) part = maximum_in_words(q, got / want);
     if (parts && !part) return {};
     list_words(
         text,
