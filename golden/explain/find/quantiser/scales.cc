@@ -198,15 +198,16 @@ std::string holder_in_words(const QuantiserCall& q, const BlockPlace& block, flo
 }
 
 /// ", as a maximum of 448 rather than 240 gives it", of f32 scales that are so many times their
-/// own.
+/// own; a power of two may be anything.
 std::optional<std::string> maximum_in_words(const QuantiserCall& q, double ratio) {
   if (size_of(q.scales.expected->dtype()) == 1) return std::nullopt;
+  const bool inverse = q.own->stored(2.0f) < q.own->stored(1.0f);
   const double own = largest(q.format);
+  const double most = inverse ? ratio * own : own / ratio;
   for (const double max : {448.0, 240.0, 57344.0, 224.0, 127.0, 256.0}) {
-    const double by = max / own;
-    if (max == own || std::min(std::abs(ratio * by - 1.0), std::abs(ratio / by - 1.0)) > 0x1p-21)
-      continue;
-    return filled(", as a maximum of {} rather than {} gives it", number(max, 7), number(own, 7));
+    const bool power = std::exp2(std::round(std::log2(max / own))) == max / own;
+    if (!power && std::abs(most / max - 1.0) <= 0x1p-21)
+      return filled(", as a maximum of {} rather than {} gives it", number(max, 7), number(own, 7));
   }
   return std::nullopt;
 }
