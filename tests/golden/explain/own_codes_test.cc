@@ -1,8 +1,10 @@
 // Codes of every rule under scales of another amax: what follows from scales is no cause.
 #include "golden/explain/find/quantiser/quantiser.h"
 
+#include <array>
 #include <cmath>
 #include <cstring>
+#include <map>
 
 #include "formats/scale_rules.h"
 #include "tests/golden/planted.h"
@@ -137,21 +139,26 @@ TEST(OwnCodes, SayWhatIsSeenOfOneScale) {
   EXPECT_NE(e.causes[0].sentence.find("that of rows 0 to "), std::string::npos) << e.sentence();
 }
 
-/// Rows that another rank scaled, half a block with its own amax, a short block that is not scaled.
+/// Rows that another rank scaled, half a block with its own amax, rows and runs of 16 with theirs,
+/// a short block that is not scaled.
 TEST(OwnCodes, OfAPartOfABlockFollowFromNoScale) {
   struct Row {
     const char* block;
     Index height;
-    bool (*in)(Index row, Index column);
+    Index (*part)(Index row, Index column);  ///< whose amax it is; -1: the block's
     bool scaled;
     const char* words;
   };
   const Row rows[] = {
-      {"128x128", 128, [](Index r, Index) { return r >= 64; }, true,
+      {"128x128", 128, [](Index r, Index) { return r >= 64 ? Index{0} : Index{-1}; }, true,
        "codes of rows 64 to 127 of each block are made with the amax of these alone"},
-      {"1x128", 1, [](Index, Index c) { return c % 128 >= 64; }, true,
+      {"1x128", 1, [](Index, Index c) { return c % 128 >= 64 ? Index{0} : Index{-1}; }, true,
        "codes of columns 64 to 127 of each block are made with the amax of these alone"},
-      {"1x128", 1, [](Index, Index c) { return c >= 384; }, false,
+      {"128x128", 128, [](Index r, Index) { return r; }, true,
+       "codes of each row of each block are made with the amax of these alone"},
+      {"1x128", 1, [](Index, Index c) { return c % 128 / 16; }, true,
+       "codes of every 16 columns of each block are made with the amax of these alone"},
+      {"1x128", 1, [](Index, Index c) { return c >= 384 ? Index{0} : Index{-1}; }, false,
        "columns 384 to 447 of codes: codes are those of x itself, not scaled"},
   };
   const auto backend = make_cpu_backend();
@@ -160,17 +167,16 @@ TEST(OwnCodes, OfAPartOfABlockFollowFromNoScale) {
   for (const Row& row : rows) {
     const Call call = of_x("quantize", x,
                            {{"block", row.block}, {"scale", "f32"}, {"rule", "torchao_inference"}});
-    float amax[128 * 4] = {};
-    const auto is_in = [&](Index i) { return row.in(i / 448, i % 448); };
-    const auto of_block = [&](Index i) -> float& {
-      return amax[i / 448 / row.height * 4 + i % 448 / 128];
+    const auto part = [&](Index i) { return row.part(i / 448, i % 448); };
+    std::map<std::array<Index, 3>, float> amax;
+    const auto of_part = [&](Index i) -> float& {
+      return amax[{i / 448 / row.height, i % 448 / 128, part(i)}];
     };
-    for (Index i = 0; i < x.elements(); ++i)
-      if (is_in(i)) of_block(i) = std::max(of_block(i), std::fabs(value(i)));
+    for (Index i = 0; i < x.elements(); ++i) of_part(i) = std::max(of_part(i), std::fabs(value(i)));
     Planted p = spoiled(*backend, call, [&](NamedTensors& out) {
       for (Index i = 0; i < x.elements(); ++i) {
-        const float v = row.scaled ? value(i) / (of_block(i) / 448.0f) : value(i);
-        if (is_in(i))
+        const float v = row.scaled ? value(i) / (of_part(i) / 448.0f) : value(i);
+        if (part(i) >= 0)
           out.at("codes").as<std::uint8_t>()[i] = encode<kE4M3>(v, Overflow::saturate).bits;
       }
     });

@@ -9,7 +9,9 @@
 namespace mxo {
 namespace {
 
-constexpr std::size_t kLeastCodes = 32;  ///< that no scale gives
+constexpr std::size_t kLeastCodes = 32;       ///< that no scale gives
+constexpr Index kLeastInPart = 8;             ///< elements that have an amax of their own
+constexpr Index kMostCodes = Index{1} << 24;  ///< whose parts are tried
 
 /// Whether made(i) is the code that came of every element that `in` holds.
 template <typename In, typename Make>
@@ -66,6 +68,31 @@ struct Astray {
   Range columns;
 };
 
+/// The amax of each part of each block, of elements that are in.
+class PartAmax {
+ public:
+  using Part = std::function<Index(Index i)>;  ///< the number of the part of its block
+
+  PartAmax(const QuantiserCall& q, Index parts, const Holds& in, Part part)
+      : blocks_(q.blocks), parts_(parts), part_(std::move(part)) {
+    most_.resize(q.amax.size() * static_cast<std::size_t>(parts));
+    for (Index i = 0; i < q.codes.compared_rows * q.codes.columns; ++i) {
+      if (!in(i)) continue;
+      float& most = nth(most_, at(i));
+      most = std::max(most, std::fabs(blocks_.value(i)));
+    }
+  }
+  float of(Index i) const { return nth(most_, at(i)); }
+
+ private:
+  Index at(Index i) const { return blocks_.scale_of(i) * parts_ + part_(i); }
+
+  const Blocks& blocks_;
+  Index parts_;
+  Part part_;
+  std::vector<float> most_;
+};
+
 }  // namespace
 
 std::optional<Claim> claim_part_of_blocks(Output& codes, const QuantiserCall& q) {
@@ -86,33 +113,34 @@ std::optional<Claim> claim_part_of_blocks(Output& codes, const QuantiserCall& q)
       return place.words + ": codes are those of x itself, not scaled";
     });
   }
+  if (codes.compared_rows * codes.columns > kMostCodes) return std::nullopt;
   const Index height = std::ranges::max(astray.places, {}, &BlockPlace::rows).rows;
-  const bool by_rows = astray.columns.is_all_of(b.block_columns);
-  const Index extent = by_rows ? height : b.block_columns;
-  if (!by_rows && !astray.rows.is_all_of(height)) return std::nullopt;
-  // The largest part of a block that its codes tell: a half, a fourth, ..
-  for (Index step = ceil_div(extent, 2); step >= 1; step = step == 1 ? 0 : ceil_div(step, 2)) {
-    const Range part = (by_rows ? astray.rows : astray.columns).widened(step, extent);
-    if (part.is_all_of(extent)) continue;
-    const auto in_part = [&](Index i) {
-      return b.scale_of(i) >= 0 && part.holds(by_rows ? astray.row_of(i) : astray.column_of(i));
-    };
-    std::vector<float> amax(q.amax.size());
-    for (Index i = 0; i < codes.compared_rows * codes.columns; ++i) {
-      if (!in_part(i)) continue;
-      float& most = nth(amax, b.scale_of(i));
-      most = std::max(most, std::fabs(b.value(i)));
+  for (const bool by_rows : {true, false}) {
+    const Index extent = by_rows ? height : b.block_columns;
+    const Index across = by_rows ? b.block_columns : height;
+    const bool whole = (by_rows ? astray.columns : astray.rows).is_all_of(across);
+    const auto at = [&](Index i) { return by_rows ? astray.row_of(i) : astray.column_of(i); };
+    // The largest part of a block that its codes tell: a half, a fourth, ..; or every such part.
+    for (Index step = ceil_div(extent, 2); step * across >= kLeastInPart;
+         step = step == 1 ? 0 : ceil_div(step, 2)) {
+      const Range part = (by_rows ? astray.rows : astray.columns).widened(step, extent);
+      for (const bool every : {false, true}) {
+        if (!every && (!whole || part.is_all_of(extent))) continue;
+        const auto in = [&](Index i) { return b.scale_of(i) >= 0 && (every || part.holds(at(i))); };
+        const PartAmax amax(q, ceil_div(extent, step), in,
+                            [&](Index i) { return every ? at(i) / step : 0; });
+        if (!gives_all(q, in,
+                       [&](Index i) { return q.own->code(b.value(i), q.own->factor(amax.of(i))); }))
+          continue;
+        const char* lines = by_rows ? "row" : "column";
+        return claim([&](const Place&) {
+          return "codes of " +
+                 (every ? step == 1 ? filled("each {}", lines) : "every " + counted(step, lines)
+                        : filled("{}s {} to {}", lines, part.first, part.end - 1)) +
+                 " of each block are made with the amax of these alone, and the scale is another";
+        });
+      }
     }
-    const auto made = [&](Index i) {
-      return q.own->code(b.value(i), q.own->factor(nth(amax, b.scale_of(i))));
-    };
-    if (!gives_all(q, in_part, made)) continue;
-    return claim([&](const Place&) {
-      return filled(
-          "codes of {} {} to {} of each block are made with the amax of these alone, and the scale "
-          "is another",
-          by_rows ? "rows" : "columns", part.first, part.end - 1);
-    });
   }
   return std::nullopt;
 }
