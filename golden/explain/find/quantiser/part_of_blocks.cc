@@ -40,11 +40,8 @@ struct Range {
 
 /// Where codes are that the rule asked for does not make under the scales that came.
 struct Astray {
-  explicit Astray(const QuantiserCall& q) : b(q.blocks), blocks(q.amax.size()) {
-    for (Index r = 0; r < b.rows; ++r) {
-      const bool goes_on = r > 0 && nth(b.block_row, r) == nth(b.block_row, r - 1);
-      begins.push_back(goes_on ? begins.back() : r);
-    }
+  explicit Astray(const QuantiserCall& q)
+      : b(q.blocks), places(places_of(b)), blocks(q.amax.size()) {
     std::vector<float> factors;
     for (Index i = 0; i < q.codes.compared_rows * q.codes.columns; ++i) {
       const Index s = b.scale_of(i);
@@ -59,14 +56,12 @@ struct Astray {
       columns.take(column_of(i));
     }
   }
-  Index row_of(Index i) const {  ///< of its block
-    const Index r = i / b.columns % b.rows;
-    return r - nth(begins, r);
-  }
+  /// Of its block, which has a scale.
+  Index row_of(Index i) const { return i / b.columns - nth(places, b.scale_of(i)).row; }
   Index column_of(Index i) const { return i % b.columns % b.block_columns; }
 
   const Blocks& b;
-  std::vector<Index> begins;  ///< the first row of the block of each row
+  const std::vector<BlockPlace> places;
   std::vector<std::uint8_t> blocks;
   std::size_t elements = 0;
   Range rows;
@@ -119,9 +114,10 @@ std::optional<Claim> claim_part_of_blocks(Output& codes, const QuantiserCall& q)
     });
   }
   if (codes.compared_rows * codes.columns > kMostCodes) return std::nullopt;
+  const Index height = std::ranges::max(astray.places, {}, &BlockPlace::rows).rows;
   for (const bool by_rows : {true, false}) {
-    const Index extent = by_rows ? b.height() : b.block_columns;
-    const Index across = by_rows ? b.block_columns : b.height();
+    const Index extent = by_rows ? height : b.block_columns;
+    const Index across = by_rows ? b.block_columns : height;
     const bool whole = (by_rows ? astray.columns : astray.rows).is_all_of(across);
     const auto at = [&](Index i) { return by_rows ? astray.row_of(i) : astray.column_of(i); };
     // The largest part of a block that its codes tell: a half, a fourth, ..; or every such part.
