@@ -20,6 +20,7 @@
 #include "ops/sums.h"
 #include "tools/commands.h"
 #include "tools/operators.h"
+#include "tools/options_read.h"
 #include "tools/process.h"
 #include "tools/report_output.h"
 #include "tools/terminal.h"
@@ -135,10 +136,11 @@ std::string command_of(const CompareArguments& options) {
 }
 
 /// Runs against each other, and nothing expected of them.
-int compare_runs(const CompareArguments& options, const Settings& settings) {
-  if (!options.report.junit.empty() || !options.report.html.empty()) {
-    throw Error(Fault::argument, "--repeat: found --junit or --html, needs --json or none");
+int compare_runs(const CLI::App& app, const CompareArguments& options, const Settings& settings) {
+  if (!options.expected.empty()) {
+    throw Error(Fault::argument, "--repeat: found EXPECTED, needs outputs of runs only");
   }
+  check_options_read(app, "--repeat", {"--json"});
   options.report.keep(options.repeats);
   const std::vector<std::filesystem::path> runs(options.repeats.begin(), options.repeats.end());
   RepeatReport report;
@@ -158,12 +160,6 @@ int compare_runs(const CompareArguments& options, const Settings& settings) {
 }
 
 int compare_to_expected(const CompareArguments& options, const Settings& settings) {
-  if (!options.repeats.empty()) {
-    if (!options.expected.empty()) {
-      throw Error(Fault::argument, "--repeat: found EXPECTED, needs outputs of runs only");
-    }
-    return compare_runs(options, settings);
-  }
   options.report.keep({options.expected, options.actual});
   CompareOptions how;
   how.gate = parse_gate(options.gate);
@@ -172,6 +168,11 @@ int compare_to_expected(const CompareArguments& options, const Settings& setting
   how.strict = options.strict;
   if (how.strict && how.gate.kind != Gate::Kind::bound) {
     throw Error(Fault::argument, "--strict: found gate " + options.gate + ", needs --gate bound");
+  }
+  std::error_code unreadable;
+  if (!options.report.only.empty() &&
+      std::filesystem::is_regular_file(options.expected, unreadable)) {
+    throw Error(Fault::argument, "--only: found a file, needs a suite");
   }
   how.sentinel = sentinel_of(options.sentinel);
   if (options.nan_bits) how.nan = NanCompare::by_bits;
@@ -232,7 +233,8 @@ std::function<int()> prepare_compare(CLI::App& app, const Settings& settings) {
       throw CLI::RequiredError("EXPECTED with ACTUAL, or --repeat with two or more outputs,");
     }
   });
-  return [options, &settings] {
+  return [options, &app, &settings] {
+    if (!options->repeats.empty()) return compare_runs(app, *options, settings);
     options->report.command = command_of(*options);
     return compare_to_expected(*options, settings);
   };

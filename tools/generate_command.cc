@@ -8,6 +8,7 @@
 #include "tools/commands.h"
 #include "tools/crew.h"
 #include "tools/operators.h"
+#include "tools/options_read.h"
 #include "tools/process.h"
 #include "tools/terminal.h"
 #include "tools/whole_words.h"
@@ -93,32 +94,32 @@ int generate_suite(GenerateArguments& options, const Settings& settings) {
 }
 
 /// Which options belong together.
-void check_options(const GenerateArguments& options, bool suite) {
-  const auto needs = [](bool given, const char* option, bool there, const char* other) {
-    if (given && !there) throw CLI::RequiredError(std::string(option) + " needs " + other + ", it");
-  };
-  const bool op = !options.op.empty();
-  needs(!options.shape.empty(), "--shape", op, "--op");
-  needs(!options.from.empty(), "--from", op, "--op");
-  needs(!options.settings.empty(), "--set", op, "--op");
-  if (op && options.shape.empty() == options.from.empty()) {
-    throw CLI::RequiredError("--op needs one of --shape and --from, it");
+void check_options(const CLI::App& app, const GenerateArguments& options) {
+  if (!options.model.empty()) {
+    return check_options_read(app, "--model",
+                              {"--tokens", "--groups", "--recipe", "--format", "--seed",
+                               "--distribution", "--offsets", "--routing", "--dtype"});
   }
-  if (suite && (op || !options.model.empty())) {
-    throw CLI::ValidationError("--suite", "found --op or --model as well, needs one of them");
+  if (options.op.empty()) {
+    return check_options_read(app, "--suite", {"--level", "--seed", "--native-dtypes"});
   }
-  if (op && !options.model.empty()) {
-    throw CLI::ValidationError("--model", "found --op as well, needs one of the two");
+  if (options.shape.empty() == options.from.empty()) {
+    throw Error(Fault::argument, "--op: needs one of --shape and --from");
   }
+  if (!options.from.empty()) {
+    return check_options_read(app, "--from", {"--op", "--set", "--native-dtypes"});
+  }
+  check_options_read(
+      app, "--shape",
+      {"--op", "--set", "--seed", "--distribution", "--offsets", "--routing", "--dtype"});
 }
 
 std::function<int()> prepare_generate(CLI::App& app, const Settings& settings) {
   const auto options = std::make_shared<GenerateArguments>();
   app.add_option("DIR", options->directory, "directory to write to; must be new or empty")
       ->required();
-  CLI::Option* const suite =
-      app.add_option("--suite", options->suite.suite, "which suite (mxo list suites)")
-          ->capture_default_str();
+  app.add_option("--suite", options->suite.suite, "which suite (mxo list suites)")
+      ->capture_default_str();
   app.add_option("--level", options->suite.level, "0: quick, 1: for CI, 2: exhaustive")
       ->capture_default_str();
   app.add_option("--seed", options->suite.seed, "random seed; the same seed gives the same bytes")
@@ -132,22 +133,17 @@ std::function<int()> prepare_generate(CLI::App& app, const Settings& settings) {
   app.add_option("--set", options->settings, "with --op: a parameter, key=value; may be repeated")
       ->allow_extra_args(false);
   app.add_option("--from", options->from, "with --op: a .safetensors of its operands");
-  CLI::Option* const model = app.add_option(
-      "--model", options->model,
-      "instead of a suite: an expert layer of dsv3, llama4, qwen3, gpt_oss or mixtral");
+  app.add_option("--model", options->model,
+                 "instead of a suite: an expert layer of dsv3, llama4, qwen3, gpt_oss or mixtral");
   app.add_option("--tokens", options->tokens, "with --model: rows that reach this rank")
       ->check(CLI::Range(Index{1}, Index{1} << 31))
-      ->capture_default_str()
-      ->needs(model);
+      ->capture_default_str();
   app.add_option("--groups", options->groups, "with --model: experts on this rank")
-      ->check(CLI::Range(Index{1}, Index{1} << 31))
-      ->needs(model);
+      ->check(CLI::Range(Index{1}, Index{1} << 31));
   app.add_option("--recipe", options->recipe, "with --model: a recipe of grouped_linear")
-      ->capture_default_str()
-      ->needs(model);
+      ->capture_default_str();
   app.add_option("--format", options->format, "with --model: format of codes, e4m3 or e4m3fnuz")
-      ->capture_default_str()
-      ->needs(model);
+      ->capture_default_str();
   app.add_option("--distribution", options->distribution,
                  "normal, wide, outliers, zero_lines, saturating, subnormal or special")
       ->capture_default_str();
@@ -157,8 +153,10 @@ std::function<int()> prepare_generate(CLI::App& app, const Settings& settings) {
   app.add_option("--routing", options->options.routing, "choice of experts: uniform or hot")
       ->capture_default_str();
   app.add_option("--dtype", options->options.dtype, "type of floats: bf16, f32 or f16");
-  app.parse_complete_callback([options, suite] { check_options(*options, suite->count() > 0); });
-  return [options, &settings] { return generate_suite(*options, settings); };
+  return [options, &app, &settings] {
+    check_options(app, *options);
+    return generate_suite(*options, settings);
+  };
 }
 
 }  // namespace

@@ -220,12 +220,6 @@ constexpr Subject kSubjects[] = {
 };
 
 int list(const ListArguments& options) {
-  if (options.subject.empty()) {
-    for (const Subject& subject : kSubjects) {
-      fmt::print("mxo list {:<13} {}\n", subject.name, subject.what);
-    }
-    return kAgree;
-  }
   for (const auto& [flag, given] :
        {std::pair{"--diverge", options.diverge}, std::pair{"--markdown", options.markdown}}) {
     if (given && options.subject != "rules") {
@@ -233,12 +227,25 @@ int list(const ListArguments& options) {
                   std::string(flag) + ": found '" + options.subject + "', needs rules");
     }
   }
+  if (options.subject.empty()) {
+    for (const Subject& subject : kSubjects) {
+      fmt::print("mxo list {:<13} {}\n", subject.name, subject.what);
+    }
+    return kAgree;
+  }
   if (options.diverge && !options.name.empty() && options.other.empty()) {
     throw Error(Fault::argument,
                 "--diverge: found one rule, needs two, or none to compare all of them");
   }
   if (!options.name.empty() && options.subject != "ops" && !options.diverge) {
     throw Error(Fault::argument, "found '" + options.name + "', but only list ops takes a name");
+  }
+  if (!options.other.empty() && !options.diverge) {
+    throw Error(Fault::argument,
+                "found '" + options.other + "', but only --diverge takes two names");
+  }
+  if (options.markdown && options.diverge) {
+    throw Error(Fault::argument, "--markdown: found --diverge as well, needs one of the two");
   }
   std::vector<std::string_view> names;
   for (const Subject& subject : kSubjects) {

@@ -115,11 +115,13 @@ std::function<int()> prepare_reduce(CLI::App& app, const Settings& settings) {
          "--output", options->output,
          "directory to write to: a suite of the small case, and actual/, the outputs that fail it")
       ->required();
-  app.add_option("--command", options->command,
-                 "the kernel, run on slices: 'k {in} {out}' reads a case file and writes its "
-                 "outputs");
+  CLI::Option* const command =
+      app.add_option("--command", options->command,
+                     "the kernel, run on slices: 'k {in} {out}' reads a case file and writes its "
+                     "outputs");
   app.add_option("--runs", options->runs, "most runs of --command")
       ->check(CLI::Range(1, 100000))
+      ->needs(command)
       ->capture_default_str();
   app.add_option("--gate", options->gate,
                  "the gate that the case fails: bits, ulp=N, sqnr=DB or bound")

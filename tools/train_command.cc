@@ -14,6 +14,7 @@
 #include "golden/files/read_tensors.h"
 #include "golden/reports/text.h"
 #include "tools/commands.h"
+#include "tools/options_read.h"
 #include "tools/terminal.h"
 #include "tools/train/compare.h"
 #include "tools/train/config.h"
@@ -298,14 +299,28 @@ std::function<int()> prepare_train(CLI::App& app, const Settings& settings) {
                  "compare two digests.csv: prints the first step and stage that differ")
       ->expected(2);
   return [options, sampling, &app, &settings] {
-    if (!options->config.empty()) apply_config(app, options->config);
-    if (!options->replay.empty()) return print_replay(options->replay, settings);
-    if (!options->digests.empty()) return print_difference(options->digests, settings);
-    if (sampling->count() > 0) return print_sample(*options, settings);
+    if (!options->replay.empty()) {
+      check_options_read(app, "--replay", {});
+      return print_replay(options->replay, settings);
+    }
+    if (!options->digests.empty()) {
+      check_options_read(app, "--diff-digests", {});
+      return print_difference(options->digests, settings);
+    }
+    if (sampling->count() > 0) {
+      check_options_read(app, "--sample", {"--from", "--length", "--temperature", "--seed"});
+      return print_sample(*options, settings);
+    }
     if (!options->export_to.empty()) {
+      check_options_read(app, "--export", {"--from"});
       export_model(read_snapshot(checkpoint_at(options->from)), options->export_to);
       return int{kAgree};
     }
+    if (!options->from.empty()) {
+      throw Error(Fault::argument,
+                  "--from: needs --sample or --export; --init starts from weights");
+    }
+    if (!options->config.empty()) apply_config(app, options->config);
     return run_training(*options, settings);
   };
 }

@@ -18,11 +18,25 @@ namespace {
 using Claims = std::vector<Claim>;
 using List = std::vector<Hypothesis>;
 
-/// Of each output by itself.
+/// What a finder says of one output.
 template <auto kFind>
+Claims of_output(const Case& c, Output& o) {
+  if constexpr (std::invocable<decltype(kFind), Output&>) {
+    return kFind(o);
+  } else if constexpr (std::invocable<decltype(kFind), const Call&, Output&>) {
+    return kFind(c.call, o);
+  } else {
+    return kFind(c.backend, c.call, o);
+  }
+}
+
+/// Of each output by itself; `kPlace`: it is news which elements differ.
+template <auto kFind, bool kPlace = false>
 Claims each(const Case& c) {
   Claims claims;
-  for (Output& o : c.outputs) append(claims, named_by(c.outputs, [&] { return kFind(o); }));
+  for (Output& o : c.outputs)
+    append(claims, named_by(
+                       c.outputs, [&] { return of_output<kFind>(c, o); }, kFamily, kPlace));
   return claims;
 }
 
@@ -50,8 +64,20 @@ void measured(const Case& c, List& list) {
 }
 
 bool codes_are_right(const Case& c) {
-  return std::any_of(c.outputs.begin(), c.outputs.end(),
-                     [](const Output& o) { return o.name == "codes" && o.differing == 0; });
+  const Output* codes = output_named(c.outputs, "codes");
+  return codes != nullptr && codes->differing == 0;
+}
+
+/// Rows that moved.  Scales that codes follow were made where they are, whatever they look like.
+Claims moved(const Case& c) {
+  const bool follow =
+      std::any_of(c.outputs.begin(), c.outputs.end(), [](const Output& o) { return o.follows; });
+  Claims claims;
+  for (Output& o : c.outputs) {
+    if (!follow || o.name != "scales")
+      append(claims, named_by(c.outputs, [&] { return recover_moved(o); }));
+  }
+  return claims;
 }
 
 /// One cause of the scales, codes and all.  Scales that moved beside codes that are right were made
@@ -70,54 +96,16 @@ Claims quantiser_of_all(const Case& c) {
   });
 }
 
-Claims by_value(const Case& c) {
-  Claims claims;
-  for (Output& o : c.outputs) {
-    const Weighing before(c.outputs);
-    Claims more = recover_by_value(c.call, o);
-    if (before.names(more, c.outputs, kFamily - before.place_told(c.outputs))) {
-      append(claims, std::move(more));
-    } else {
-      before.restore(c.outputs);
-    }
-  }
-  return claims;
-}
-
 Claims padding(const Case& c) {
   Claims claims;
   for (Output& o : c.outputs) append(claims, recover_padding(c.call, o, c.expected));
   return claims;
 }
 
-Claims copied(const Case& c) {
-  Claims claims;
-  for (Output& o : c.outputs)
-    append(claims, named_by(c.outputs, [&] { return recover_copied(c.call, o); }));
-  return claims;
-}
-
-Claims encoded(const Case& c) {
-  Claims claims;
-  for (Output& o : c.outputs)
-    append(claims, named_by(c.outputs, [&] { return recover_encoded(c.call, o); }));
-  return claims;
-}
-
-Claims at_random(const Case& c) {
-  Claims claims;
-  for (Output& o : c.outputs)
-    append(claims, named_by(c.outputs, [&] { return recover_random(c.backend, c.call, o); }));
-  return claims;
-}
-
 Claims scales_exchanged(const Case& c) {
-  Claims claims;
-  for (Output& o : c.outputs) {
-    if (o.name == "scales" && codes_are_right(c))
-      append(claims, named_by(c.outputs, [&] { return recover_exchanged(o); }));
-  }
-  return claims;
+  Output* scales = output_named(c.outputs, "scales");
+  if (scales == nullptr || !codes_are_right(c)) return {};
+  return named_by(c.outputs, [&] { return recover_exchanged(*scales); });
 }
 
 /// A factor of all of a product is no misread scale where no scale is a factor of a whole line, and
@@ -139,15 +127,14 @@ Claims one_factor(const Case& c) {
 /// Codes that differ in blocks whose scale differs, too: they follow from it, and look like nothing
 /// of their own.
 std::vector<Index> codes_of_other_scales(const Case& c, const Output& codes) {
+  const Output* scales = output_named(c.outputs, "scales");
+  if (codes.name != "codes" || scales == nullptr || scales->differing == 0) return {};
   std::vector<Index> found;
-  for (const Output& scales : c.outputs) {
-    if (codes.name != "codes" || scales.name != "scales" || scales.differing == 0) continue;
-    const std::optional<Blocks> blocks = blocks_of(c.call, codes, *scales.expected);
-    for (Index i = 0; blocks && i < codes.compared_rows * codes.columns; ++i) {
-      const Index s = blocks->scale_of(i);
-      if (codes.differs(i) && s >= 0 && scales.marks[static_cast<std::size_t>(s)] != Mark::same)
-        found.push_back(i);
-    }
+  const std::optional<Blocks> blocks = blocks_of(c.call, codes, *scales->expected);
+  for (Index i = 0; blocks && i < codes.compared_rows * codes.columns; ++i) {
+    const Index s = blocks->scale_of(i);
+    if (codes.differs(i) && s >= 0 && scales->marks[static_cast<std::size_t>(s)] != Mark::same)
+      found.push_back(i);
   }
   return found;
 }
@@ -170,21 +157,21 @@ constexpr Finder kFinders[] = {
     {"zero_blocks", Turn::rule, whole<recover_zero_blocks>},
     {"quantiser_of_all", Turn::rule, quantiser_of_all},
 
-    {"by_value", Turn::seen, by_value},
+    {"by_value", Turn::seen, each<recover_by_value, true>},
     {"stride", Turn::seen, each<recover_stride>},
     {"running", Turn::seen, each<recover_running>},
     {"late", Turn::seen, each<shifted_output>},
     {"padding", Turn::seen, padding},
-    {"copied", Turn::seen, copied},
+    {"copied", Turn::seen, each<recover_copied>},
     {"one_row", Turn::seen, each<recover_one_row>},
     {"unwritten", Turn::seen, each<recover_unwritten>},
     {"row_order", Turn::seen, each<recover_row_order>},
-    {"moved", Turn::seen, each<recover_moved>},
+    {"moved", Turn::seen, moved},
     {"moved_runs", Turn::seen, each<recover_moved_runs>},
     {"added", Turn::seen, each<recover_added>},
     {"scales_exchanged", Turn::seen, scales_exchanged},
     {"quantiser", Turn::seen, whole<recover_quantiser>},
-    {"encoded", Turn::seen, encoded},
+    {"encoded", Turn::seen, each<recover_encoded>},
     {"one_factor", Turn::seen, one_factor},
 
     {"bytes_as_nan", Turn::measured, nullptr, measured<add_bytes_as_nan>},
@@ -196,6 +183,7 @@ constexpr Finder kFinders[] = {
     {"slots", Turn::measured, nullptr, measured<add_measured_slots>},
     {"slot_rows", Turn::measured, nullptr, measured<add_measured_slot_rows>},
     {"lost_experts", Turn::measured, nullptr, measured<add_lost_experts>},
+    {"factors_of_parts", Turn::measured, nullptr, measured<add_factors_of_parts>},
 
     {"known", Turn::listed, nullptr,
      [](const Case& c, List& list) {
@@ -216,7 +204,7 @@ constexpr Finder kFinders[] = {
     {"tiles", Turn::order, each<recover_tiles>},
     {"exchanged", Turn::order, each<recover_exchanged>},
 
-    {"at_random", Turn::look, at_random},
+    {"at_random", Turn::look, each<recover_random>},
     {"one_number", Turn::look, each<recover_one_number>},
     {"integers", Turn::look, each<recover_integers>},
     {"factors", Turn::look, looks<recover_factors>},

@@ -109,6 +109,18 @@ def test_replaced_functions_are_held_to_their_rule(name, right):
     assert getattr(home, attribute) == theirs
 
 
+@pytest.mark.parametrize("home", [F, torch, torch.linalg])
+def test_a_function_replaced_for_one_call_is_missed(home):
+    name = "linear" if home is F else "matmul"
+    theirs, kind, a = getattr(home, name), type(home), torch.randn(16, 16)
+    with mxt.Judge() as judge:
+        torch.mm(a, a)
+        with mock.patch.object(home, name, lambda *args: theirs(*args) * 2):
+            getattr(home, name)(a, a)
+    assert [row.operator for row in judge.missed] == [f"{home.__name__}.{name}"] and not judge.passed, judge
+    assert type(home) is kind and getattr(home, name) is theirs
+
+
 def test_functions_without_a_rule_are_missed_when_replaced():
     theirs = torch.einsum
     a = torch.randn(16, 16)
@@ -151,6 +163,27 @@ def test_a_right_layer_is_judged_once(shape, bias, dtype):
             torch.mm(torch.eye(2), torch.eye(2))
             net(x)
         assert judge.passed and len(judge.rows) == (1 if shape == "no row" else 2), judge
+
+
+class OutOfSight(nn.Linear):
+    def forward(self, x):
+        return IN_HAND(x, self.weight.t())
+
+
+class WithLora(nn.Linear):
+    def forward(self, x):
+        return super().forward(x) + F.linear(F.linear(x, self.weight[:4]), self.weight[:, :4])
+
+
+@pytest.mark.parametrize("kind, seen", [(OutOfSight, False), (WithLora, True)])
+def test_a_linear_of_its_own_shows_its_products(kind, seen):
+    _, x = layer()
+    net = kind(64, 32).to(bf16)
+    with mxt.Judge(explain_work=0) as judge:
+        torch.mm(x, x.t())
+        net(x)
+    assert judge.passed is seen, judge
+    assert [(row.operator, row.module) for row in judge.missed] == ([] if seen else [("nn.Linear", kind.__name__)])
 
 
 def test_layers_whose_weight_is_made_are_their_products():

@@ -1,7 +1,4 @@
 // Devices, memory and faults of the CUDA backend: what goes wrong is an Error that says what.
-#include <gtest/gtest.h>
-
-#include "formats/error.h"
 #include "formats/tensor.h"
 #include "ops/combine_rows.h"
 #include "ops/elementwise.h"

@@ -1,8 +1,5 @@
 // Every float there is through the device's converters, its exp and its erf, against the host's.
-#include <cstring>
-
 #include "formats/erf.h"
-#include "formats/exp.h"
 #include "ops/convert.h"
 #include "ops/elementwise.h"
 #include "tests/cuda/float_functions.h"

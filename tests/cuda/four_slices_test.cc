@@ -1,8 +1,6 @@
 // Products that four slices decide, of the cuda backend against those of cpu.
 #include <cmath>
-#include <random>
 
-#include "formats/minifloat.h"
 #include "tests/cuda/products.h"
 
 namespace mxo::test {

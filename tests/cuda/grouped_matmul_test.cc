@@ -1,9 +1,5 @@
 // The products of the cuda backend against those of cpu: every byte of the result's memory.
-#include <gtest/gtest.h>
-
 #include <bit>
-#include <cmath>
-#include <random>
 
 #include "tests/cuda/products.h"
 #include "tests/support/models_agree.h"

@@ -1,5 +1,4 @@
 // What a layer needs besides products, on the device: the host's bytes, sums in the stated order.
-#include <cmath>
 #include <numeric>
 
 #include "ops/combine_rows.h"

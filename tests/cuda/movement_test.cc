@@ -1,7 +1,4 @@
 // Movement and scale layouts on the device: the host's bytes, counts never read back.
-#include <numeric>
-
-#include "formats/error.h"
 #include "ops/pad_groups.h"
 #include "ops/permute.h"
 #include "ops/scale_layouts.h"

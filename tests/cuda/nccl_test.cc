@@ -3,7 +3,6 @@
 #include <atomic>
 #include <cstdlib>
 
-#include "formats/error.h"
 #include "ops/backend_tensor.h"
 #include "tests/cuda/twin.h"
 #include "tests/support/expert_parallel_chain.h"

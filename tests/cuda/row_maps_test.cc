@@ -1,12 +1,8 @@
 // Maps of rows, experts and masks and the scale layouts of other libraries, on the device.
 #include "ops/row_maps.h"
 
-#include <algorithm>
-#include <cstring>
 #include <numeric>
-#include <random>
 
-#include "formats/error.h"
 #include "ops/aligned_blocks.h"
 #include "ops/expert_maps.h"
 #include "ops/packed_scales.h"

@@ -1,6 +1,4 @@
 // Every rule of e8m0 scales in every layout on the device: the host's bytes.
-#include <cstring>
-
 #include "formats/scale_rules.h"
 #include "ops/catalogue.h"
 #include "tests/cuda/twin.h"

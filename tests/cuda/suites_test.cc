@@ -1,7 +1,6 @@
 // Every case of the golden suites: what the device returns against cpu, byte for byte.
 #include "golden/suites/suites.h"
 
-#include <algorithm>
 #include <bit>
 
 #include "emu/communicators.h"

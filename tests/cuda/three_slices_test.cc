@@ -1,9 +1,6 @@
 // Products that three slices decide, of the cuda backend against those of cpu.
 #include <cmath>
-#include <random>
-#include <utility>
 
-#include "formats/minifloat.h"
 #include "tests/cuda/products.h"
 
 namespace mxo::test {

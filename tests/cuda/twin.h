@@ -4,50 +4,12 @@
 #include <gtest/gtest.h>
 
 #include <functional>
-#include <memory>
-#include <vector>
 
 #include "emu/backends.h"
 #include "emu/cuda/cuda_backend.h"
 #include "tests/support/strided.h"
 
 namespace mxo::test {
-
-/// A copy, in a backend's memory, of a strided tensor with all that surrounds it.
-class Mirror {
- public:
-  Mirror(Backend& backend, const Strided& of) : backend_(&backend), of_(&of) {
-    const std::vector<std::byte> bytes = of.bytes();
-    memory_ = backend.allocate(bytes.size());
-    backend.upload(memory_, bytes.data(), bytes.size());
-  }
-  Mirror(const Mirror&) = delete;
-  Mirror& operator=(const Mirror&) = delete;
-  ~Mirror() { backend_->release(memory_); }
-
-  Operand operand() const {
-    Operand view = of_->operand();
-    view.data = memory_ + of_->first_byte();
-    return view;
-  }
-  Result result() const {
-    const Operand operand = this->operand();
-    Result view{memory_ + of_->first_byte(), operand.dtype, operand.rank, {}, {}};
-    std::copy_n(operand.extent, kMaxRank, view.extent);
-    std::copy_n(operand.stride, kMaxRank, view.stride);
-    return view;
-  }
-  std::vector<std::byte> bytes() const {
-    std::vector<std::byte> host(of_->bytes().size());
-    backend_->download(host.data(), memory_, host.size());
-    return host;
-  }
-
- private:
-  Backend* backend_;
-  const Strided* of_;
-  std::byte* memory_;
-};
 
 using Inputs = std::vector<Operand>;
 using Outputs = std::vector<Result>;

@@ -1,14 +1,7 @@
 // Functions of the chip by their names: their bits on every backend, and their NaN.
 #include <gtest/gtest.h>
 
-#include <cmath>
-#include <cstdint>
-
 #include "emu/reference/approximate.h"
-#include "formats/approximate.h"
-#include "formats/approximate_lg2_tanh.h"
-#include "ops/approximate.h"
-#include "ops/catalogue.h"
 #include "tests/support/captures.h"
 #include "tests/support/contestants.h"
 #include "tests/support/products.h"

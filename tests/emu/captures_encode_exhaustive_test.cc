@@ -1,12 +1,7 @@
 // The operator `encode` of the cpu backend on every input of every captured table.
-#include <vector>
-
-#include <gtest/gtest.h>
-
 #include "ops/convert.h"
 #include "tests/support/contestants.h"
 #include "tests/support/conversions.h"
-#include "tests/support/count.h"
 
 namespace mxo::test {
 namespace {

@@ -1,14 +1,7 @@
 // Captured encoders, quantisers and layouts, repeated by every backend.
-#include <gtest/gtest.h>
-
-#include <algorithm>
-#include <cstring>
-#include <string>
-
 #include "ops/convert.h"
 #include "ops/quantize.h"
 #include "ops/scale_layouts.h"
-#include "tests/support/captures.h"
 #include "tests/support/contestants.h"
 #include "tests/support/conversions.h"
 

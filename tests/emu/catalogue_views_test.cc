@@ -1,15 +1,9 @@
 // Operators by name on views: strides, the caller's memory, a device's memory.
-#include <gtest/gtest.h>
-
-#include <cstring>
-
-#include "emu/backends.h"
 #include "emu/communicators.h"
-#include "formats/error.h"
 #include "ops/backend_tensor.h"
-#include "ops/catalogue.h"
 #include "tests/support/far_backend.h"
 #include "tests/support/random_tensors.h"
+#include "tests/support/refusal.h"
 #include "tests/support/same.h"
 
 namespace mxo {
@@ -47,16 +41,6 @@ Tensor packed(const Operand& view) {
   Tensor t(view.dtype, {view.extent, view.extent + view.rank});
   copy_elements(view, t.result());
   return t;
-}
-
-std::string complaint(Backend& backend, std::string_view op, const NamedViews& views,
-                      const Parameters& set = {}) {
-  try {
-    call_operator(backend, op, views, set);
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "none";
 }
 
 /// A backend of the host that counts what is allocated and moved.
@@ -206,7 +190,7 @@ TEST_F(CatalogueViews, OutputsThatACallLacksAreRefusedBeforeItWrites) {
   NamedViews views{{"x", x}, {"dy", dy}};
   views.write_to("dx", dx);
   views.write_to("dprobs", dprobs);
-  EXPECT_EQ(complaint(*cpu_, "swiglu_backward", views),
+  EXPECT_EQ(refusal([&] { call_operator(*cpu_, "swiglu_backward", views, {}); }),
             "swiglu_backward: dprobs: found memory for an output that this call does not have");
   for (Index i = 0; i < dx.elements(); ++i) ASSERT_EQ(dx.as<float>()[i], 0.0f);
 }

@@ -1,18 +1,8 @@
 // Rows combined by slots: sums in order, three kinds of steps, and gradients.
 #include <gtest/gtest.h>
 
-#include <algorithm>
-#include <cmath>
-#include <cstdint>
-#include <initializer_list>
-#include <string>
-#include <type_traits>
-#include <utility>
-#include <vector>
-
 #include "emu/communicators.h"
 #include "emu/reference/combine_rows.h"
-#include "formats/tensor.h"
 #include "tests/support/named_calls.h"
 #include "tests/support/random_tensors.h"
 

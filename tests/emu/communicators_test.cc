@@ -4,7 +4,6 @@
 #include <atomic>
 #include <cstring>
 #include <numeric>
-#include <string>
 
 #include <gtest/gtest.h>
 

@@ -1,11 +1,7 @@
 // Conversions and their roundings: every code, every 16-bit float, any stride.
 #include <gtest/gtest.h>
 
-#include <cmath>
-#include <vector>
-
 #include "formats/rounding.h"
-#include "formats/tensor.h"
 #include "ops/convert.h"
 #include "tests/support/contestants.h"
 #include "tests/support/products.h"

@@ -1,12 +1,7 @@
 // cast, add_bias and column_sum of every instruction set against the definition.
 #include <gtest/gtest.h>
 
-#include <cstring>
-#include <random>
-
-#include "emu/backends.h"
 #include "emu/cpu/isa.h"
-#include "formats/tensor.h"
 #include "ops/elementwise.h"
 #include "tests/support/named_calls.h"
 #include "tests/support/random_tensors.h"

@@ -1,9 +1,4 @@
 // Memory that the host cannot read, and the pool that memory comes from.
-#include <gtest/gtest.h>
-
-#include <cstring>
-
-#include "emu/backends.h"
 #include "emu/cpu/memory_pool.h"
 #include "tests/support/expert_parallel_chain.h"
 #include "tests/support/far_backend.h"

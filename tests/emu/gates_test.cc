@@ -1,10 +1,4 @@
 // Gates of other stacks against what their own code says, with sigma, erf and tanh by MPFR.
-#include <gtest/gtest.h>
-
-#include <cmath>
-#include <cstring>
-#include <random>
-
 #include "ops/swiglu.h"
 #include "tests/support/by_mpfr.h"
 #include "tests/support/named_calls.h"

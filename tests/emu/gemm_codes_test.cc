@@ -1,12 +1,6 @@
 // Products of codes under e8m0 scales, of few blocks and of one span, by tables of tiles against
 // the definition.
-#include <gtest/gtest.h>
-
-#include <algorithm>
-#include <cmath>
-#include <functional>
 #include <random>
-#include <vector>
 
 #include "tests/support/tile_tables.h"
 

@@ -1,21 +1,9 @@
 // What the fast products do apart: K extent in parts, panels with too many residuals, blocks that
 // keep units of their own, several tiles; and the loops of every table against their contracts.
-#include <gtest/gtest.h>
-
-#include <cmath>
-#include <cstring>
-#include <memory>
 #include <random>
-#include <utility>
 
-#include "emu/backends.h"
-#include "emu/cpu/gemm/multiply.h"
-#include "emu/exact/code_tables.h"
 #include "emu/exact/rounding.h"
 #include "emu/exact/rounding_test.h"
-#include "formats/tensor.h"
-#include "ops/grouped_matmul.h"
-#include "tests/support/random_tensors.h"
 #include "tests/support/same.h"
 #include "tests/support/tile_tables.h"
 

@@ -2,13 +2,9 @@
 // of them fell to the reference.
 #include <gtest/gtest.h>
 
-#include <cmath>
-#include <functional>
 #include <random>
-#include <vector>
 
 #include "emu/cpu/gemm/multiply.h"
-#include "formats/tensor.h"
 #include "ops/grouped_matmul.h"
 #include "ops/moe_steps.h"
 #include "tests/support/random_tensors.h"

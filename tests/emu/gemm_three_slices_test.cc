@@ -1,13 +1,6 @@
 // Products in slices against the definition: their tile instructions spelt out where there is
 // AVX-512, and themselves where there is AMX.
-#include <gtest/gtest.h>
 
-#include <cmath>
-#include <functional>
-#include <random>
-
-#include "emu/cpu/gemm/engines/three_slices/three_slices.h"
-#include "formats/tensor.h"
 #include "tests/support/gemm_cases.h"
 #include "tests/support/tile_tables.h"
 

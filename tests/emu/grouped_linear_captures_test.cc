@@ -1,10 +1,7 @@
 // grouped_linear against torchao's emulated grouped products on an H200, forward and backward.
 #include <gtest/gtest.h>
 
-#include <cmath>
-
 #include "emu/backends.h"
-#include "ops/catalogue.h"
 #include "tests/support/captures.h"
 #include "tests/support/random_tensors.h"
 

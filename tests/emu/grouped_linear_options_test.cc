@@ -1,9 +1,5 @@
 // What a caller of grouped_linear may vary: bias, pre-quantised x, gradients wanted; bad input.
-#include <gtest/gtest.h>
-
 #include "emu/backends.h"
-#include "formats/error.h"
-#include "ops/catalogue.h"
 #include "ops/grouped_linear.h"
 #include "tests/support/random_tensors.h"
 #include "tests/support/same.h"

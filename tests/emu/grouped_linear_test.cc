@@ -1,10 +1,6 @@
 // grouped_linear against the same layer put together by hand from the operators it is made of.
 #include "ops/grouped_linear.h"
 
-#include <gtest/gtest.h>
-
-#include "formats/error.h"
-#include "ops/catalogue.h"
 #include "tests/support/contestants.h"
 #include "tests/support/random_tensors.h"
 #include "tests/support/same.h"

@@ -3,7 +3,6 @@
 #include <gtest/gtest.h>
 
 #include "emu/backends.h"
-#include "tests/support/gemm_cases.h"
 #include "tests/support/gemm_model.h"
 
 namespace mxo::test {

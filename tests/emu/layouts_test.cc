@@ -1,14 +1,4 @@
 // Layouts of scales: worked examples, every byte once, the same on every backend.
-#include <gtest/gtest.h>
-
-#include <algorithm>
-#include <cstdint>
-#include <map>
-#include <utility>
-#include <vector>
-
-#include "emu/backends.h"
-#include "formats/tensor.h"
 #include "ops/scale_layouts.h"
 #include "tests/support/contestants.h"
 #include "tests/support/products.h"

@@ -1,8 +1,6 @@
 // A weight gradient that joins an f32 main gradient: one f32 addition to the product.
 #include <gtest/gtest.h>
 
-#include <random>
-
 #include "tests/support/contestants.h"
 #include "tests/support/products.h"
 #include "tests/support/random_tensors.h"

@@ -2,10 +2,7 @@
 // (docs/machine_models.md).
 #include <gtest/gtest.h>
 
-#include <algorithm>
-#include <cmath>
 #include <random>
-#include <vector>
 
 #include "emu/cpu/models/model_pack.h"
 

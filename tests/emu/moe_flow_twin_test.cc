@@ -1,6 +1,4 @@
 // The casting-free pipeline against the operators it is made of, bit for bit.
-#include <gtest/gtest.h>
-
 #include "tests/support/moe_cases.h"
 #include "tests/support/same.h"
 

@@ -1,8 +1,6 @@
 // Gradients of the MoE layer and of its router against finite differences of the same equations
 // in f64, where nothing is rounded and the choice of experts stays what it was.
 #include <algorithm>
-#include <cmath>
-#include <functional>
 #include <numeric>
 
 #include <gtest/gtest.h>

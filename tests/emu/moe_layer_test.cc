@@ -1,10 +1,6 @@
 // The MoE layer: the same bits however it is run, and every stage as the operators it is made of.
 #include "ops/moe_layer.h"
 
-#include <cstring>
-
-#include <gtest/gtest.h>
-
 #include "tests/support/moe_cases.h"
 #include "tests/support/products.h"
 #include "tests/support/same.h"

@@ -1,12 +1,4 @@
 // Rows padded and permuted: any element, any stride, and torchao's captures.
-#include <gtest/gtest.h>
-
-#include <algorithm>
-#include <cstring>
-#include <memory>
-
-#include "emu/backends.h"
-#include "ops/catalogue.h"
 #include "ops/pad_groups.h"
 #include "ops/permute.h"
 #include "tests/support/captures.h"

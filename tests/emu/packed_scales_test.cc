@@ -1,12 +1,7 @@
 // Layouts of scales of other libraries against the way those libraries make them.
-#include <gtest/gtest.h>
-
 #include <algorithm>
-#include <cstring>
 #include <random>
 
-#include "emu/backends.h"
-#include "ops/catalogue.h"
 #include "tests/support/every_memory.h"
 #include "tests/support/same.h"
 

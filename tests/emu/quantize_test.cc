@@ -3,9 +3,6 @@
 
 #include <gtest/gtest.h>
 
-#include <cmath>
-
-#include "formats/scale_layout.h"
 #include "ops/scale_layouts.h"
 #include "tests/support/contestants.h"
 #include "tests/support/strided.h"
@@ -58,8 +55,7 @@ Answer ask(Backend& backend, const Question& q, const Strided& x) {
 
 void everyone_agrees(const std::vector<Question>& questions, const std::vector<Fill>& fills) {
   const auto reference = make_reference_backend();
-  std::vector<std::unique_ptr<Backend>> backends;
-  for (const auto& contestant : contestants()) backends.push_back(contestant.make());
+  const auto backends = all_backends();
   std::uint32_t seed = 1;
   for (const Question& q : questions) {
     for (const Fill how : fills) {

@@ -1,8 +1,6 @@
 // Quantisers of bf16 in 16-bit lanes: the bytes of the reference.
 #include <gtest/gtest.h>
 
-#include <cmath>
-#include <cstring>
 #include <random>
 #include <tuple>
 

@@ -1,11 +1,6 @@
 // Routers against independent statements of their rules.
 #include <gtest/gtest.h>
 
-#include <algorithm>
-#include <cmath>
-#include <cstring>
-#include <numeric>
-
 #include "tests/support/by_mpfr.h"
 #include "tests/support/named_calls.h"
 

@@ -1,15 +1,9 @@
 // Rows and experts under other stacks' names, against those stacks' own statements.
-#include <gtest/gtest.h>
-
 #include <algorithm>
 #include <cmath>
-#include <cstring>
-#include <map>
 #include <numeric>
 #include <random>
 
-#include "emu/backends.h"
-#include "ops/catalogue.h"
 #include "tests/support/every_memory.h"
 
 namespace mxo {

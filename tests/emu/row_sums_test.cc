@@ -2,8 +2,6 @@
 // threads gives the reference's bytes, wherever rows lie.
 #include <gtest/gtest.h>
 
-#include <random>
-
 #include "ops/combine_rows.h"
 #include "ops/router_gradients.h"
 #include "tests/support/contestants.h"
@@ -14,12 +12,6 @@ namespace mxo::test {
 namespace {
 
 using Bytes = std::vector<std::vector<std::byte>>;
-
-std::vector<std::unique_ptr<Backend>> all_backends() {
-  std::vector<std::unique_ptr<Backend>> backends;
-  for (const auto& contestant : contestants()) backends.push_back(contestant.make());
-  return backends;
-}
 
 /// Distinct rows, a few of them left out.
 Tensor slots_of(Index tokens, Index k, Index rows) {

@@ -1,12 +1,6 @@
 // The transpose that moves exponents: every code, its tiles, and every instruction set.
 #include <gtest/gtest.h>
 
-#include <algorithm>
-#include <cmath>
-#include <cstring>
-#include <random>
-
-#include "formats/error.h"
 #include "ops/scaled_tensor.h"
 #include "ops/scaling_aware_transpose.h"
 #include "tests/support/contestants.h"
@@ -152,8 +146,7 @@ std::vector<std::vector<std::byte>> turn(Backend& backend, const Operands& in, U
 
 TEST(ScalingAwareTranspose, GivesTheReferencesBytesOnEveryInstructionSet) {
   const auto reference = make_reference_backend();
-  std::vector<std::unique_ptr<Backend>> backends;
-  for (const auto& contestant : contestants()) backends.push_back(contestant.make());
+  const auto backends = all_backends();
   const std::vector<Lie> lies = test::lies();
   std::size_t number = 0;
   for (const int spread : {0, 3, 24, 200}) {

@@ -2,11 +2,8 @@
 // VPERMB against that, and the short tables it looks up.
 #include <gtest/gtest.h>
 
-#include <cmath>
-#include <cstring>
 #include <random>
 
-#include "emu/exact/code_tables.h"
 #include "tests/support/tile_emulation.h"
 
 namespace mxo {

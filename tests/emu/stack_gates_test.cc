@@ -1,7 +1,6 @@
 // Gates and routers against the stacks' own Python, run on a CPU.
 #include <gtest/gtest.h>
 
-#include <cmath>
 #include <set>
 
 #include "tests/support/captures.h"

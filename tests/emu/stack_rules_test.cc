@@ -1,9 +1,7 @@
 // The rules of the stacks: against a second writing of each, and against what Triton returned.
 #include <gtest/gtest.h>
 
-#include <cmath>
 #include <limits>
-#include <map>
 #include <random>
 #include <set>
 
@@ -259,6 +257,18 @@ std::vector<Recorded> recorded() {
   return all;
 }
 
+/// Every backend's codes and scales of x are those that were recorded under that key.
+void expect_repeated(const TensorFile& file, const std::string& key, const Tensor& x,
+                     const Parameters& set, Dtype codes) {
+  for (const std::string& name : every_backend()) {
+    const NamedTensors out = call_operator(*make_backend(name, 2), "quantize", {{"x", x}}, set);
+    EXPECT_EQ(departures(tensor_of(file, key + ".codes"), out.at("codes"), codes), 0)
+        << key << " " << name;
+    EXPECT_EQ(departures(tensor_of(file, key + ".scales"), out.at("scales"), Dtype::e8m0), 0)
+        << key << " " << name;
+  }
+}
+
 TEST(RecordedQuantisers, AreRepeatedToTheBit) {
   const TensorFile& file = capture("stack_quantisers");
   std::size_t tensors = 3;  // x in three types
@@ -268,15 +278,7 @@ TEST(RecordedQuantisers, AreRepeatedToTheBit) {
     const Dtype codes = dtype_named(format == "e4m3fn" ? "e4m3" : format);
     for (const std::string type : {"f32", "bf16", "f16"}) {
       const std::string key = quantiser.stem + "." + type;
-      for (const std::string& name : every_backend()) {
-        NamedTensors in;
-        in.emplace("x", tensor_of(file, "x." + type));
-        const NamedTensors out = call_operator(*make_backend(name, 2), "quantize", in, set);
-        EXPECT_EQ(departures(tensor_of(file, key + ".codes"), out.at("codes"), codes), 0)
-            << key << " " << name;
-        EXPECT_EQ(departures(tensor_of(file, key + ".scales"), out.at("scales"), Dtype::e8m0), 0)
-            << key << " " << name;
-      }
+      expect_repeated(file, key, tensor_of(file, "x." + type), set, codes);
       tensors += 2;
     }
   }
@@ -297,15 +299,7 @@ TEST(RecordedQuantisers, DeepGemmsCastsOnAGpuAreRepeated) {
         const std::string key = "deepgemm_cuda" + up + "." + shape + type;
         const Parameters set = settings({"rule=deepgemm_cuda", std::string("block=") + block,
                                          up.empty() ? "power_of_2=none" : "power_of_2=up"});
-        for (const std::string& name : every_backend()) {
-          NamedTensors in;
-          in.emplace("x", *shape == '\0' ? x : tall);
-          const NamedTensors out = call_operator(*make_backend(name, 2), "quantize", in, set);
-          EXPECT_EQ(departures(tensor_of(file, key + ".codes"), out.at("codes"), Dtype::e4m3), 0)
-              << key << " " << name;
-          EXPECT_EQ(departures(tensor_of(file, key + ".scales"), out.at("scales"), Dtype::e8m0), 0)
-              << key << " " << name;
-        }
+        expect_repeated(file, key, *shape == '\0' ? x : tall, set, Dtype::e4m3);
         tensors += 2;
       }
     }

@@ -3,8 +3,6 @@
 
 #include <random>
 
-#include "emu/backends.h"
-#include "ops/catalogue.h"
 #include "ops/library_splits.h"
 #include "ops/sums.h"
 #include "tests/support/captures.h"

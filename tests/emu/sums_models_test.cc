@@ -1,10 +1,6 @@
 // Machine models on every instruction set, and their f16 accumulator.
-#include <gtest/gtest.h>
-
 #include <cmath>
 
-#include "emu/backends.h"
-#include "ops/catalogue.h"
 #include "tests/support/captures.h"
 #include "tests/support/models_agree.h"
 

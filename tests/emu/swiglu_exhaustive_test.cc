@@ -1,9 +1,7 @@
 // sigma(a) of every float, against libm and MPFR, and a * sigma(a) of every kernel.
 #include <gtest/gtest.h>
 
-#include <cmath>
 #include <cstring>
-#include <vector>
 
 #include "emu/cpu/float_kernels.h"
 #include "formats/exp.h"

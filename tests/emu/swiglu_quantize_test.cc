@@ -87,8 +87,7 @@ Answer ask(Backend& backend, const Question& q, const Operands& in, bool fused) 
 
 void fused_is_unfused(const std::vector<Question>& questions) {
   const auto reference = make_reference_backend();
-  std::vector<std::unique_ptr<Backend>> backends;
-  for (const auto& contestant : contestants()) backends.push_back(contestant.make());
+  const auto backends = all_backends();
   std::uint32_t seed = 1;
   for (const Question& q : questions) {
     for (const Fill how : {Fill::noise, Fill::edges}) {

@@ -1,10 +1,8 @@
 // Scales in f32: of a tensor, of blocks at their edges, and delayed ones.
 #include <gtest/gtest.h>
 
-#include <cmath>
 #include <limits>
 
-#include "formats/tensor.h"
 #include "ops/quantize.h"
 #include "tests/support/contestants.h"
 #include "tests/support/products.h"
@@ -276,8 +274,7 @@ TEST(F32Scales, EveryBackendGivesTheReferencesBytes) {
                         {{1, 1}, {}},
                         {{2, 130, 129}, {}}};
   const auto reference = make_reference_backend();
-  std::vector<std::unique_ptr<Backend>> backends;
-  for (const auto& contestant : test::contestants()) backends.push_back(contestant.make());
+  const auto backends = test::all_backends();
   const std::vector<Lie> all = test::lies();
   std::uint32_t seed = 0;
   for (const Case& c : cases) {

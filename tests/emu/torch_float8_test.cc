@@ -1,9 +1,6 @@
 // torchao's float8 tensors and what vLLM and SGLang compute in torch, against what torch returned.
 #include <gtest/gtest.h>
 
-#include <algorithm>
-#include <cmath>
-
 #include "formats/scaled_block.h"
 #include "tests/support/captures.h"
 #include "tests/support/contestants.h"

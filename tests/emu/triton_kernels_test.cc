@@ -1,14 +1,9 @@
 // Kernels of Triton on an H200, predicted: every captured bit of gates, softmaxes and norms.
-#include <algorithm>
-#include <cmath>
 #include <limits>
-#include <vector>
 
 #include <gtest/gtest.h>
 
 #include "formats/approximate.h"
-#include "formats/minifloat.h"
-#include "ops/catalogue.h"
 #include "tests/support/captures.h"
 #include "tests/support/contestants.h"
 #include "tests/support/products.h"

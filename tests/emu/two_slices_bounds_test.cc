@@ -4,11 +4,9 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <cmath>
 #include <random>
 #include <vector>
 
-#include "formats/minifloat.h"
 #include "tests/golden/rational.h"
 
 namespace mxo {

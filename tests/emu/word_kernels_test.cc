@@ -1,12 +1,9 @@
 // Codes of bf16 in 16-bit lanes under any finite factor: the definition's, word by word.
 #include <gtest/gtest.h>
 
-#include <cmath>
 #include <random>
 
 #include "emu/cpu/codec_kernels.h"
-#include "formats/dtype.h"
-#include "formats/mx_block.h"
 #include "formats/scaled_block.h"
 
 namespace mxo {

@@ -1,7 +1,6 @@
 // Approximate functions of sm_90 against captures of a GPU over whole intervals.
 #include "formats/approximate.h"
 
-#include <string>
 #include <vector>
 
 #include <gtest/gtest.h>

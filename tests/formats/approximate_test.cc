@@ -2,14 +2,10 @@
 // was captured.
 #include <gtest/gtest.h>
 
-#include <cfloat>
-#include <cmath>
-#include <cstdint>
 #include <cstdlib>
 #include <sstream>
 #include <string>
 
-#include "formats/approximate.h"
 #include "formats/approximate_lg2_tanh.h"
 
 namespace mxo {

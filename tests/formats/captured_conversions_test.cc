@@ -1,9 +1,6 @@
 // Captured tables at both ends of every run, decoded codes, and where two packages disagree.
 #include <cmath>
 
-#include <gtest/gtest.h>
-
-#include "formats/dtype.h"
 #include "tests/support/conversions.h"
 
 namespace mxo::test {

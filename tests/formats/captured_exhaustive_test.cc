@@ -1,11 +1,6 @@
 // Captured conversions and scales of single elements, repeated on every float.
-#include <gtest/gtest.h>
-
-#include <string>
-
 #include "formats/mx_block.h"
 #include "tests/support/conversions.h"
-#include "tests/support/sweep.h"
 
 namespace mxo::test {
 namespace {

@@ -1,12 +1,9 @@
 // Erf and log1p against MPFR, and the pairs of doubles that erf is made of.
 #include <gtest/gtest.h>
-#include <mpfr.h>
 
-#include <cmath>
 #include <random>
 
 #include "formats/erf.h"
-#include "formats/host_device.h"
 #include "formats/softplus.h"
 #include "tests/support/by_mpfr.h"
 

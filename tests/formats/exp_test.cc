@@ -1,9 +1,6 @@
 // exp and the logistic function of a float against 200 bits, and at the ends of their ranges.
 #include "formats/exp.h"
 
-#include <cmath>
-#include <cstdint>
-
 #include <gtest/gtest.h>
 
 #include "tests/support/by_mpfr.h"

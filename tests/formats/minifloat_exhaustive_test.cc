@@ -1,8 +1,4 @@
 // Every float into every small format and every scale, as MPFR and the exact rule round.
-#include <gtest/gtest.h>
-
-#include <vector>
-
 #include "tests/support/formats_under_test.h"
 #include "tests/support/oracle.h"
 #include "tests/support/sweep.h"

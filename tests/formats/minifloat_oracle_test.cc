@@ -1,8 +1,6 @@
 // Every code, and every float beside a rounding boundary, against MPFR.
 #include <cmath>
 
-#include <gtest/gtest.h>
-
 #include "tests/support/formats_under_test.h"
 #include "tests/support/oracle.h"
 #include "tests/support/sweep.h"

@@ -2,10 +2,7 @@
 // minifloat_oracle_test.cc.
 #include "formats/minifloat.h"
 
-#include <gtest/gtest.h>
-
 #include <cmath>
-#include <cstdint>
 
 #include "tests/support/formats_under_test.h"
 

@@ -1,8 +1,6 @@
 // The scale rules by their words (MPFR), and the inputs where real stacks depart from them.
 #include <array>
 
-#include <gtest/gtest.h>
-
 #include "tests/support/formats_under_test.h"
 #include "tests/support/oracle.h"
 #include "tests/support/sweep.h"

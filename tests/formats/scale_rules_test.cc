@@ -1,7 +1,6 @@
 // Rules of scales as data, and where the scales of a blocked matrix lie.
 #include <gtest/gtest.h>
 
-#include <cstddef>
 #include <vector>
 
 #include "formats/scale_layout.h"

@@ -1,10 +1,6 @@
 // Tensors, views of them, and the memory that there is.
 #include <gtest/gtest.h>
 
-#include <string>
-#include <vector>
-
-#include "formats/any_view.h"
 #include "formats/memory_room.h"
 #include "formats/tensor.h"
 #include "tests/support/refusal.h"

@@ -4,7 +4,6 @@
 
 #include "emu/backends.h"
 #include "emu/communicators.h"
-#include "formats/error.h"
 #include "golden/explain/explain.h"
 #include "golden/files/input_file.h"
 #include "golden/files/safetensors.h"

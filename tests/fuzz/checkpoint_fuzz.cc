@@ -1,7 +1,6 @@
 // A checkpoint whose meaning was changed: a damaged one is refused; one that is signed again is
 // refused with an Error or resumed from.
 #include "emu/communicators.h"
-#include "formats/error.h"
 #include "golden/files/input_file.h"
 #include "golden/files/safetensors.h"
 #include "tests/fuzz/bytes_file.h"

@@ -1,6 +1,5 @@
 // Any y as the output of a probe: refused with an Error, or accumulations that give its bits.
 #include "emu/backends.h"
-#include "formats/error.h"
 #include "golden/explain/case/product.h"
 #include "golden/files/safetensors.h"
 #include "golden/fingerprint/fit.h"

@@ -1,7 +1,6 @@
 // Any text as a manifest: refused with an Error, or read, written and read as the same.
 #include <cstdlib>
 
-#include "formats/error.h"
 #include "golden/files/manifest.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {

@@ -1,7 +1,6 @@
 // Any bytes as an .npy file: refused with an Error, or an array of as many bytes as its shape says.
 #include <limits>
 
-#include "formats/error.h"
 #include "golden/files/read_tensors.h"
 #include "tests/fuzz/bytes_file.h"
 

@@ -1,8 +1,6 @@
 // Whether two files of tensors say the same.
 #pragma once
 
-#include <cstring>
-
 #include "golden/files/tensor_file.h"
 
 namespace mxo {

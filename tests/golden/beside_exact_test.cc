@@ -3,12 +3,10 @@
 
 #include <gtest/gtest.h>
 
-#include <cmath>
 #include <random>
 
 #include "emu/backends.h"
 #include "golden/judge/bound.h"
-#include "golden/judge/comparator.h"
 #include "tests/golden/expected.h"
 
 namespace mxo {

@@ -1,15 +1,10 @@
 // Sums of every machine and in every order against their certified bound.
 #pragma once
 
-#include <algorithm>
-#include <cmath>
 #include <numeric>
 #include <random>
 #include <set>
-#include <string>
-#include <vector>
 
-#include "formats/error.h"
 #include "golden/judge/bound.h"
 #include "golden/judge/elements.h"
 #include "golden/judge/rounding_cell.h"

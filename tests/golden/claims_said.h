@@ -3,8 +3,6 @@
 
 #include <gtest/gtest.h>
 
-#include <string>
-
 #include "golden/explain/hypotheses.h"
 #include "tests/golden/differing.h"
 

@@ -2,8 +2,6 @@
 #include "golden/judge/comparator.h"
 
 #include <bit>
-#include <cmath>
-#include <limits>
 #include <numeric>
 #include <tuple>
 

@@ -1,12 +1,9 @@
 // How the comparator reads elements, cuts a tensor, and what it says of its parts.
 #include <gtest/gtest.h>
 
-#include <limits>
 #include <random>
 #include <set>
-#include <string>
 
-#include "golden/judge/comparator.h"
 #include "golden/judge/elements.h"
 #include "golden/reports/reports.h"
 #include "tests/golden/expected.h"

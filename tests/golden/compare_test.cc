@@ -1,13 +1,11 @@
 // Files against files, suites against directories.
 #include "golden/suites/compare.h"
 
-#include <cstring>
 #include <fstream>
 
 #include <gtest/gtest.h>
 
 #include "emu/backends.h"
-#include "formats/error.h"
 #include "golden/reports/reports.h"
 #include "golden/suites/generate.h"
 #include "tests/golden/expected.h"

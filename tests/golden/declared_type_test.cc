@@ -4,7 +4,6 @@
 #include <gtest/gtest.h>
 
 #include "golden/files/safetensors.h"
-#include "golden/judge/outputs.h"
 #include "golden/suites/compare.h"
 #include "tests/golden/expected.h"
 #include "tests/golden/scratch.h"

@@ -1,10 +1,8 @@
 // An output of which other values came than expected.
 #pragma once
 
-#include <string>
-#include <utility>
-
 #include "golden/explain/case/output.h"
+#include "tests/golden/tensors.h"
 
 namespace mxo {
 
@@ -20,14 +18,6 @@ struct Differing {
   Differing(const Differing&) = delete;
   Differing& operator=(const Differing&) = delete;
 };
-
-/// A tensor of T whose element i is value(i).
-template <typename T, typename Value>
-Tensor filled(Dtype dtype, std::vector<Index> shape, const Value& value) {
-  Tensor t(dtype, std::move(shape));
-  for (Index i = 0; i < t.elements(); ++i) t.as<T>()[i] = static_cast<T>(value(i));
-  return t;
-}
 
 /// i32 numbers that count from 0: no two are alike.
 inline Tensor counted(std::vector<Index> shape) {

@@ -1,11 +1,6 @@
 // What explain says of a call whose operands or right outputs are edited.
 #pragma once
 
-#include <functional>
-#include <initializer_list>
-#include <string>
-#include <utility>
-
 #include "tests/golden/planted.h"
 
 namespace mxo {

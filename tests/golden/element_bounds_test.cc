@@ -1,14 +1,9 @@
 // Bounds of operators that sum nothing: honest kernels are inside, wrong ones are not.
 #include "golden/judge/element_bounds.h"
 
-#include <cmath>
-#include <limits>
-
 #include <gtest/gtest.h>
 
 #include "emu/backends.h"
-#include "golden/judge/elements.h"
-#include "golden/judge/outputs.h"
 #include "golden/judge/quantized_pair.h"
 #include "golden/judge/rounding_cell.h"
 #include "golden/museum/operands.h"

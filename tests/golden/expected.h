@@ -1,10 +1,6 @@
 // What an output has to be and the gate that it is held to, for tests of the judge.
 #pragma once
 
-#include <string>
-#include <string_view>
-#include <utility>
-
 #include "golden/judge/outputs.h"
 
 namespace mxo {

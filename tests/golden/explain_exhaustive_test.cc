@@ -1,11 +1,8 @@
 // Three hundred random corruptions that no kernel makes: explain gives none of them a name.
 #include <gtest/gtest.h>
 
-#include <cstring>
-
 #include "emu/backends.h"
 #include "formats/philox.h"
-#include "golden/explain/explain.h"
 #include "golden/museum/operands.h"
 
 namespace mxo {

@@ -2,10 +2,6 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <cstring>
-#include <map>
-#include <string>
-#include <vector>
 
 #include "emu/backends.h"
 #include "golden/fingerprint/fit.h"

@@ -1,12 +1,10 @@
 // From outputs alone back to the accumulation: defined sums, splits, and captured kernels.
 #include <gtest/gtest.h>
 
-#include <algorithm>
-#include <cstring>
-
 #include "emu/backends.h"
 #include "golden/fingerprint/fit.h"
 #include "golden/fingerprint/probes.h"
+#include "tests/golden/tensors.h"
 #include "tests/support/captures.h"
 
 namespace mxo {
@@ -67,29 +65,20 @@ TEST(Fingerprint, SaysSoWhenNoAccumulationFits) {
 }
 
 /// A sampled library product as a call with unit scales.
-Call captured_product(const TensorFile& file, const std::string& operands, bool fp8) {
-  NamedTensors in;
-  Tensor a = fp8 ? test::tensor_of(file, operands + ".a")
-                 : test::retyped(file, operands + ".a", Dtype::bf16);
-  const Tensor b = fp8 ? test::tensor_of(file, operands + ".b")
-                       : test::retyped(file, operands + ".b", Dtype::bf16);
+Call captured_product(const TensorFile& file, const std::string& operands) {
+  const Tensor a = test::tensor_of(file, operands + ".a");
+  const Tensor b = test::tensor_of(file, operands + ".b");
   Tensor w(b.dtype(), {1, b.extent(0), b.extent(1)});
   std::memcpy(w.data(), b.data(), b.bytes());
-  Tensor ends(Dtype::i32, {1});
-  ends.as<std::int32_t>()[0] = static_cast<std::int32_t>(a.extent(0));
-  if (fp8) {
-    Tensor sx(Dtype::f32, {a.extent(0)});
-    Tensor sw(Dtype::f32, {1, b.extent(0)});
-    for (Index i = 0; i < sx.elements(); ++i) sx.as<float>()[i] = 1.0f;
-    for (Index i = 0; i < sw.elements(); ++i) sw.as<float>()[i] = 1.0f;
-    in.emplace("x.scales", std::move(sx));
-    in.emplace("w.scales", std::move(sw));
-  }
-  in.emplace(fp8 ? "x.codes" : "x", std::move(a));
-  in.emplace(fp8 ? "w.codes" : "w", std::move(w));
-  in.emplace("group_ends", std::move(ends));
+  const auto one = [](Index) { return 1.0f; };
+  NamedTensors in;
+  in.emplace("x.scales", filled<float>(Dtype::f32, {a.extent(0)}, one));
+  in.emplace("w.scales", filled<float>(Dtype::f32, {1, b.extent(0)}, one));
+  in.emplace("group_ends", ends_at({a.extent(0)}));
+  in.emplace("x.codes", a);
+  in.emplace("w.codes", std::move(w));
   Parameters set;
-  set.set("out", fp8 ? "f32" : "bf16");
+  set.set("out", "f32");
   return make_call("grouped_matmul", in, set);
 }
 
@@ -101,13 +90,13 @@ TEST(Fingerprint, RecoversTheSchedulesOfCapturedKernels) {
       {"fp8.fast0.4096x7168x2048", "h200_wgmma_promote4"},
   };
   for (const auto& [name, machine] : kernels) {
-    const Call call = captured_product(file, "fp8.4096x7168x2048", true);
+    const Call call = captured_product(file, "fp8.4096x7168x2048");
     const Fingerprint f =
         fit_sum(*backend, call, OperandKind::fp8, test::tensor_of(file, std::string(name) + ".y"));
     EXPECT_TRUE(named(f, machine)) << name << ": " << f.sentence;
     EXPECT_EQ(parameter(f, "fraction bits").values, std::vector<std::string>{"13"});
   }
-  const Call split = captured_product(file, "fp8.64x16384x512", true);
+  const Call split = captured_product(file, "fp8.64x16384x512");
   const Fingerprint f =
       fit_sum(*backend, split, OperandKind::fp8, test::tensor_of(file, "fp8.fast1.64x16384x512.y"));
   EXPECT_EQ(parameter(f, "split of K").values, std::vector<std::string>{"6"}) << f.sentence;

@@ -1,10 +1,7 @@
 // What fuzz targets found, as calls that anybody can read.
 #include <gtest/gtest.h>
 
-#include <cstring>
-
 #include "emu/backends.h"
-#include "golden/explain/explain.h"
 #include "golden/museum/operands.h"
 
 namespace mxo {

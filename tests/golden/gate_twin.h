@@ -3,12 +3,8 @@
 
 #include <gtest/gtest.h>
 
-#include <cmath>
-#include <cstring>
-#include <limits>
 #include <random>
 #include <set>
-#include <string>
 
 #include "golden/judge/bound.h"
 #include "golden/judge/elements.h"

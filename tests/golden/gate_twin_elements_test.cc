@@ -4,15 +4,10 @@
 #include <mpfr.h>
 
 #include <bit>
-#include <cmath>
-#include <limits>
 #include <random>
-#include <string>
 
 #include "emu/backends.h"
 #include "golden/judge/element_bounds.h"
-#include "golden/judge/elements.h"
-#include "golden/judge/outputs.h"
 #include "golden/judge/quantized_pair.h"
 #include "golden/judge/rounding_cell.h"
 #include "golden/museum/operands.h"

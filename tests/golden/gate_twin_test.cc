@@ -1,11 +1,8 @@
 // Gate bound against its twin in rational numbers: nothing beyond the documented bound passes,
 // nothing within it fails.
-#include <functional>
-#include <string>
-
+#include "tests/golden/gate_twin.h"
 #include "golden/museum/operands.h"
 #include "ops/sums.h"
-#include "tests/golden/gate_twin.h"
 
 namespace mxo::gate_twin {
 namespace {

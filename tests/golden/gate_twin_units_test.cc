@@ -1,7 +1,4 @@
 // The same for sums of every matrix unit.
-#include <functional>
-#include <string>
-
 #include "golden/museum/operands.h"
 #include "ops/sums.h"
 #include "tests/golden/gate_twin.h"

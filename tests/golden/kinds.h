@@ -2,9 +2,6 @@
 // it.
 #pragma once
 
-#include <cmath>
-#include <utility>
-
 #include "tests/golden/edited.h"
 
 namespace mxo {
@@ -28,11 +25,42 @@ inline Edit altered(void (*alter)(Call&)) {
   return [alter](const Call& call, NamedTensors& out) { out = run(call, alter); };
 }
 
-inline Tensor ints(std::vector<Index> shape, Index (*of)(Index)) {
-  Tensor t(Dtype::i32, std::move(shape));
-  for (Index i = 0; i < t.elements(); ++i)
-    t.as<std::int32_t>()[i] = static_cast<std::int32_t>(of(i));
-  return t;
+template <typename Of>
+Tensor ints(std::vector<Index> shape, const Of& of) {
+  return filled<std::int32_t>(Dtype::i32, std::move(shape), of);
+}
+
+/// What it gives where `edit` is done to an operand, which it is given as it was, too.
+inline Edit with_operand(const char* name, std::function<void(Tensor&, const Tensor&)> edit) {
+  return [=](const Call& call, NamedTensors& out) {
+    out = run(call, [&](Call& c) {
+      Tensor t = call.input(name);
+      edit(t, call.input(name));
+      c.replace(name, std::move(t));
+    });
+  };
+}
+/// What it gives where element i of an operand is of(i, its elements as they were).
+template <typename T, typename Of>
+Edit elements_as(const char* name, Of of) {
+  return with_operand(name, [of](Tensor& t, const Tensor& given) {
+    for (Index i = 0; i < t.elements(); ++i) t.as<T>()[i] = static_cast<T>(of(i, given.as<T>()));
+  });
+}
+/// What it gives where element i of an operand is the one at from(i).
+template <typename From>
+Edit elements_from(const char* name, From from) {
+  return with_operand(name, [from](Tensor& t, const Tensor& given) {
+    runs_from(t, given, size_of(t.dtype()), from);
+  });
+}
+/// The outputs, of which elements of one are of(i, call).
+template <typename T, typename Of>
+Edit output_as(const char* name, Of of) {
+  return [=](const Call& call, NamedTensors& out) {
+    Tensor& t = out.at(name);
+    for (Index i = 0; i < t.elements(); ++i) t.as<T>()[i] = static_cast<T>(of(i, call));
+  };
 }
 
 inline double uniform(Index i) {

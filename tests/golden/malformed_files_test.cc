@@ -1,11 +1,8 @@
 // Files of tensors that are malformed, or nearly: their bytes, and the sentence that says why.
 #include <sys/stat.h>
 
-#include <fstream>
-
 #include <gtest/gtest.h>
 
-#include "formats/error.h"
 #include "golden/files/input_file.h"
 #include "golden/files/read_tensors.h"
 #include "golden/files/safetensors_header.h"

@@ -4,10 +4,7 @@
 
 #include <gtest/gtest.h>
 
-#include <memory>
-
 #include "emu/backends.h"
-#include "formats/error.h"
 #include "golden/explain/explain.h"
 #include "golden/files/output_file.h"
 #include "golden/files/sha256.h"

@@ -4,11 +4,8 @@
 #include <gtest/gtest.h>
 
 #include <sstream>
-#include <utility>
-#include <vector>
 
 #include "emu/backends.h"
-#include "formats/error.h"
 #include "ops/scaled_tensor.h"
 
 namespace mxo {

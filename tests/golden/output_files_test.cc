@@ -2,23 +2,17 @@
 #include <fcntl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include <atomic>
 #include <cerrno>
 #include <chrono>
 #include <csignal>
-#include <fstream>
-#include <functional>
-#include <iterator>
 #include <set>
 #include <thread>
 
 #include <gtest/gtest.h>
 
-#include "formats/error.h"
 #include "golden/files/input_file.h"
-#include "golden/files/leftovers.h"
 #include "golden/files/output_file.h"
 #include "golden/files/sha256.h"
 #include "golden/files/temporary_name.h"

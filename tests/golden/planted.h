@@ -3,17 +3,12 @@
 
 #include <gtest/gtest.h>
 
-#include <functional>
-#include <string>
-#include <utility>
-#include <vector>
-
 #include "emu/backends.h"
 #include "golden/explain/case/wide_values.h"
-#include "golden/explain/explain.h"
 #include "golden/museum/alternatives.h"
 #include "golden/museum/operands.h"
 #include "tests/golden/ranks.h"
+#include "tests/golden/tensors.h"
 
 namespace mxo {
 
@@ -28,10 +23,37 @@ inline Call of_x(const char* op, Tensor x, const Settings& set = {}) {
   return of(op, {{"x", std::move(x)}}, set);
 }
 
-/// t, every element times a number.
-inline Tensor times(Tensor t, float by) {
-  for (Index i = 0; i < t.elements(); ++i) store_wide(t, i, by * wide_value(t, i));
+/// t, whose elements are of(i, element).
+template <typename Of>
+Tensor mapped(Tensor t, const Of& of) {
+  for (Index i = 0; i < t.elements(); ++i) store_wide(t, i, of(i, wide_value(t, i)));
   return t;
+}
+inline Tensor times(Tensor t, float by) {
+  return mapped(std::move(t), [by](Index, float v) { return by * v; });
+}
+/// Numbers from random_floats, element i times 2^exponent(i).
+template <typename Exponent>
+Tensor scaled_floats(std::vector<Index> shape, std::uint64_t seed, const Exponent& exponent) {
+  return mapped(random_floats(std::move(shape), seed),
+                [&](Index i, float v) { return std::ldexp(v, static_cast<int>(exponent(i))); });
+}
+
+/// Codes of e4m3, 1 and every third one -1.
+inline Tensor ones_of_both_signs(std::vector<Index> shape) {
+  return filled<std::uint8_t>(Dtype::u8, std::move(shape),
+                              [](Index i) { return i % 3 == 0 ? 0xB8 : 0x38; });
+}
+
+/// Runs of `bytes` of t taken from others; those beyond the tensor stay.
+inline void runs_from(Tensor& t, const Tensor& given, std::size_t bytes,
+                      const std::function<Index(Index)>& source) {
+  for (Index i = 0; i < static_cast<Index>(t.bytes() / bytes); ++i) {
+    const Index from = source(i);
+    if (from < 0 || from >= static_cast<Index>(given.bytes() / bytes)) continue;
+    std::memcpy(t.data() + static_cast<std::size_t>(i) * bytes,
+                given.data() + static_cast<std::size_t>(from) * bytes, bytes);
+  }
 }
 
 /// A layer of eight experts in bf16 with 48 tokens of rank 0, and what is given.
@@ -46,11 +68,19 @@ inline Call moe_layer(NamedTensors in, const Settings& more = {}) {
   return call;
 }
 
+using PlantsFault = std::function<Planted(Backend&)>;
+
+/// `plant`, whose arguments but for the backend are these.
+template <typename... Of, typename... Given>
+PlantsFault planted_by(Planted (*plant)(Backend&, Of...), const Given&... given) {
+  return [=](Backend& b) { return plant(b, given...); };
+}
+
 struct PlantedFault {
   const char* what;
   const char* ids;    ///< beginnings of the id that has to come first, separated by '|'
   const char* words;  ///< parts of its sentence, one of which has to be there
-  std::function<Planted(Backend&)> plant;
+  PlantsFault plant;
 };
 
 /// `call`, its answer, and the answer where `edit` is done to the operands named.
@@ -63,6 +93,38 @@ inline Planted altered(Backend& b, const Call& call, const std::vector<const cha
     wrong.replace(name, std::move(t));
   }
   return planted(b, call, wrong);
+}
+
+/// The same where element i of one is of(i, its elements as they were).
+template <typename T, typename Of>
+Planted altered_as(Backend& b, const Call& call, const std::vector<const char*>& names,
+                   const Of& of) {
+  return altered(b, call, names, [&](Tensor& t, const Tensor& given) {
+    for (Index i = 0; i < t.elements(); ++i) t.as<T>()[i] = static_cast<T>(of(i, given.as<T>()));
+  });
+}
+
+/// The same as faults of a table: of the call that make(backend), or make(), gives.
+using MakesCall = std::function<Call(Backend&)>;
+template <typename Make>
+MakesCall maker(const Make& make) {
+  if constexpr (std::is_invocable_v<Make, Backend&>)
+    return make;
+  else
+    return [=](Backend&) { return make(); };
+}
+template <typename Make, typename Edit>
+PlantsFault alters(const Make& make, std::vector<const char*> names, Edit edit) {
+  return [=](Backend& b) { return altered(b, maker(make)(b), names, edit); };
+}
+template <typename T, typename Make, typename Of>
+PlantsFault elements_as(const Make& make, std::vector<const char*> names, Of of) {
+  return [=](Backend& b) { return altered_as<T>(b, maker(make)(b), names, of); };
+}
+/// Of a call whose outputs are edited.
+template <typename Make, typename Edit>
+PlantsFault spoils(const Make& make, Edit edit) {
+  return [=](Backend& b) { return spoiled(b, maker(make)(b), edit); };
 }
 
 /// The answer with another value of one parameter.

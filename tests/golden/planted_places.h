@@ -3,28 +3,10 @@
 #pragma once
 
 #include <concepts>
-#include <cstring>
-#include <utility>
-#include <vector>
 
 #include "tests/golden/planted.h"
 
 namespace mxo {
-
-using PlantsFault = std::function<Planted(Backend&)>;
-using MakesCall = std::function<Call(Backend&)>;
-
-/// Runs of `bytes` of t taken from others; those beyond the tensor stay.
-inline void runs_from(Tensor& t, const Tensor& given, std::size_t bytes,
-                      const std::function<Index(Index)>& source) {
-  const auto n = static_cast<Index>(given.bytes() / bytes);
-  for (Index i = 0; i < n; ++i) {
-    const Index from = source(i);
-    if (from < 0 || from >= n) continue;
-    std::memcpy(t.data() + static_cast<std::size_t>(i) * bytes,
-                given.data() + static_cast<std::size_t>(from) * bytes, bytes);
-  }
-}
 
 /// Element i of the operands is the one at source(i), or source(i, operand).
 template <typename Source>

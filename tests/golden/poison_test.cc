@@ -1,7 +1,4 @@
 // Padding and unused bytes: operators neither read them nor leave expected ones unwritten.
-#include <cstring>
-#include <map>
-
 #include <gtest/gtest.h>
 
 #include "emu/backends.h"

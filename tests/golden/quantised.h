@@ -4,9 +4,6 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <cmath>
-#include <string>
-#include <vector>
 
 #include "formats/rounding.h"
 #include "golden/explain/find/quantiser/quantiser.h"

@@ -1,14 +1,9 @@
 // Codes and scales as one tensor: where each scale lies, and gates on what the pair stands for.
 #include "golden/judge/quantized_pair.h"
 
-#include <algorithm>
-#include <cmath>
-
 #include <gtest/gtest.h>
 
 #include "emu/backends.h"
-#include "formats/minifloat.h"
-#include "golden/judge/outputs.h"
 #include "tests/golden/expected.h"
 #include "tests/golden/tensors.h"
 

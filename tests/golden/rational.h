@@ -3,9 +3,6 @@
 
 #include <gmp.h>
 
-#include <cstdint>
-#include <utility>
-
 #include "formats/dtype.h"
 
 namespace mxo::twin {

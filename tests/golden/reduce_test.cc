@@ -1,14 +1,11 @@
 // A failing case made small: one element of many, faults of data and of place, few runs.
 #include "golden/suites/reduce.h"
 
-#include <cstring>
 #include <set>
 
 #include <gtest/gtest.h>
 
 #include "emu/backends.h"
-#include "emu/communicators.h"
-#include "formats/error.h"
 #include "golden/museum/audit.h"
 #include "golden/museum/operands.h"
 #include "golden/suites/case_axes.h"

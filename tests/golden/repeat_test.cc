@@ -1,14 +1,12 @@
 // Runs of one kernel: is it bit-stable, and what moves?
 #include "golden/suites/repeat.h"
 
-#include <functional>
 #include <limits>
 
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
 
-#include "formats/error.h"
 #include "golden/files/safetensors.h"
 #include "golden/suites/moving_elements.h"
 #include "tests/golden/scratch.h"

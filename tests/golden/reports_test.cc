@@ -1,13 +1,10 @@
 // What reports say of verdicts, as a table, JSON, JUnit and a page.
 #include "golden/reports/reports.h"
 
-#include <algorithm>
-
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
 
-#include "golden/judge/comparator.h"
 #include "golden/reports/text.h"
 #include "tests/golden/expected.h"
 #include "tests/golden/tensors.h"

@@ -1,17 +1,10 @@
 // Gate sqnr=auto against right and wrong kernels of every recipe, and its threshold against a twin.
 #include <gtest/gtest.h>
 
-#include <cmath>
-#include <random>
 #include <tuple>
 
 #include "emu/backends.h"
-#include "golden/judge/bound.h"
-#include "golden/judge/elements.h"
 #include "golden/judge/linear_bound.h"
-#include "golden/judge/outputs.h"
-#include "golden/judge/rounding_cell.h"
-#include "golden/museum/operands.h"
 #include "ops/linear_factor.h"
 #include "tests/golden/bound_sums.h"
 #include "tests/golden/expected.h"

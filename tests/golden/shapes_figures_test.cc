@@ -1,6 +1,4 @@
 // Figures of outputs that are judged by digest: those of a judge who has all of both sides.
-#include <cmath>
-
 #include <gtest/gtest.h>
 
 #include "emu/backends.h"

@@ -2,9 +2,7 @@
 #pragma once
 
 #include <cmath>
-#include <cstring>
 #include <optional>
-#include <vector>
 
 #include "golden/files/tensor_file.h"
 

@@ -1,9 +1,6 @@
 // A bench of small calls whose answers are seen at a glance.
 #pragma once
 
-#include <memory>
-#include <utility>
-
 #include "emu/backends.h"
 #include "golden/explain/confirm/altered_call_runner.h"
 #include "tests/golden/tensors.h"

@@ -1,16 +1,13 @@
 // Suites on disk: the same bytes everywhere, flags that are true, files made whole or not at all.
 #include "golden/suites/suites.h"
 
-#include <cstring>
 #include <fstream>
-#include <map>
 #include <set>
 #include <sstream>
 
 #include <gtest/gtest.h>
 
 #include "emu/backends.h"
-#include "formats/error.h"
 #include "golden/suites/case_file.h"
 #include "golden/suites/edge_flags.h"
 #include "golden/suites/generate.h"

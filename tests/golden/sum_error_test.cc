@@ -3,10 +3,6 @@
 
 #include <gtest/gtest.h>
 
-#include <algorithm>
-#include <cmath>
-#include <string>
-
 #include "golden/judge/rounding_cell.h"
 
 namespace mxo {

@@ -2,9 +2,7 @@
 #pragma once
 
 #include <algorithm>
-#include <cstdint>
 #include <initializer_list>
-#include <vector>
 
 #include "formats/tensor.h"
 
@@ -15,6 +13,14 @@ Tensor tensor_from(Dtype dtype, std::vector<Index> shape, std::initializer_list<
   Tensor tensor(dtype, std::move(shape));
   std::copy(values.begin(), values.end(), tensor.as<T>());
   return tensor;
+}
+
+/// A tensor of T whose element i is value(i).
+template <typename T, typename Value>
+Tensor filled(Dtype dtype, std::vector<Index> shape, const Value& value) {
+  Tensor t(dtype, std::move(shape));
+  for (Index i = 0; i < t.elements(); ++i) t.as<T>()[i] = static_cast<T>(value(i));
+  return t;
 }
 
 inline Tensor floats(std::vector<Index> shape, std::initializer_list<float> values) {

@@ -1,12 +1,10 @@
 // What is said of codes that share a scale at once is what is said of each.
 #include "golden/judge/tied_codes.h"
 
-#include <cmath>
 #include <random>
 
 #include <gtest/gtest.h>
 
-#include "emu/backends.h"
 #include "golden/judge/element_bounds.h"
 #include "golden/judge/judge.h"
 #include "golden/judge/quantized_pair.h"

@@ -1,10 +1,6 @@
 // Outputs whose values are a function of what is expected, and what is said of them.
 #pragma once
 
-#include <cstdint>
-#include <functional>
-
-#include "formats/minifloat.h"
 #include "golden/explain/find/output/recover.h"
 #include "tests/golden/claims_said.h"
 
@@ -35,19 +31,18 @@ inline double as_it_is(Index, Index, double v) { return v; }
 
 /// Numbers, each rounded on its own, that came as value(row, column, number).
 struct ValueRow {
-  Find find;
-  Dtype dtype;
   std::vector<Index> shape;
   Value value;
   std::string said;
+  Dtype dtype = Dtype::f32;
   Value want = as_it_is;
 };
 
-inline void expect_said(const std::vector<ValueRow>& table) {
+inline void expect_said(Find find, const std::vector<ValueRow>& table) {
   for (std::size_t n = 0; n < table.size(); ++n) {
     const ValueRow& v = table[n];
     Differing got(numbers(v.dtype, v.shape, v.want), numbers(v.dtype, v.shape, v.value));
-    EXPECT_EQ(said(got.output, v.find), v.said) << "row " << n;
+    EXPECT_EQ(said(got.output, find), v.said) << "row " << n;
   }
 }
 

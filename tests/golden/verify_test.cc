@@ -8,7 +8,6 @@
 #include <gtest/gtest.h>
 
 #include "emu/backends.h"
-#include "formats/error.h"
 #include "golden/files/sha256.h"
 #include "golden/suites/generate.h"
 #include "tests/golden/ranks.h"

@@ -4,14 +4,11 @@
 
 #include <omp.h>
 
-#include <cstring>
 #include <functional>
 
 #include <gtest/gtest.h>
 
 #include "emu/backends.h"
-#include "formats/error.h"
-#include "formats/mx_scale.h"
 #include "formats/tensor.h"
 #include "ops/convert.h"
 #include "ops/swiglu.h"

@@ -1,12 +1,11 @@
-// Backends and communicators that say nothing of their own: memory, tensors in it, and exchanges.
-#include <gtest/gtest.h>
-
-#include <cstring>
-
-#include "formats/error.h"
+// Backends and communicators that say nothing of their own: memory, tensors in it, exchanges, and
+// the operators that they lack.
 #include "ops/backend_tensor.h"
+
+#include "ops/forwarding_backend.h"
 #include "tests/ops/noting.h"
 #include "tests/ops/told_communicator.h"
+#include "tests/support/refusal.h"
 
 namespace mxo {
 namespace {
@@ -90,14 +89,8 @@ TEST(Communicators, GatherBlocksBehindEachOther) {
   EXPECT_EQ(backend.seen, (Seen{"synchronize", "download 2", "upload 3", "upload 2"}));
 
   const std::size_t other[] = {4, 2};
-  try {
-    ranks.all_gather(backend, mine, all, other);
-    ADD_FAILURE() << "three bytes for four";
-  } catch (const Error& error) {
-    EXPECT_EQ(error.fault(), Fault::shape);
-    EXPECT_EQ(std::string(error.what()),
-              "all_gather: rank 0 has 3 bytes for rank 1, which needs 4");
-  }
+  EXPECT_EQ(refusal([&] { ranks.all_gather(backend, mine, all, other); }, Fault::shape),
+            "all_gather: rank 0 has 3 bytes for rank 1, which needs 4");
 }
 
 TEST(Communicators, PackRowsInTheirOrderAndPutThemInPlace) {
@@ -126,6 +119,22 @@ TEST(Communicators, MoveRowsOfNoBytes) {
   const std::int32_t order[] = {0, 1}, place[] = {1};
   const Index to[] = {1, 1}, from[] = {0, 1};
   EXPECT_NO_THROW(ranks.exchange_rows({nullptr, order, to}, {nullptr, place, from}, 0));
+}
+
+/// The message of running an operator whose members nobody reads.
+template <typename Op>
+std::string lacked(Backend& backend) {
+  alignas(std::max_align_t) static const std::byte nothing[1]{};
+  return refusal([&] { Checked::run(backend, reinterpret_cast<const Op&>(nothing)); },
+                 Fault::unsupported);
+}
+
+TEST(Operators, ABareBackendLacksEachByName) {
+  Bare bare;
+#define MXO_EXPECT(Op, name) \
+  EXPECT_TRUE(lacked<Op>(bare).starts_with("bare: " name " is not available")) << name;
+  MXO_OPERATORS(MXO_EXPECT)
+#undef MXO_EXPECT
 }
 
 }  // namespace

@@ -1,7 +1,5 @@
-// Calls by name: what is unknown, what a call would say, and what an operator is forwarded as.
+// Calls by name, and --set key=value: what is unknown or refused, and in which words.
 #include <gtest/gtest.h>
-
-#include <string>
 
 #include "ops/catalogue.h"
 #include "tests/support/refusal.h"
@@ -62,6 +60,81 @@ TEST(CheckCall, OfRanksIsOfNamesAlone) {
   EXPECT_TRUE(check_call("combine", {}, {}).empty());
   const Tensor x(Dtype::f32, {1});
   EXPECT_TRUE(word("combine", {{"colour", x}}).starts_with("combine: unknown operand 'colour'"));
+}
+
+constexpr ParameterSpec kSpecs[] = {
+    {"format", "e4m3|e5m2", "of codes"},
+    {"scale_layout", "row_major|blocked", "of scales"},
+    {"mode", "rceil|floor", "of scales"},
+    {"ends", "az|blocked", "letters, and a word of layouts"},
+    {"out", "bf16|f32", "type of y"},
+    {"block", "", "rows x columns"},
+    {"group", "any", "one word is open, too"},
+};
+
+Parameters given(const char* key, const char* value) {
+  Parameters p;
+  p.set(key, value);
+  return p;
+}
+
+/// What check() says; empty if it is content.
+std::string said(const char* key, const char* value) {
+  try {
+    given(key, value).check("op", kSpecs);
+  } catch (const Error& error) {
+    EXPECT_EQ(error.fault(), Fault::argument);
+    return error.what();
+  }
+  return "";
+}
+
+TEST(Parameters, WhatIsRefusedIsNamedWithTheChoice) {
+  EXPECT_EQ(said("mode", "flor"),
+            "op: mode: found flor, did you mean floor? Needs one of rceil, floor");
+  EXPECT_EQ(said("mode", "xyz"), "op: mode: found xyz, needs one of rceil, floor");
+  EXPECT_EQ(
+      said("modes", "floor"),
+      "op: unknown parameter 'modes', did you mean mode? It takes format, scale_layout, mode, "
+      "ends, out, block, group");
+  EXPECT_NE(said("format", "fp8").find("op: format: found fp8, "), std::string::npos);
+  EXPECT_EQ(said("format", "fp8").find("needs one of e4m3, e5m2"), std::string::npos)
+      << "advice in place of a list: " << said("format", "fp8");
+  EXPECT_EQ(said("format", "xyz"), "op: format: found xyz, needs one of e4m3, e5m2");
+}
+
+TEST(Parameters, ValuesBecomeThoseListed) {
+  Parameters p;
+  p.set("mode", "FLOOR");
+  p.set("format", "e4m3fn");
+  p.set("block", "1X32");
+  p.set("unknown", "FLOOR");
+  p.set("out", "xyz");
+  const Parameters listed = p.as_listed(kSpecs);
+  EXPECT_EQ(listed.text("mode", ""), "floor");
+  EXPECT_EQ(listed.text("format", ""), "e4m3");
+  EXPECT_EQ(listed.text("block", ""), "1X32");
+  EXPECT_EQ(listed.text("unknown", ""), "FLOOR");
+  EXPECT_EQ(listed.text("out", ""), "xyz") << "check() refuses it";
+  EXPECT_EQ(p.text("mode", ""), "FLOOR");
+}
+
+TEST(Parameters, NumbersAreWholeWords) {
+  EXPECT_EQ(given("n", "-12").integer("n", 3), -12);
+  EXPECT_EQ(given("m", "1").integer("n", 3), 3);
+  EXPECT_EQ(given("n", "0.25").real("n", 3), 0.25);
+  EXPECT_EQ(given("m", "1").real("n", 3.5), 3.5);
+  for (const char* wrong : {"", "x", "1x", "1 ", "99999999999999999999"}) {
+    EXPECT_EQ(mxo::refusal([&] { (void)given("n", wrong).integer("n", 3); }),
+              std::string("n: found ") + wrong + ", needs a whole number");
+  }
+  EXPECT_EQ(mxo::refusal([] { (void)given("n", "1.5f").real("n", 3); }),
+            "n: found 1.5f, needs a number");
+}
+
+TEST(Parameters, FormatsAreTypes) {
+  EXPECT_EQ(given("format", "e5m2").format("format", "e4m3"), Dtype::e5m2);
+  EXPECT_EQ(given("x", "e5m2").format("format", "e4m3"), Dtype::e4m3);
 }
 
 }  // namespace

@@ -2,13 +2,7 @@
 #pragma once
 
 #include <algorithm>
-#include <functional>
 #include <set>
-#include <sstream>
-#include <string>
-#include <string_view>
-#include <utility>
-#include <vector>
 
 #include <gtest/gtest.h>
 

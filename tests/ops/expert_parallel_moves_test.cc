@@ -1,14 +1,8 @@
 // Rows that travel between ranks: what is refused, which way they go, and the bytes that arrive.
 #include "ops/expert_parallel.h"
 
-#include <gtest/gtest.h>
-
-#include <cstring>
-
-#include "ops/permute.h"
 #include "tests/ops/entry_calls.h"
 #include "tests/ops/told_communicator.h"
-#include "tests/support/refusal.h"
 
 namespace mxo {
 namespace {

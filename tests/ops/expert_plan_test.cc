@@ -1,11 +1,6 @@
 // Plans of one rank of two, whose other rank says what it is told: maps, and what is refused.
 #include "ops/expert_plan.h"
 
-#include <gtest/gtest.h>
-
-#include <cstring>
-
-#include "formats/error.h"
 #include "tests/ops/told_communicator.h"
 #include "tests/support/refusal.h"
 

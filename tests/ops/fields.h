@@ -4,11 +4,7 @@
 #include <concepts>
 #include <functional>
 #include <sstream>
-#include <string>
-#include <string_view>
-#include <type_traits>
 #include <utility>
-#include <vector>
 
 #include "ops/aligned_blocks.h"
 #include "ops/approximate.h"
@@ -22,7 +18,6 @@
 #include "ops/packed_scales.h"
 #include "ops/pad_groups.h"
 #include "ops/permute.h"
-#include "ops/route.h"
 #include "ops/router_gradients.h"
 #include "ops/row_maps.h"
 #include "ops/scale_layouts.h"

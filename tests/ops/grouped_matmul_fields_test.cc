@@ -1,14 +1,6 @@
 // Grouped products called from C++ with a wrong field: refused by name, and in which words.
-#include <gtest/gtest.h>
-
-#include <algorithm>
-#include <string>
-
-#include "formats/tensor.h"
-#include "ops/grouped_matmul.h"
 #include "tests/ops/entry_calls.h"
 #include "tests/ops/right_call.h"
-#include "tests/support/refusal.h"
 
 namespace mxo {
 namespace {

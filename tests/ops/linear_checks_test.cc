@@ -1,10 +1,4 @@
 // A linear layer and its gradients called with one field wrong: refused by name, before any step.
-#include <string>
-#include <vector>
-
-#include <gtest/gtest.h>
-
-#include "ops/catalogue.h"
 #include "ops/grouped_linear.h"
 #include "tests/ops/entry_calls.h"
 #include "tests/ops/right_call.h"

@@ -2,9 +2,6 @@
 #pragma once
 
 #include <algorithm>
-#include <cstdint>
-#include <string>
-#include <vector>
 
 #include "formats/tensor.h"
 #include "tests/support/refusal.h"

@@ -1,7 +1,4 @@
 // Maps of rows, experts and blocks in views: what lies beside these, and the largest there are.
-#include <cstdint>
-#include <vector>
-
 #include <gtest/gtest.h>
 
 #include "ops/aligned_blocks.h"

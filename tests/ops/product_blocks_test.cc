@@ -1,9 +1,7 @@
 // Blocks of scales, guessed from the shapes of a product's operands.
 #include "ops/catalogue/product_blocks.h"
 
-#include <gtest/gtest.h>
-
-#include "formats/error.h"
+#include "tests/support/refusal.h"
 
 namespace mxo {
 namespace {
@@ -13,12 +11,12 @@ std::string guessed(Dtype type, std::vector<Index> scales, std::vector<Index> co
                     const Operand& ends = {}, const Parameters& set = {},
                     std::string_view name = "x") {
   const Tensor found(type, std::move(scales));
-  try {
-    return name_of(
+  std::string block;
+  const std::string said = refusal([&] {
+    block = name_of(
         block_of_scales("q", name, "block_x", set, {std::move(codes), ends}, found.operand()));
-  } catch (const Error& error) {
-    return error.what();
-  }
+  });
+  return said.empty() ? block : said;
 }
 
 TEST(ProductBlocks, OfF32AreOf128FirstOfAll) {

@@ -1,10 +1,7 @@
 // What quantize and dequantize ask of blocks, groups and constants, and the matrices they hand on.
 #include <gtest/gtest.h>
 
-#include "formats/error.h"
 #include "formats/tensor.h"
-#include "ops/backend.h"
-#include "ops/quantize.h"
 #include "ops/swiglu_quantize.h"
 #include "tests/support/refusal.h"
 
@@ -234,13 +231,11 @@ TEST(QuantizeChecks, RefuseGatesThatNoRuleHas) {
   EXPECT_NE(said({.arithmetic = GateArithmetic::triton_sm90}, true), "");
   Tensor odd(Dtype::f32, {4, 65});
   Noting noting;
-  try {
-    swiglu_quantize(noting,
-                    {odd.operand(), {}, {}, Dtype::f32, {y.result(), scales.result(), {1, 32}}});
-    ADD_FAILURE();
-  } catch (const Error& error) {
-    EXPECT_STREQ(error.what(), "swiglu_quantize: x: 2F is 65, not a multiple of 2");
-  }
+  const ScaledResult to{y.result(), scales.result(), {1, 32}};
+  EXPECT_EQ(refusal([&] {
+              swiglu_quantize(noting, {odd.operand(), {}, {}, Dtype::f32, to});
+            }),
+            "swiglu_quantize: x: 2F is 65, not a multiple of 2");
 }
 
 }  // namespace

@@ -1,12 +1,10 @@
 // Ends of the ranges that operators take: ranks, experts, groups, selections.
 #include <gtest/gtest.h>
 
-#include "formats/error.h"
 #include "formats/tensor.h"
 #include "ops/combine_rows.h"
 #include "ops/elementwise.h"
 #include "ops/pad_groups.h"
-#include "ops/route.h"
 #include "ops/router_gradients.h"
 #include "ops/swiglu.h"
 #include "tests/support/refusal.h"

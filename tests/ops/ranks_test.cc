@@ -1,9 +1,6 @@
 // Names of operands of ranks, and what ranks in other processes hand over.
 #include "ops/catalogue/ranks.h"
 
-#include <gtest/gtest.h>
-
-#include "formats/error.h"
 #include "tests/ops/told_communicator.h"
 
 namespace mxo {

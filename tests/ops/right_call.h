@@ -2,9 +2,6 @@
 #pragma once
 
 #include <set>
-#include <string>
-#include <type_traits>
-#include <utility>
 
 #include <gtest/gtest.h>
 

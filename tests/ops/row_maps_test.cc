@@ -1,12 +1,6 @@
 // Maps of rows, experts and blocks with one field or one entry wrong: refused, by name.
 #include "ops/row_maps.h"
 
-#include <algorithm>
-
-#include "formats/tensor.h"
-#include "ops/aligned_blocks.h"
-#include "ops/expert_maps.h"
-#include "ops/permute.h"
 #include "tests/ops/map_calls.h"
 #include "tests/ops/right_call.h"
 

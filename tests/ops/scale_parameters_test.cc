@@ -3,7 +3,6 @@
 
 #include <gtest/gtest.h>
 
-#include "formats/error.h"
 #include "tests/support/refusal.h"
 
 namespace mxo {

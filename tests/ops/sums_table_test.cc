@@ -1,7 +1,6 @@
 // The table of sums told a second time, number by number, and the rules that settle a fold.
 #include <gtest/gtest.h>
 
-#include "formats/error.h"
 #include "ops/sums.h"
 #include "tests/support/refusal.h"
 
@@ -69,12 +68,8 @@ std::string settled(Accumulation sum, Fold fold, int block, bool scaled, bool nu
                     Index shared) {
   sum.fold = fold;
   sum.block = block;
-  try {
-    sum = resolved_sum("op", sum, scaled, numbers, shared);
-    return std::string(name_of(sum.fold)) + " " + std::to_string(sum.block);
-  } catch (const Error& error) {
-    return error.what();
-  }
+  const std::string said = refusal([&] { sum = resolved_sum("op", sum, scaled, numbers, shared); });
+  return said.empty() ? std::string(name_of(sum.fold)) + " " + std::to_string(sum.block) : said;
 }
 
 TEST(SumsTable, FoldsSettleByTheScales) {
@@ -142,13 +137,9 @@ TEST(SumsTable, MachinesTakeKindsByWhereTheirScalesGo) {
   const auto takes = [](ScalePlace place, OperandKind kind) {
     Accumulation sum = sum_named("ada_mma", OperandKind::fp8);
     sum.scales = place;
-    try {
-      require_machine_takes("op", sum, kind);
-      return std::string("takes");
-    } catch (const Error& error) {
-      EXPECT_EQ(error.fault(), Fault::unsupported);
-      return std::string(error.what());
-    }
+    const std::string said =
+        refusal([&] { require_machine_takes("op", sum, kind); }, Fault::unsupported);
+    return said.empty() ? "takes" : said;
   };
   const std::string refused = "op: sum: ada_mma does not take operands of kind ";
   for (const ScalePlace place : {ScalePlace::epilogue, ScalePlace::operand, ScalePlace::exponent}) {

@@ -1,10 +1,5 @@
 // Operators called from C++ with one field wrong: refused by name, and before anything runs.
-#include <gtest/gtest.h>
-
-#include "formats/error.h"
 #include "formats/tensor.h"
-#include "ops/approximate.h"
-#include "ops/fused_dot.h"
 #include "tests/ops/right_call.h"
 
 namespace mxo {

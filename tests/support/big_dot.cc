@@ -3,7 +3,6 @@
 
 #include <bit>
 #include <cmath>
-#include <stdexcept>
 
 namespace mxo::test {
 namespace {

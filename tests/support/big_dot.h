@@ -1,8 +1,6 @@
 // Sums of products by MPFR: wide enough to be exact, rounded by MPFR's own rounding.
 #pragma once
 
-#include <cstdint>
-
 #include <mpfr.h>
 
 #include "formats/dtype.h"

@@ -1,15 +1,10 @@
 // Captures are read through the library's own reader; the compressed ones by way of a scratch file.
 #include "tests/support/captures.h"
 
-#include <algorithm>
 #include <cstdio>
-#include <cstdlib>
-#include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <mutex>
-#include <stdexcept>
-#include <string>
 
 #include <lzma.h>
 #include <unistd.h>

@@ -2,10 +2,6 @@
 #pragma once
 
 #include <algorithm>
-#include <cstdint>
-#include <filesystem>
-#include <string_view>
-#include <vector>
 
 #include "golden/files/safetensors.h"
 

@@ -1,10 +1,6 @@
 // The backends that must all return the reference's bits.
 #pragma once
 
-#include <memory>
-#include <string>
-#include <vector>
-
 #include "emu/backends.h"
 #include "emu/cpu/isa.h"
 
@@ -23,6 +19,12 @@ inline std::vector<Contestant> contestants() {
   for (const cpu::Isa isa : cpu::machine_isas()) all.push_back({std::string(name_of(isa)), 1});
   all.push_back({"scalar", 2});
   for (const int threads : {2, 7}) all.push_back({std::string(name_of(cpu::best_isa())), threads});
+  return all;
+}
+
+inline std::vector<std::unique_ptr<Backend>> all_backends() {
+  std::vector<std::unique_ptr<Backend>> all;
+  for (const Contestant& contestant : contestants()) all.push_back(contestant.make());
   return all;
 }
 

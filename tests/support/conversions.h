@@ -2,10 +2,7 @@
 #pragma once
 
 #include <ostream>
-#include <span>
-#include <string_view>
 
-#include "formats/dtype.h"
 #include "tests/support/sweep.h"
 
 namespace mxo::test {

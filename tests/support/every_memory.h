@@ -1,14 +1,8 @@
 // A call of an operator by name on every kind of backend and memory.
 #pragma once
 
-#include <cstring>
-#include <string>
-#include <utility>
-#include <vector>
-
 #include <gtest/gtest.h>
 
-#include "emu/backends.h"
 #include "ops/catalogue.h"
 #include "tests/support/far_backend.h"
 

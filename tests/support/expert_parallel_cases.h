@@ -1,15 +1,10 @@
 // Steps of expert parallelism small enough to check row by row: ranks, tokens, choices of experts.
 #pragma once
 
-#include <cstring>
 #include <random>
-#include <string>
-
-#include <gtest/gtest.h>
 
 #include "emu/backends.h"
 #include "emu/communicators.h"
-#include "ops/catalogue.h"
 #include "tests/support/same.h"
 
 namespace mxo::test {

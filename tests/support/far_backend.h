@@ -7,7 +7,6 @@
 #include <map>
 
 #include "emu/backends.h"
-#include "formats/error.h"
 #include "ops/forwarding_backend.h"
 
 namespace mxo::test {

@@ -1,8 +1,6 @@
 // The formats as gtest types, and their names.
 #pragma once
 
-#include <string>
-
 #include <gtest/gtest.h>
 
 #include "formats/dtype.h"

@@ -3,7 +3,6 @@
 
 #include <numeric>
 #include <sstream>
-#include <string_view>
 
 #include "tests/support/gemm_fill.h"
 
@@ -41,7 +40,10 @@ constexpr ScalesRow kScalesRows[] = {
 };
 constexpr std::string_view kFillNames[] = {"moderate", "wide",    "cancelling",
                                            "giant",    "special", "ties"};
-constexpr std::string_view kLayouts[] = {"packed", "padded", "exchanged", "reversed"};
+const Lie kLayouts[] = {{"packed"},
+                        {"padded", 1, kOddRows, 1},
+                        {"exchanged", 1, kOddRows, 1, true},
+                        {"reversed", 3, kOddRows, 1, false, true}};
 
 template <typename Enum>
 std::size_t index(Enum value) {
@@ -64,7 +66,8 @@ std::string describe(const GemmSpec& s) {
        << " x " << name_of(s.b) << " -> " << name_of(s.out) << ", groups";
   for (const Index rows : s.groups) text << ' ' << rows;
   text << " spare " << s.spare_rows << ", N " << s.n << ", K " << s.k << ", "
-       << kFillNames[index(s.fill)] << ", " << kLayouts[index(s.layout)] << ", seed " << s.seed;
+       << kFillNames[index(s.fill)] << ", " << kLayouts[index(s.layout)].name << ", seed "
+       << s.seed;
   return text.str();
 }
 
@@ -77,30 +80,29 @@ GemmCase::GemmCase(const GemmSpec& spec)
   const auto groups = static_cast<Index>(spec.groups.size());
   const Index n = spec.n;
   const Index k = spec.k;
-  const Layout l = spec.layout;
+  const Lie& l = kLayouts[index(spec.layout)];
   const bool forward = spec.pass == Pass::forward;
-  a = GuardedTensor(a_dtype, {rows(), forward ? k : n}, l);
-  b = forward ? GuardedTensor(b_dtype, {groups, n, k}, l) : GuardedTensor(b_dtype, {rows(), k}, l);
-  out = forward ? GuardedTensor(spec.out, {rows(), n}, l)
-                : GuardedTensor(spec.out, {groups, n, k}, l);
+  a = Strided(a_dtype, {rows(), forward ? k : n}, l);
+  b = forward ? Strided(b_dtype, {groups, n, k}, l) : Strided(b_dtype, {rows(), k}, l);
+  out = forward ? Strided(spec.out, {rows(), n}, l) : Strided(spec.out, {groups, n, k}, l);
   const auto blocks = [](Index extent, Index block) {
     return block == kWhole ? 1 : ceil_div(extent, block);
   };
   if (a_side.scaled()) {
-    a_scales = GuardedTensor(a_side.type,
-                             forward ? std::vector<Index>{blocks(rows(), a_side.block.rows),
-                                                          blocks(k, a_side.block.columns)}
-                                     : scales_of_rows(a_side, n),
-                             l);
+    a_scales = Strided(a_side.type,
+                       forward ? std::vector<Index>{blocks(rows(), a_side.block.rows),
+                                                    blocks(k, a_side.block.columns)}
+                               : scales_of_rows(a_side, n),
+                       l);
   }
   if (b_side.scaled()) {
-    b_scales = GuardedTensor(b_side.type,
-                             forward ? std::vector<Index>{groups, blocks(n, b_side.block.rows),
-                                                          blocks(k, b_side.block.columns)}
-                                     : scales_of_rows(b_side, k),
-                             l);
+    b_scales = Strided(b_side.type,
+                       forward ? std::vector<Index>{groups, blocks(n, b_side.block.rows),
+                                                    blocks(k, b_side.block.columns)}
+                               : scales_of_rows(b_side, k),
+                       l);
   }
-  ends = GuardedTensor(Dtype::i32, {groups}, l);
+  ends = Strided(Dtype::i32, {groups}, l);
   for (Index g = 0; g < groups; ++g) {
     ends.set_bits(ends.offset({g}), static_cast<std::uint32_t>(start(g + 1)));
   }
@@ -109,14 +111,10 @@ GemmCase::GemmCase(const GemmSpec& spec)
 
 std::vector<std::byte> GemmCase::run(Backend& backend, const Accumulation& sum) {
   out.wipe();
-  GuardedCopy at_a(backend, a);
-  GuardedCopy at_b(backend, b);
-  GuardedCopy at_a_scales(backend, a_scales);
-  GuardedCopy at_b_scales(backend, b_scales);
-  GuardedCopy at_ends(backend, ends);
-  GuardedCopy at_out(backend, out);
+  Mirror at_a(backend, a), at_b(backend, b), at_a_scales(backend, a_scales);
+  Mirror at_b_scales(backend, b_scales), at_ends(backend, ends), at_out(backend, out);
   const bool forward = spec_.pass == Pass::forward;
-  const auto side = [&](GuardedCopy& codes, GuardedCopy& scales, const SideScales& of) {
+  const auto side = [&](const Mirror& codes, const Mirror& scales, const SideScales& of) {
     if (!of.scaled()) return unscaled(codes.operand());
     const BlockExtents across{of.block.columns, of.block.rows};
     return ScaledTensor{codes.operand(), scales.operand(), forward ? of.block : across};
@@ -129,8 +127,8 @@ std::vector<std::byte> GemmCase::run(Backend& backend, const Accumulation& sum) 
     grouped_matmul_wgrad(backend, {first, second, at_ends.operand(), sum, at_out.result()});
   }
   backend.synchronize();
-  at_out.read_back();
-  return out.memory();
+  out.take(at_out.bytes());
+  return out.bytes();
 }
 
 Index GemmCase::shared_block() const {
@@ -162,8 +160,8 @@ std::vector<Index> GemmCase::scales_of_rows(const SideScales& side, Index lines)
   // Groups end at multiples of a block of e8m0 scales, and rows beyond them have theirs.
   return {side.type == Dtype::e8m0 ? rows() / height : first_block(groups, height), across};
 }
-Index GemmCase::scale_of_rows(const GuardedTensor& scales, const SideScales& side, Index g,
-                              Index line, Index c) const {
+Index GemmCase::scale_of_rows(const Strided& scales, const SideScales& side, Index g, Index line,
+                              Index c) const {
   const Index height = side.block.columns;
   const Index across = side.block.rows == kWhole ? 0 : line / side.block.rows;
   if (height == kWhole) return scales.offset({g, across});

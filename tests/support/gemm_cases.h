@@ -1,14 +1,10 @@
 // Grouped products that are hard to get right: shapes, memory, and numbers.
 #pragma once
 
-#include <string>
-#include <string_view>
 #include <utility>
-#include <vector>
 
-#include "ops/backend.h"
 #include "ops/grouped_matmul.h"
-#include "tests/support/guarded_tensor.h"
+#include "tests/support/strided.h"
 
 namespace mxo::test {
 
@@ -70,6 +66,9 @@ enum class CaseFill : std::uint8_t {
 inline constexpr CaseFill kFills[] = {CaseFill::moderate, CaseFill::wide,    CaseFill::cancelling,
                                       CaseFill::giant,    CaseFill::special, CaseFill::ties};
 
+/// How the elements of operands lie in memory.
+enum class Layout : std::uint8_t { packed, padded, exchanged, reversed };
+
 struct GemmSpec {
   Scales scales = Scales::mx;
   Pass pass = Pass::forward;
@@ -112,7 +111,7 @@ class GemmCase {
   /// K indices that share their scales on both sides; 0: all.
   Index shared_block() const;
 
-  GuardedTensor a, a_scales, b, b_scales, ends, out;
+  Strided a, a_scales, b, b_scales, ends, out;
   Dtype a_dtype, b_dtype;
   SideScales a_side, b_side;
 
@@ -121,7 +120,7 @@ class GemmCase {
   /// Blocks of `height` rows in the groups before g.
   Index first_block(Index g, Index height) const;
   std::vector<Index> scales_of_rows(const SideScales& side, Index lines) const;
-  Index scale_of_rows(const GuardedTensor& scales, const SideScales& side, Index g, Index line,
+  Index scale_of_rows(const Strided& scales, const SideScales& side, Index g, Index line,
                       Index c) const;
   Index rows() const;
   GemmSpec spec_;

@@ -2,7 +2,6 @@
 #include "tests/support/gemm_fill.h"
 
 #include <cmath>
-#include <random>
 
 #include "tests/support/gemm_cases.h"
 #include "tests/support/plain_values.h"
@@ -12,8 +11,8 @@ namespace {
 
 /// One operand of the product, line by line.
 struct Side {
-  GuardedTensor& codes;
-  GuardedTensor& scales;
+  Strided& codes;
+  Strided& scales;
   Dtype dtype;
   const SideScales& how;
 };

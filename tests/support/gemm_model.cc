@@ -1,7 +1,6 @@
 // What a grouped product must be, told a second time: its formulas over MPFR.
 #include "tests/support/gemm_model.h"
 
-#include <algorithm>
 #include <bit>
 #include <cstdio>
 

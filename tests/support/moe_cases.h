@@ -1,9 +1,6 @@
 // MoE layers small enough to look at: their tensors, cut over any number of ranks.
 #pragma once
 
-#include <string>
-#include <vector>
-
 #include "emu/backends.h"
 #include "emu/communicators.h"
 #include "ops/catalogue.h"

@@ -2,10 +2,6 @@
 #include "tests/support/mutation.h"
 
 #include <algorithm>
-#include <cstring>
-#include <iterator>
-
-#include "formats/dtype.h"
 
 namespace mxo {
 namespace {

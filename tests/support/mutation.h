@@ -1,10 +1,6 @@
 // One random change of what a file of tensors means.
 #pragma once
 
-#include <cstdint>
-#include <string>
-#include <vector>
-
 #include "formats/philox.h"
 #include "golden/files/tensor_file.h"
 

@@ -4,10 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
 #include <random>
-#include <utility>
-#include <vector>
 
 #include "emu/backends.h"
 #include "ops/catalogue.h"

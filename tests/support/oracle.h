@@ -3,7 +3,6 @@
 #pragma once
 
 #include "formats/minifloat.h"
-#include "formats/mx_scale.h"
 #include "tests/support/captures.h"
 
 namespace mxo::test {

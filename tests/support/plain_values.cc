@@ -5,7 +5,6 @@
 #include <cmath>
 #include <limits>
 #include <map>
-#include <stdexcept>
 
 namespace mxo::test {
 namespace {

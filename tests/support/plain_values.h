@@ -1,8 +1,6 @@
 // The value of a stored code, told by its definition and not by the library's codec.
 #pragma once
 
-#include <cstdint>
-
 #include "formats/dtype.h"
 
 namespace mxo::test {

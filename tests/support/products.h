@@ -2,11 +2,6 @@
 #pragma once
 
 #include <algorithm>
-#include <cmath>
-#include <string>
-#include <string_view>
-#include <utility>
-#include <vector>
 
 #include "emu/backends.h"
 #include "ops/catalogue.h"

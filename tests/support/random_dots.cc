@@ -1,8 +1,6 @@
 // One style per problem, chosen by its number.
 #include "tests/support/random_dots.h"
 
-#include <string>
-
 namespace mxo::test {
 namespace {
 

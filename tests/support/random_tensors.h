@@ -2,8 +2,6 @@
 #pragma once
 
 #include <cmath>
-#include <cstdint>
-#include <vector>
 
 #include "formats/tensor.h"
 

@@ -1,19 +1,18 @@
 // What a call is refused with.
 #pragma once
 
-#include <string>
-
 #include "formats/error.h"
 #include "ops/backend.h"
 
 namespace mxo {
 
-/// The words of the error that `call` throws; nothing where it throws none.
+/// The words of the error that `call` throws, of this fault; nothing where it throws none.
 template <typename Fn>
-std::string refusal(const Fn& call) {
+std::string refusal(const Fn& call, std::optional<Fault> fault = {}) {
   try {
     call();
   } catch (const Error& error) {
+    EXPECT_EQ(error.fault(), fault.value_or(error.fault())) << error.what();
     return error.what();
   }
   return {};

@@ -1,9 +1,6 @@
 // Tensors whose shapes and bytes are the same.
 #pragma once
 
-#include <cstring>
-#include <string>
-
 #include <gtest/gtest.h>
 
 #include "ops/catalogue.h"

@@ -1,8 +1,6 @@
 // The nearest code of a value, by a search among the values of all codes.
 #pragma once
 
-#include <cstdint>
-
 #include "formats/dtype.h"
 
 namespace mxo::test {

@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <cmath>
 
-#include "formats/minifloat.h"
 #include "tests/support/searched_code.h"
 #include "tests/support/stack_twins.h"
 

@@ -1,8 +1,4 @@
 // The second writing of every stack's quantiser.
-#include "tests/support/stack_twins.h"
-
-#include <algorithm>
-#include <cmath>
 #include <limits>
 
 #include "formats/approximate.h"

@@ -2,8 +2,6 @@
 // their source, with libm's logarithms and a search for the nearest code.
 #pragma once
 
-#include <span>
-#include <string_view>
 #include <vector>
 
 #include "formats/dtype.h"

@@ -1,23 +1,26 @@
 // Tensors with gaps: odd strides, offset pointers, transposed views, guard bytes around all.
 #pragma once
 
+#include <algorithm>
 #include <cstring>
 #include <random>
-#include <string>
 #include <vector>
 
 #include "formats/any_view.h"
+#include "ops/backend.h"
 
 namespace mxo::test {
 
 /// How the elements of a tensor lie in memory.
 struct Lie {
   std::string name;
-  Index step = 1;       ///< between neighbours of the last axis
-  Index gap = 0;        ///< elements left out after each row
-  Index offset = 0;     ///< elements before the first
-  bool turned = false;  ///< the last two axes exchanged in memory
+  Index step = 1;         ///< between neighbours of the last axis
+  Index gap = 0;          ///< elements left out after each row
+  Index offset = 0;       ///< elements before the first
+  bool turned = false;    ///< the last two axes exchanged in memory
+  bool reversed = false;  ///< the last axis runs backwards
 };
+constexpr Index kOddRows = -1;  ///< a gap of three or four, after which rows lie an odd way apart
 
 inline std::vector<Lie> lies() {
   return {{"contiguous"},
@@ -33,6 +36,7 @@ inline std::vector<Lie> lies() {
 /// A buffer full of guard bytes with a strided tensor in it.
 class Strided {
  public:
+  Strided() = default;
   Strided(Dtype dtype, const std::vector<Index>& shape, const Lie& lie)
       : size_(static_cast<Index>(size_of(dtype))), offset_(lie.offset) {
     view_.dtype = dtype;
@@ -44,11 +48,20 @@ class Strided {
     Index stride = lie.step;
     for (std::size_t i = 0; i < order.size(); ++i) {
       view_.stride[order[i]] = stride;
-      stride = stride * view_.extent[order[i]] + (i == 0 ? lie.gap : 0);
+      stride *= view_.extent[order[i]];
+      if (i == 0) stride += lie.gap != kOddRows ? lie.gap : stride % 2 == 0 ? 3 : 4;
+    }
+    const int last = view_.rank - 1;
+    if (lie.reversed && view_.extent[last] > 0) {
+      offset_ += (view_.extent[last] - 1) * view_.stride[last];
+      view_.stride[last] = -view_.stride[last];
     }
     used_ = static_cast<std::size_t>((stride + offset_ + 16) * size_);
-    bytes_.assign(used_ + 3 * kLine, std::byte{0xA5});
+    bytes_.resize(used_ + 3 * kLine);
+    wipe();
   }
+  /// Fills every byte with the pattern again.
+  void wipe() { std::fill(bytes_.begin(), bytes_.end(), std::byte{0xA5}); }
 
   Operand operand() const { return placed<const void>(bytes_.data()); }
   Result result() { return placed<void>(bytes_.data()); }
@@ -59,6 +72,27 @@ class Strided {
   std::vector<std::byte> bytes() const {
     const std::byte* first = start(bytes_.data()) - kLine;
     return {first, first + kLine + used_ + kLine};
+  }
+
+  /// Takes such bytes.
+  void take(const std::vector<std::byte>& bytes) {
+    std::copy(bytes.begin(), bytes.end(), start(bytes_.data()) - kLine);
+  }
+
+  /// Where an element lies, indices given axis by axis; and the bits there.
+  Index offset(std::initializer_list<Index> index) const {
+    Index at = offset_;
+    int axis = 0;
+    for (const Index i : index) at += i * view_.stride[axis++];
+    return at;
+  }
+  void set_bits(Index offset, std::uint32_t bits) {
+    std::memcpy(start(bytes_.data()) + offset * size_, &bits, static_cast<std::size_t>(size_));
+  }
+  std::uint32_t bits(Index offset) const {
+    std::uint32_t value = 0;
+    std::memcpy(&value, start(bytes_.data()) + offset * size_, static_cast<std::size_t>(size_));
+    return value;
   }
 
   /// The address of row-major element i.
@@ -89,11 +123,47 @@ class Strided {
     return view;
   }
 
-  Index size_;
-  Index offset_;
+  Index size_ = 1;
+  Index offset_ = 0;
   std::size_t used_ = 0;
   Operand view_;
-  std::vector<std::byte> bytes_;
+  std::vector<std::byte> bytes_ = std::vector<std::byte>(3 * kLine);
+};
+
+/// A copy, in a backend's memory, of a strided tensor with all that surrounds it.
+class Mirror {
+ public:
+  Mirror(Backend& backend, const Strided& of) : backend_(&backend), of_(&of) {
+    const std::vector<std::byte> bytes = of.bytes();
+    memory_ = backend.allocate(bytes.size());
+    backend.upload(memory_, bytes.data(), bytes.size());
+  }
+  Mirror(const Mirror&) = delete;
+  Mirror& operator=(const Mirror&) = delete;
+  ~Mirror() { backend_->release(memory_); }
+
+  Operand operand() const {
+    Operand view = of_->operand();
+    view.data = memory_ + of_->first_byte();
+    return view;
+  }
+  Result result() const {
+    const Operand operand = this->operand();
+    Result view{memory_ + of_->first_byte(), operand.dtype, operand.rank, {}, {}};
+    std::copy_n(operand.extent, kMaxRank, view.extent);
+    std::copy_n(operand.stride, kMaxRank, view.stride);
+    return view;
+  }
+  std::vector<std::byte> bytes() const {
+    std::vector<std::byte> host(of_->bytes().size());
+    backend_->download(host.data(), memory_, host.size());
+    return host;
+  }
+
+ private:
+  Backend* backend_;
+  const Strided* of_;
+  std::byte* memory_;
 };
 
 /// Fills x with floats that reach every path: plain noise, blocks of one scale, subnormals,

@@ -1,9 +1,7 @@
 // Every input there is against a run-length table, on all cores.
 #pragma once
 
-#include <algorithm>
 #include <bit>
-#include <cstdint>
 #include <sstream>
 
 #include <gtest/gtest.h>

@@ -1,7 +1,4 @@
 // Codes to two slices, one by one.
-#include <algorithm>
-#include <cstring>
-
 #include "tests/support/tile_emulation.h"
 
 namespace mxo::test {

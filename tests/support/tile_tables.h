@@ -4,17 +4,11 @@
 
 #include <gtest/gtest.h>
 
-#include <algorithm>
-#include <cstring>
-#include <memory>
 #include <ostream>
-#include <string>
-#include <vector>
 
 #include "emu/backends.h"
 #include "emu/cpu/gemm/multiply.h"
 #include "emu/reference/reference_backend.h"
-#include "formats/tensor.h"
 #include "ops/grouped_matmul.h"
 #include "ops/moe_steps.h"
 #include "tests/support/random_tensors.h"

@@ -3,10 +3,6 @@
 
 #include <gtest/gtest.h>
 
-#include <cmath>
-#include <map>
-#include <string>
-
 #include "tests/support/captures.h"
 #include "tests/support/contestants.h"
 #include "tests/support/moe_cases.h"

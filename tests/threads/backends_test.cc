@@ -1,7 +1,6 @@
 // Threads that call operators at once, on one backend and on several: no race (under
 // ThreadSanitizer), and the bytes of one caller alone.
 #include <thread>
-#include <vector>
 
 #include <gtest/gtest.h>
 

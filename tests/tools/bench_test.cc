@@ -3,7 +3,6 @@
 
 #include <gtest/gtest.h>
 
-#include "emu/backends.h"
 #include "tests/support/far_backend.h"
 
 namespace mxo::tools {

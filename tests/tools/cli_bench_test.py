@@ -15,7 +15,6 @@ import safetensors as st
 
 TINY = ["--scale", "0.001", "--repeats", "1", "--threads", "1"]
 ALONE = ["--rivals", ""]
-KEEPS_FREED_MEMORY = b"__asan_init" in Path(MXO).read_bytes()  # and so grows by less than it uses
 DOCS = Path(__file__).parents[2] / "docs/tables.md"
 # Of a table: further arguments, rows, and columns that it must have.
 TABLES = {
@@ -87,8 +86,6 @@ class Bench(Case):
                     all_tokens = (p - 1) * T * (4 * E + 2 * D)
                     self.assertIn(row["gathered"] - all_tokens, range(0, 1000))
                 self.assertEqual(row["kept"], self.kept(how, row["expert rows"], p))
-                if not KEEPS_FREED_MEMORY:
-                    self.assertGreaterEqual(row["process"] or row["peak"], row["peak"])
         self.assertEqual(away[1], 0)
         for p in [2, 4]:  # even routing sends (P - 1) / P of the rows elsewhere
             self.assertAlmostEqual(away[p] / (T * K), (p - 1) / p, delta=0.1)

@@ -216,8 +216,11 @@ class Train(Case):
 
     def test_a_run_that_is_killed_goes_on_from_its_checkpoint_with_the_same_bits(self):
         more = ["--steps", 40, "--digest-every", 5, "--checkpoint-every", 1]
-        self.ok(*self.small(*more, "--output", self.here / "whole"))
         stopped = self.here / "stopped"
+        self.refused(*self.small(*more, "--output", stopped, "--resume"), code=BAD_INPUT,
+                     says="stopped holds no checkpoint")
+        self.assertFalse(stopped.exists())
+        self.ok(*self.small(*more, "--output", self.here / "whole"))
         command = [MXO, *map(str, self.small(*more, "--output", stopped))]
         process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
         enough = random.randint(1, 15)  # steps saved; loss.csv has a line more than steps

@@ -83,6 +83,23 @@ WRONG_CALLS = [
     ("judge", "TRACE"), ("judge {y} {y}", "--diff"), ("judge {y} --diff", "two"),
     ("judge {y} --bogus", "'--bogus'"),
     ("train --steps many", "steps"), ("train --recipe mxfp9", "'mxfp9'"), ("train --bogus", "'--bogus'"),
+    *[("generate {out} " + words, words.split()[-2] + ": has no effect with " + mode)
+      for mode, words in [
+          ("--suite", "--suite quantize --dtype f32"), ("--suite", "--tokens 4096"),
+          ("--model", "--model dsv3 --level 1"), ("--model", "--model dsv3 --shape rows=4"),
+          ("--shape", "--op quantize --shape rows=4,columns=32 --level 1"),
+          ("--from", "--op quantize --from {x} --seed 2")]],
+    *[("compare --repeat {y} {y} " + words, words.split()[0] + ": has no effect with --repeat")
+      for words in ["--gate bound", "--op quantize", "--sentinel ff", "--nan-bits", "--strict",
+                    "--only op=quantize", "--html -"]],
+    *[("train " + words, words.split()[-2] + ": has no effect with " + words.split()[0])
+      for words in ["--sample a --from {x} --steps 5", "--export {out} --from {x} --seed 5",
+                    "--replay {x} --steps 5", "--diff-digests {x} {x} --steps 5"]],
+    ("compare {y} {y} --only op=combine", "--only"),
+    ("train --from {x}", "needs --sample or --export"),
+    ("reduce {case} {y} --output {out} --runs 5", "--runs"),
+    ("list ops quantize combine", "'combine'"), ("list --diverge", "--diverge"),
+    ("list rules --diverge --markdown", "--markdown"),
     ("train --resume", "--output"), ("train --top-k 99", "top-k"), ("train --seed -1", "seed"),
     ("train --clip nan", "clip"), ("train --compare bf16,bf16 --output {out}", "twice"),
     *[("train --" + words, words.split()[0].replace("=", " ").split()[0]) for words in [

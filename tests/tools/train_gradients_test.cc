@@ -1,14 +1,10 @@
 // Gradients of the whole model, for each of its options, against differences of a plain f64 twin.
 #include <gtest/gtest.h>
 
-#include <cmath>
-#include <functional>
-#include <map>
 #include <numeric>
 
 #include "emu/backends.h"
 #include "emu/communicators.h"
-#include "formats/minifloat.h"
 #include "tools/train/model.h"
 
 namespace mxo::tools {

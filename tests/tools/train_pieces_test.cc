@@ -1,7 +1,6 @@
 // The pieces of the transformer: gradients against differences in f64, the product, the functions.
 #include <gtest/gtest.h>
 
-#include <cmath>
 #include <functional>
 #include <random>
 

@@ -1,13 +1,12 @@
 // Training: the same bits on any threads and ranks, from a checkpoint as without a stop.
 #include <gtest/gtest.h>
 
-#include <cmath>
 #include <fstream>
 
 #include "emu/communicators.h"
-#include "formats/error.h"
 #include "golden/files/output_file.h"
 #include "tests/golden/scratch.h"
+#include "tests/support/refusal.h"
 #include "tools/train/adamw.h"
 #include "tools/train/compare.h"
 #include "tools/train/plot.h"
@@ -239,14 +238,8 @@ TEST_F(Training, ACheckpointOfAnotherRunIsRefusedByName) {
   job.resume = true;
   TrainJob other = job;
   other.options.width = 64;
-  const auto message = [&](const TrainJob& changed) -> std::string {
-    try {
-      run(changed);
-    } catch (const Error& error) {
-      EXPECT_EQ(error.fault(), Fault::file);
-      return error.what();
-    }
-    return "";
+  const auto message = [&](const TrainJob& changed) {
+    return refusal([&] { run(changed); }, Fault::file);
   };
   EXPECT_NE(message(other).find("width: found '32', needs '64'"), std::string::npos);
   other = job;
@@ -289,7 +282,12 @@ TEST_F(Training, ARunIsNotOverwritten) {
   }
   EXPECT_THROW(train_recipes(job, recipes, *text_, *world_, {}), Error);
   job.resume = true;
+  std::filesystem::remove(job.output / "e4m3fnuz/checkpoint.safetensors");  // stopped before it
+  std::string said;
+  job.say = [&said](const std::string& line) { said += line; };
   const auto again = train_recipes(job, recipes, *text_, *world_, {});
+  EXPECT_TRUE(said.starts_with("e4m3fnuz: ") && said.ends_with("no checkpoint: from step 0"));
+  EXPECT_EQ(again[1].result.history.losses, results[1].result.history.losses);
   EXPECT_EQ(again[0].result.history.losses, results[0].result.history.losses);
   EXPECT_EQ(again[0].result.held_out, results[0].result.held_out);
 }

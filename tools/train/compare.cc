@@ -18,12 +18,27 @@ fs::path directory_of(const fs::path& output, const TrainRecipe& recipe, bool se
   return several ? output / name : output;
 }
 
-/// Before the first step of the first recipe: nothing is overwritten, and every directory is there.
-void prepare_directories(const std::vector<TrainJob>& jobs) {
+/// Before the first step of the first recipe: nothing is overwritten, every directory is there, and
+/// what resumes has a checkpoint.  A comparison that was stopped has one of its first recipes
+/// alone.
+void prepare_directories(const std::vector<TrainJob>& jobs, const World& world) {
+  bool found = false;
   for (const TrainJob& job : jobs) {
-    if (!job.resume && fs::exists(job.output / "checkpoint.safetensors")) {
+    const bool held = fs::exists(job.output / "checkpoint.safetensors");
+    if (held && !job.resume) {
       throw Error(Fault::file, "output: " + job.output.string() +
                                    " holds a checkpoint; --resume continues from it");
+    }
+    found = found || held;
+  }
+  if (jobs.front().resume && !found) {
+    throw Error(Fault::file, "--resume: " + jobs.front().output.string() +
+                                 " holds no checkpoint; a first run goes without --resume");
+  }
+  for (const TrainJob& job : jobs) {
+    if (!job.resume || fs::exists(job.output / "checkpoint.safetensors")) continue;
+    if (job.say && world.writes()) {
+      job.say(job.recipe.name + ": " + job.output.string() + " holds no checkpoint: from step 0");
     }
   }
   for (const TrainJob& job : jobs) {
@@ -52,7 +67,7 @@ std::vector<NamedResult> train_recipes(const TrainJob& job, const std::vector<Tr
   }
   check(job);
   text.check_room(job.options.context);
-  if (!job.output.empty()) prepare_directories(jobs);
+  if (!job.output.empty()) prepare_directories(jobs, world);
 
   std::vector<NamedResult> results;
   std::vector<Curve> curves;

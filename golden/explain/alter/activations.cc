@@ -307,36 +307,35 @@ void add_gradients(List& list) {
   }
   add_rewritten(list, "dprobs=weighed", "dprobs is multiplied with the router weight", weigh_dprobs,
                 Stage::rule);
-  const std::string summed = "dprobs is added up in bf16";
   for (const bool rounded : {false, true}) {
-    const char* of = rounded ? ", of y and products that are rounded to bf16" : "";
     add_rewritten(
-        list, "dprobs=bf16", summed + of,
+        list, "dprobs=bf16",
+        filled("dprobs is added up in bf16{}",
+               rounded ? ", of y and products that are rounded to bf16" : ""),
         [rounded](const Call& c, NamedTensors& out) { return sum_dprobs_in_bf16(c, out, rounded); },
         Stage::rule);
   }
 }
 
 /// Rows of x, dy or probs that do not belong to those of the others.
-void add_moved_rows(const Call& call, List& list) {
-  const auto moved = [&](const char* id, std::string phrase, const std::string& name, Index by) {
-    add_altered(list, id, std::move(phrase), [name, by](Call& c) {
-      if (!c.has(name)) return false;
-      const Tensor& given = c.input(name);
-      const bool weights = name == "probs";
-      if (weights ? given.dtype() != Dtype::f32 : given.rank() != 2 || given.extent(0) < 2)
-        return false;
-      c.replace(name, rows_moved(given, by));
-      return true;
-    });
+void add_shifted_rows(const Call& call, List& list) {
+  const auto shifted = [&](const std::string& name, const char* id, const char* before,
+                           const char* after) {
+    for (const Index by : {-1, 1}) {
+      add_altered(list, id, filled(by < 0 ? before : after, name),
+                  [name, by](Call& c) { c.replace(name, rows_moved(c.input(name), by)); });
+    }
   };
-  for (const std::string name : {"dy", "x"}) {
-    if (!call.has("x") || !call.has("dy") || !call.op.starts_with("swiglu")) break;
-    moved("rows=shifted", "rows of " + name + " are read one late, the first as it is", name, -1);
-    moved("rows=shifted", "rows of " + name + " are read one early, the last as it is", name, 1);
+  if (call.op.starts_with("swiglu") && call.has("x") && call.has("dy")) {
+    for (const char* name : {"dy", "x"}) {
+      if (call.input(name).rank() == 2 && call.input(name).extent(0) > 1)
+        shifted(name, "rows=shifted", "rows of {} are read one late, the first as it is",
+                "rows of {} are read one early, the last as it is");
+    }
   }
-  moved("weights=other_row", "rows take the router weight of the row before", "probs", -1);
-  moved("weights=other_row", "rows take the router weight of the row after", "probs", 1);
+  if (call.has("probs") && call.input("probs").dtype() == Dtype::f32)
+    shifted("probs", "weights=other_row", "rows take the router weight of the row before",
+            "rows take the router weight of the row after");
 }
 
 /// y rounded before it is weighed, and once more after that.
@@ -354,7 +353,7 @@ NamedTensors weigh_rounded(Backend& backend, const Call& call) {
 }  // namespace
 
 void add_activation_hypotheses(const Call& call, List& list) {
-  add_moved_rows(call, list);
+  add_shifted_rows(call, list);
   if (call.op == "swiglu" && call.has("probs")) {
     add_run(list, "weights=of_rounded",
             "the result is rounded before it is multiplied with the router weight", weigh_rounded);

@@ -42,18 +42,16 @@ void add_rows(const Product& p, List& list) {
   if (blocks)
     add(x.scales_name, "local", filled(every, "the scales", x.name, ", without their codes,"),
         local);
-  add_scales("row_0", "every row of {} takes the {} of row 0", [](Index) { return Index{0}; });
+  add_scales("row_0", "every row of {} takes the {} of row 0", map_of(first_line, 0));
   add_scales("first_row", "every row of {} takes the {} of the first row of its group", begin);
   for (const Index slots : {2, 4, 6, 8}) {
-    add_scales(
-        "by_token", "row r of {} takes the {} of row r / {}: by token rather than by slot",
-        [slots](Index r) { return r / slots; }, slots);
+    add_scales("by_token", "row r of {} takes the {} of row r / {}: by token rather than by slot",
+               map_of(number_of_run, slots), slots);
   }
   for (const Index tile : {32, 64, 128}) {
     if (!blocks) break;
-    add_scales(
-        "first_tile", "all rows of {} take the {} of the first {}",
-        [tile](Index r) { return r % tile; }, tile);
+    add_scales("first_tile", "all rows of {} take the {} of the first {}", map_of(within_run, tile),
+               tile);
     add_scales(
         "first_tile", "all rows of a group of {} take the {} of the first {} of them",
         [tile, begin](Index r) { return begin(r) + (r - begin(r)) % tile; }, tile);
@@ -87,19 +85,18 @@ void add_chunks(const Product& p, List& list) {
 }
 
 /// Codes or scales of w of another expert than the rest of it.
-constexpr Row<Index (*)(Index expert, Index experts)> kOtherExperts[] = {
-    {"expert_0", "expert 0", [](Index, Index) { return Index{0}; }},
-    {"expert_before", "the expert before", [](Index e, Index n) { return (e + n - 1) % n; }},
-    {"expert_after", "the expert after", [](Index e, Index n) { return (e + 1) % n; }},
+constexpr Row<LineMap> kOtherExperts[] = {
+    {"expert_0", "expert 0", first_line},
+    {"expert_before", "the expert before", line_before},
+    {"expert_after", "the expert after", line_after},
 };
 
 void add_experts(const Product& p, List& list) {
   if (p.groups() < 2 || p.b.scales == nullptr) return;
   for (const auto& other : kOtherExperts) {
     const auto add = [&](const std::string& operand, const char* phrase) {
-      add_read(
-          list, filled("{}={}", operand, other.name), filled(phrase, other.phrase, p.b.name),
-          {read_lines(operand, 0, [n = p.groups(), of = other.of](Index e) { return of(e, n); })});
+      add_read(list, filled("{}={}", operand, other.name), filled(phrase, other.phrase, p.b.name),
+               {read_lines(operand, 0, map_of(other.of, p.groups()))});
     };
     add(p.b.codes_name, "every expert takes the codes of {} ({}), and its own scales");
     if (p.b.scales->rank() == 2 || (p.b.scales->rank() > 2 && p.b.scales->shape().back() == 1))
@@ -119,22 +116,19 @@ bool run_on(Call& call, const std::string& name, Tail tail, Index k, Index to, I
   if (block > 1 && ceil_div(to, block) == columns) return true;  // the last one has a scale
   if (k % block != 0 || to % block != 0 || tile % block != 0) return block >= k && columns == 1;
   const Index rows = given.rank() < 3 ? given.elements() / columns : given.extent(1);
+  const Index expert = rows * columns;
   std::vector<Index> from;
   for (Index row = 0; row < given.elements() / columns; ++row) {
     for (Index c = 0; c < to / block; ++c) {
       const Index own = row * columns + c;
-      const Index beyond = tail == Tail::row_after      ? own
-                           : tail == Tail::expert_after ? own - columns + rows * columns
-                                                        : own - tile / block;
-      const bool is_there = beyond >= 0 && beyond < given.elements();
-      from.push_back(c < columns ? own : is_there ? beyond : given.elements());
+      from.push_back(c < columns || tail == Tail::row_after ? own
+                     : tail == Tail::expert_after           ? own - columns + expert
+                                                            : own - tile / block);
     }
   }
   std::vector<Index> shape = given.shape();
   shape.back() = to / block;
-  // One more element, which is zero.
-  const Tensor flat = resized(given, {given.elements() + 1});
-  call.replace(name, resized(gathered(flat, 0, from), std::move(shape)));
+  call.replace(name, elements_from(given, std::move(from), std::move(shape)));
   return true;
 }
 
@@ -208,23 +202,30 @@ void add_both_sides(const Product& p, const std::string& id, const std::string& 
   add_read(list, "scales=" + id, phrase + ", on both sides", std::move(sides));
 }
 
-/// Blocks of K that take others' scales, by a number of blocks, each twice the one before.
-constexpr Row<Index (*)(Index block, Index n)> kRunsOfBoth[] = {
-    {"first_of_run", "every {} K blocks take the scales of their first",
-     [](Index b, Index n) { return b / n * n; }},
-    {"starts_again", "the scales start again every {} K blocks",
-     [](Index b, Index n) { return b % n; }},
-    {"every_nth", "K block b takes the scales of block b / {}",
-     [](Index b, Index n) { return b / n; }},
+/// Blocks of K that take others' scales: by a number of blocks, each twice the one before.
+constexpr Row<LineMap> kRunsOfBoth[] = {
+    {"first_of_run", "every {} K blocks take the scales of their first", begin_of_run},
+    {"starts_again", "the scales start again every {} K blocks", within_run},
+    {"every_nth", "K block b takes the scales of block b / {}", number_of_run},
+};
+/// By the number of all blocks.
+constexpr Row<LineMap> kBlocksOfBoth[] = {
+    {"block_before", "K blocks take the scales of the block before",
+     [](Index c, Index) { return std::max<Index>(c - 1, 0); }},
+    {"block_after", "K blocks take the scales of the block after",
+     [](Index c, Index blocks) { return std::min(c + 1, blocks - 1); }},
+    {"last_block", "every K block takes the scales of the last",
+     [](Index, Index blocks) { return blocks - 1; }},
+    {"reversed", "K blocks take the scales in the reverse order", reversed},
+    {"pairs", "K blocks exchange their scales in pairs", in_pairs},
 };
 
 /// Lines of both sides that take the one scale of the first: of x, and of w in each expert.
 void add_one_scale(const Product& p, List& list) {
   if (p.a.scales == nullptr || p.b.scales == nullptr || p.b.scales->rank() < 2) return;
   if (p.a.scales->elements() != p.a_lines || p.b.scales->elements() != p.groups() * p.n) return;
-  const auto first = [](Index) { return Index{0}; };
-  std::vector<Reading> sides{read_lines(p.a.scales_name, 0, first),
-                             read_lines(p.b.scales_name, 1, first)};
+  std::vector<Reading> sides{read_lines(p.a.scales_name, 0, map_of(first_line, 0)),
+                             read_lines(p.b.scales_name, 1, map_of(first_line, 0))};
   for (Reading& side : sides) side.least_rank = 1;
   add_read(list, "scales=first_line",
            filled("every row of {} takes the scale of row 0, and every row of {} that of row 0 of "
@@ -238,26 +239,11 @@ void add_both_scales(const Product& p, List& list) {
   const Index blocks = blocks_of_both(p);
   if (blocks == 0) return;
   for (Index n = 2; n < blocks; n *= 2) {
-    for (const auto& row : kRunsOfBoth) {
-      add_both_sides(
-          p, row.name, filled(row.phrase, n), [n, of = row.of](Index c) { return of(c, n); }, list);
-    }
+    for (const auto& row : kRunsOfBoth)
+      add_both_sides(p, row.name, filled(row.phrase, n), map_of(row.of, n), list);
   }
-  add_both_sides(
-      p, "block_before", "K blocks take the scales of the block before",
-      [](Index c) { return std::max<Index>(c - 1, 0); }, list);
-  add_both_sides(
-      p, "block_after", "K blocks take the scales of the block after",
-      [blocks](Index c) { return std::min(c + 1, blocks - 1); }, list);
-  add_both_sides(
-      p, "last_block", "every K block takes the scales of the last",
-      [blocks](Index) { return blocks - 1; }, list);
-  add_both_sides(
-      p, "reversed", "K blocks take the scales in the reverse order",
-      [blocks](Index c) { return blocks - 1 - c; }, list);
-  add_both_sides(
-      p, "pairs", "K blocks exchange their scales in pairs",
-      [blocks](Index c) { return (c ^ 1) < blocks ? c ^ 1 : c; }, list);
+  for (const auto& row : kBlocksOfBoth)
+    add_both_sides(p, row.name, row.phrase, map_of(row.of, blocks), list);
   const Index tile = std::max<Index>(1, 128 / p.block);
   if (blocks <= tile) return;
   add_both_sides(
@@ -266,44 +252,15 @@ void add_both_scales(const Product& p, List& list) {
       [blocks, tile](Index c) { return c >= blocks - tile ? c - tile : c; }, list);
 }
 
-/// Scales that were written column-major, each column from a multiple of so many on, and are read
-/// as they are expected.
-void add_column_major(const std::string& scales, const std::string& words, List& list) {
-  Index before = 0;
-  for (const Index unit : {1, 4, 16, 128}) {
-    const std::string padded = filled(", padded to multiples of {},", unit);
-    add_read(list, scales + "=column_major",
-             filled("{} are column-major{} and read row by row", words, unit > 1 ? padded : ","),
-             {make_reading(
-                 scales,
-                 [unit, before](const Matrices& m) {
-                   return m.rows > 1 && m.columns > 1 &&
-                          (before == 0 || round_up(m.rows, unit) > round_up(m.rows, before));
-                 },
-                 [unit](const Matrices& m, Index matrix, Index row, Index column) {
-                   const Index i = row * m.columns + column;
-                   const Index from = i % round_up(m.rows, unit);
-                   return from < m.rows
-                              ? (matrix * m.rows + from) * m.columns + i / round_up(m.rows, unit)
-                              : m.elements;
-                 })});
-    before = unit;
-  }
-}
-
 /// Scales of codes that are no product's operand.
 void add_scales_alone(Index blocks, List& list) {
   add_column_major("scales", "scales", list);
-  const auto add = [&](const char* id, std::string phrase, int axis, Lines from) {
-    add_read(list, filled("scales={}", id), std::move(phrase),
-             {read_lines("scales", axis, std::move(from))});
-  };
   for (const Index tile : {32, 64, 128}) {
-    add("first_tile", filled("all rows take the scales of the first {}", tile), 0,
-        [tile](Index r) { return r % tile; });
+    add_read(list, "scales=first_tile", filled("all rows take the scales of the first {}", tile),
+             {read_lines("scales", 0, map_of(within_run, tile))});
   }
-  add("reversed", "blocks of a row take the scales in the reverse order", -1,
-      [blocks](Index c) { return blocks - 1 - c; });
+  add_read(list, "scales=reversed", "blocks of a row take the scales in the reverse order",
+           {read_lines("scales", -1, map_of(reversed, blocks))});
 }
 
 }  // namespace

@@ -108,16 +108,11 @@ NamedTensors host_product(const Call& call, const HostSum& how) {
   return out;
 }
 
-Hypothesis& add_altered(List& list, std::string name, std::string phrase, Alter alter,
-                        Stage stage) {
-  list.push_back({std::move(name), std::move(phrase), stage, std::move(alter)});
-  return list.back();
-}
-
-Hypothesis& add_altered_locally(List& list, std::string name, std::string phrase, Alter alter) {
-  Hypothesis& h = add_altered(list, std::move(name), std::move(phrase), std::move(alter));
-  h.local = true;
-  return h;
+Hypothesis& add_left_out(List& list, const std::string& key, std::string phrase, std::string name,
+                         Stage stage) {
+  return add_altered(
+      list, name.empty() ? key + "=left_out" : std::move(name), std::move(phrase),
+      [key](Call& c) { drop(c, key); }, stage);
 }
 
 Hypothesis& add_read(List& list, std::string name, std::string phrase,
@@ -136,18 +131,7 @@ Hypothesis& add_set(List& list, const std::string& key, const std::string& value
                     std::string phrase, std::string name) {
   return add_altered(
       list, name.empty() ? key + "=" + value : std::move(name), std::move(phrase),
-      [key, value](Call& c) {
-        c.set.set(key, value);
-        return true;
-      },
-      Stage::rule);
-}
-
-Hypothesis& add_rewritten(List& list, std::string name, std::string phrase, Rewrite rewrite,
-                          Stage stage) {
-  list.push_back({std::move(name), std::move(phrase), stage});
-  list.back().rewrite = std::move(rewrite);
-  return list.back();
+      [key, value](Call& c) { c.set.set(key, value); }, Stage::rule);
 }
 
 Hypothesis& add_run(List& list, std::string name, std::string phrase, Make run, Stage stage) {
@@ -181,24 +165,37 @@ const ParameterSpec* parameter_of(const Call& call, std::string_view key) {
   return at == parameters.end() ? nullptr : &*at;
 }
 
-Parameters without(const Parameters& set, std::string_view key) {
+void drop(Call& call, std::string_view key) {
+  call.inputs.erase(std::string(key));
   Parameters rest;
-  for (const auto& [name, value] : set.all()) {
+  for (const auto& [name, value] : call.set.all()) {
     if (name != key) rest.set(name, value);
   }
-  return rest;
+  call.set = rest;
 }
 
 bool map_floats(Call& call, const std::string& name, float (*to)(float)) {
   if (!call.has(name) || call.input(name).dtype() != Dtype::f32) return false;
-  const Tensor& given = call.input(name);
-  call.replace(name, with_values(given, [&](Index i) { return to(given.as<float>()[i]); }));
+  map_values(call, name, [to](float v, Index) { return to(v); });
   return true;
 }
 
 Tensor rows_moved(const Tensor& tensor, Index by) {
   return with_rows(tensor,
                    [by](Index r, Index rows) { return std::clamp<Index>(r + by, 0, rows - 1); });
+}
+
+Tensor rows_from(const Tensor& tensor, std::vector<Index> sources) {
+  const Index rows = tensor.extent(0);
+  for (Index& r : sources) r = r < 0 || r >= rows ? rows : r;
+  std::vector<Index> shape = tensor.shape();
+  ++shape.front();
+  return gathered(resized(tensor, std::move(shape)), 0, sources);
+}
+
+Tensor elements_from(const Tensor& tensor, std::vector<Index> sources, std::vector<Index> shape) {
+  return resized(rows_from(resized(tensor, {tensor.elements()}), std::move(sources)),
+                 std::move(shape));
 }
 
 std::uint8_t code_of(Dtype format, float v, Overflow overflow) {
@@ -230,11 +227,9 @@ std::vector<Hypothesis> hypotheses_about(const Call& call) {
   add_code_hypotheses(call, list);
   add_addressing_hypotheses(call, list);
   add_route_hypotheses(call, list);
-  add_router_operands(call, list);
   add_activation_hypotheses(call, list);
   add_limit_hypotheses(call, list);
   add_rank_hypotheses(call, list);
-  add_rank_row_hypotheses(call, list);
   add_fused_quantiser_hypotheses(call, list);
   add_scale_order_hypotheses(call, list);
   add_precision_hypotheses(call, list);
@@ -243,10 +238,7 @@ std::vector<Hypothesis> hypotheses_about(const Call& call) {
   add_output_hypotheses(call, list);
   add_partial_hypotheses(call, list);
   add_setting_hypotheses(call, list);
-  add_left_out_hypotheses(call, list);
-  add_elementwise_hypotheses(call, list);
   add_index_hypotheses(call, list);
-  add_padding_hypotheses(call, list);
   add_layer_operands(call, list);
   add_padded_columns(call, list);
   add_double_rounding(call, list);

@@ -83,15 +83,38 @@ std::string filled(std::string_view text, const Values&... values) {
 }
 
 using List = std::vector<Hypothesis>;
-using Alter = std::function<bool(Call&)>;
-using Rewrite = std::function<bool(const Call&, NamedTensors&)>;
 using Make = std::function<NamedTensors(Backend&, const Call&)>;
 
+/// `what` as a function that says whether it applies: always, where it returns nothing.
+template <typename... Args, typename Do>
+std::function<bool(Args...)> applying(Do what) {
+  return [what = std::move(what)](Args... args) {
+    if constexpr (std::is_void_v<std::invoke_result_t<const Do&, Args...>>) {
+      what(args...);
+      return true;
+    } else {
+      return what(args...);
+    }
+  };
+}
+
 /// Operands or parameters are others.
+template <typename Alter>
 Hypothesis& add_altered(List& list, std::string name, std::string phrase, Alter alter,
-                        Stage stage = Stage::input);
+                        Stage stage = Stage::input) {
+  list.push_back({std::move(name), std::move(phrase), stage, applying<Call&>(std::move(alter))});
+  return list.back();
+}
 /// The same, of a slice as well.
-Hypothesis& add_altered_locally(List& list, std::string name, std::string phrase, Alter alter);
+template <typename Alter>
+Hypothesis& add_altered_locally(List& list, std::string name, std::string phrase, Alter alter) {
+  Hypothesis& h = add_altered(list, std::move(name), std::move(phrase), std::move(alter));
+  h.local = true;
+  return h;
+}
+/// An operand or a parameter is not there.
+Hypothesis& add_left_out(List& list, const std::string& key, std::string phrase,
+                         std::string name = {}, Stage stage = Stage::rule);
 /// Operands are read from elsewhere.
 Hypothesis& add_read(List& list, std::string name, std::string phrase,
                      std::vector<Reading> readings);
@@ -101,8 +124,13 @@ Hypothesis& add_read_locally(List& list, std::string name, std::string phrase, R
 Hypothesis& add_set(List& list, const std::string& key, const std::string& value,
                     std::string phrase, std::string name = {});
 /// The right outputs, rewritten.
+template <typename Rewrite>
 Hypothesis& add_rewritten(List& list, std::string name, std::string phrase, Rewrite rewrite,
-                          Stage stage = Stage::output);
+                          Stage stage = Stage::output) {
+  list.push_back({std::move(name), std::move(phrase), stage});
+  list.back().rewrite = applying<const Call&, NamedTensors&>(std::move(rewrite));
+  return list.back();
+}
 /// Outputs that are not made by the operator.
 Hypothesis& add_run(List& list, std::string name, std::string phrase, Make run,
                     Stage stage = Stage::rule);
@@ -115,7 +143,8 @@ inline float by_f16(float v) { return decode(encode<kF16>(v, Overflow::nonfinite
 
 /// The parameter of that key; null if the operator lacks it.
 const ParameterSpec* parameter_of(const Call& call, std::string_view key);
-Parameters without(const Parameters& set, std::string_view key);
+/// The call without that operand or parameter.
+void drop(Call& call, std::string_view key);
 
 /// A tensor of f32, bf16 or f16 whose element i is of(i), rounded to its type.
 template <typename Of>
@@ -123,7 +152,13 @@ Tensor with_values(Tensor tensor, Of of) {
   for (Index i = 0; i < tensor.elements(); ++i) store_wide(tensor, i, of(i));
   return tensor;
 }
-/// Every number of an f32 operand replaced; false where it is none.
+/// Every number v of an operand, at i, is of(v, i) instead, rounded to its type.
+template <typename Of>
+void map_values(Call& call, const std::string& name, Of of) {
+  const Tensor& given = call.input(name);
+  call.replace(name, with_values(given, [&](Index i) { return of(wide_value(given, i), i); }));
+}
+/// The same of an f32 operand; false where it is none.
 bool map_floats(Call& call, const std::string& name, float (*to)(float));
 
 /// A tensor whose indices of the first axis are those of source(index, extent).
@@ -136,7 +171,38 @@ Tensor with_rows(const Tensor& tensor, Source source) {
 }
 /// Rows from the row `by` after each; at the ends their own.
 Tensor rows_moved(const Tensor& tensor, Index by);
+/// As many rows as there are sources; those of a source that is no row are zero.
+Tensor rows_from(const Tensor& tensor, std::vector<Index> sources);
+/// The same of elements, in a tensor of that shape.
+Tensor elements_from(const Tensor& tensor, std::vector<Index> sources, std::vector<Index> shape);
 
+/// Which of n lines, blocks or experts is read as i.
+using LineMap = Index (*)(Index i, Index n);
+constexpr Index first_line(Index, Index) { return 0; }
+constexpr Index line_before(Index i, Index n) { return (i + n - 1) % n; }
+constexpr Index line_after(Index i, Index n) { return (i + 1) % n; }
+constexpr Index reversed(Index i, Index n) { return n - 1 - i; }
+constexpr Index in_pairs(Index i, Index n) { return (i ^ 1) < n ? i ^ 1 : i; }
+constexpr Index halves_exchanged(Index i, Index n) { return n % 2 == 0 ? (i + n / 2) % n : i; }
+constexpr Index halves_in_turn(Index i, Index n) { return i % 2 * ((n + 1) / 2) + i / 2; }
+constexpr Index even_then_odd(Index i, Index n) {
+  return i < (n + 1) / 2 ? 2 * i : 2 * (i - (n + 1) / 2) + 1;
+}
+/// n: the length of a run of them.
+constexpr Index begin_of_run(Index i, Index n) { return i / n * n; }
+constexpr Index within_run(Index i, Index n) { return i % n; }
+constexpr Index number_of_run(Index i, Index n) { return i / n; }
+
+inline std::function<Index(Index)> map_of(LineMap of, Index n) {
+  return [of, n](Index i) { return of(i, n); };
+}
+
+/// Lines of a gate and of up, `half` each, that lie in runs of so many by turns.
+inline Reading read_halves(std::string operand, int axis, Index half, Index run) {
+  return read_lines(std::move(operand), axis, [=](Index c) {
+    return c % half / run * 2 * run + (c < half ? 0 : run) + c % half % run;
+  });
+}
 /// Where gate and up of an activation lie in x [R, 2F], the gate first.
 struct GatePair {
   Index gate;
@@ -160,5 +226,30 @@ class ScalePlaces {
  private:
   Index rows_, columns_, height_, width_, lines_, blocks_, matrices_;
 };
+
+/// How a matrix lies in a buffer.
+struct Lay {
+  enum Order : std::uint8_t {
+    rows,
+    columns,
+    scale_tiles,  ///< of 128x4 bytes
+    packs,        ///< tiles, row by row of them, each in packs of columns that hold all its rows
+  };
+  Order order;
+  Index stride = 0;    ///< from one row, or column, to the next; 0: what it has, rounded up
+  Index multiple = 1;  ///< to a multiple of this
+  Index height = 0;    ///< of tiles; 0: all rows
+  Index width = 0;
+  Index pack = 0;
+};
+
+/// A reading of matrices that lie in one way and are read in another; zeros are between them.  It
+/// applies where there are several rows and columns.
+Reading read_lying(std::string operand, Lay lie, Lay read);
+
+/// Scales in 128x4 tiles that are read row by row, or the other way round: of one side, or of both.
+void add_misread_tiles(const std::vector<const ProductSide*>& sides, List& list);
+/// Scales that were written column by column, each column from a multiple of so many on.
+void add_column_major(const std::string& scales, const std::string& words, List& list);
 
 }  // namespace mxo

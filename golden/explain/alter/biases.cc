@@ -1,8 +1,10 @@
 // Biases that are left out, used another number of times, another's, or added at another place.
 #include <cmath>
 #include <limits>
+#include <set>
 
 #include "golden/explain/alter/alterations.h"
+#include "golden/explain/find/finding.h"
 #include "golden/explain/steps/steps.h"
 #include "golden/judge/group_rows.h"
 
@@ -21,80 +23,78 @@ struct Bias {
   }
 };
 
+/// Whose bias a row speaks of: of products, of those with one [E, N], or of a router.
+enum class BiasOf : std::uint8_t { any, product, experts, router };
+
 /// What is added in place of the bias of column c of expert e.
 struct OtherBias {
   const char* id;
   const char* phrase;
   float (*of)(const Bias& bias, Index e, Index c);
-  bool of_experts = false;  ///< says nothing of a bias [N]
+  BiasOf whose = BiasOf::product;
 };
+
+constexpr auto kColumnBefore = [](const Bias& b, Index e, Index c) { return b.at(e, c - 1); };
+constexpr auto kColumnAfter = [](const Bias& b, Index e, Index c) { return b.at(e, c + 1); };
+constexpr auto kNegative = [](const Bias& b, Index e, Index c) { return -b.at(e, c); };
 
 constexpr OtherBias kBiases[] = {
     // Adding -0 changes nothing; adding 0 would make 0 of -0.
-    {"left_out", "the bias is left out", [](const Bias&, Index, Index) { return -0.0f; }},
+    {"left_out", "the bias is left out", [](const Bias&, Index, Index) { return -0.0f; },
+     BiasOf::any},
     {"twice", "the bias is added twice",
-     [](const Bias& b, Index e, Index c) { return 2.0f * b.at(e, c); }},
-    {"columns", "the bias of the column before is added",
-     [](const Bias& b, Index e, Index c) { return b.at(e, c - 1); }},
-    {"columns", "the bias of the column after is added",
-     [](const Bias& b, Index e, Index c) { return b.at(e, c + 1); }},
+     [](const Bias& b, Index e, Index c) { return 2.0f * b.at(e, c); }, BiasOf::any},
+    {"columns", "the bias of the column before is added", kColumnBefore},
+    {"columns", "the bias of the column after is added", kColumnAfter},
     {"first", "the bias of expert 0 is added to every group",
-     [](const Bias& b, Index, Index c) { return b.at(0, c); }, true},
+     [](const Bias& b, Index, Index c) { return b.at(0, c); }, BiasOf::experts},
     {"other_expert", "the bias of the expert before is added",
-     [](const Bias& b, Index e, Index c) { return b.at(e - 1, c); }, true},
+     [](const Bias& b, Index e, Index c) { return b.at(e - 1, c); }, BiasOf::experts},
     {"other_expert", "the bias of the expert after is added",
-     [](const Bias& b, Index e, Index c) { return b.at(e + 1, c); }, true},
+     [](const Bias& b, Index e, Index c) { return b.at(e + 1, c); }, BiasOf::experts},
     // Of a row-parallel layer each rank adds its own.
     {"times", "the bias is added 4 times",
      [](const Bias& b, Index e, Index c) { return 4.0f * b.at(e, c); }},
     {"times", "the bias is added 8 times",
      [](const Bias& b, Index e, Index c) { return 8.0f * b.at(e, c); }},
-    {"times", "the bias is subtracted rather than added",
-     [](const Bias& b, Index e, Index c) { return -b.at(e, c); }},
+    {"times", "the bias is subtracted rather than added", kNegative},
+    {"negative", "the bias is subtracted rather than added", kNegative, BiasOf::router},
+    {"other_expert", "experts take the bias of the expert before", kColumnBefore, BiasOf::router},
+    {"other_expert", "experts take the bias of the expert after", kColumnAfter, BiasOf::router},
 };
 
-/// Calls fn(element, expert) for each of rows [R, columns] in groups; expert 0 without them.
-template <typename Fn>
-void each_element(const Call& call, const Tensor& rows, Fn fn) {
-  const bool grouped = call.has("group_ends") && call.input("bias").rank() == 2;
-  const Index columns = rows.extent(1);
-  Index e = 0;
-  for (Index r = 0; r < rows.extent(0); ++r) {
-    while (grouped && e + 1 < call.input("group_ends").elements() &&
-           r >= call.input("group_ends").as<std::int32_t>()[e]) {
-      ++e;
-    }
-    for (Index c = 0; c < columns; ++c) fn(r * columns + c, e);
-  }
+/// Rows of sums with more(bias, expert, row, column) added, rounded once; expert 0 without groups.
+template <typename More>
+Tensor biased(const Call& call, const Tensor& sums, Dtype type, More more) {
+  const Bias bias{call.input("bias")};
+  std::vector<Index> ends;
+  if (call.has("group_ends") && bias.values.rank() == 2)
+    ends = group_ends_of(call.input("group_ends"));
+  const Index columns = sums.extent(1);
+  std::size_t e = 0;
+  return with_values(Tensor(type, sums.shape()), [&](Index i) {
+    while (e + 1 < ends.size() && i / columns >= ends[e]) ++e;
+    return wide_value(sums, i) + more(bias, static_cast<Index>(e), i / columns, i % columns);
+  });
 }
 
-/// y plus the bias of the column, or the one that the row's number picks, rounded once.
-Tensor biased(const Call& call, const Tensor& y, Tensor out, bool by_row) {
-  const Bias bias{call.input("bias")};
-  const Index columns = y.extent(1);
-  each_element(call, y, [&](Index i, Index e) {
-    const Index c = by_row ? i / columns % bias.columns : i % columns;
-    store_wide(out, i, wide_value(y, i) + bias.at(e, c));
-  });
-  return out;
-}
+float of_row(const Bias& bias, Index e, Index r, Index) { return bias.at(e, r % bias.columns); }
+float of_column(const Bias& bias, Index e, Index, Index c) { return bias.at(e, c); }
 
 /// y of an expert layer in f32, without its bias.
-NamedTensors without_bias(Backend& backend, const Call& call) {
-  Call plain = call;
-  plain.inputs.erase("bias");
-  plain.inputs.erase("dy");
-  plain.set.set("out", "f32");
-  plain.set.set("only", "y");
-  return run_call(backend, plain);
+NamedTensors without_bias(Backend& backend, Call call) {
+  call.inputs.erase("bias");
+  call.inputs.erase("dy");
+  call.set.set("out", "f32");
+  call.set.set("only", "y");
+  return run_call(backend, call);
 }
 
 /// y of an expert layer whose bias joins the sum before that is rounded to bf16.
 NamedTensors add_before_rounding(Backend& backend, const Call& call, bool by_row) {
   NamedTensors out = without_bias(backend, call);
-  const Tensor& sums = out.at("y");
-  Tensor y = biased(call, sums, Tensor(Dtype::bf16, sums.shape()), by_row);
-  out.insert_or_assign("y", std::move(y));
+  Tensor& y = out.at("y");
+  y = biased(call, y, Dtype::bf16, by_row ? of_row : of_column);
   return out;
 }
 
@@ -102,7 +102,7 @@ NamedTensors add_before_rounding(Backend& backend, const Call& call, bool by_row
 /// multiplied by the scales, too, or by those of x.
 NamedTensors add_before_scales(Backend& backend, const Call& call, bool of_both) {
   NamedTensors out = without_bias(backend, call);
-  const Tensor& sums = out.at("y");
+  Tensor& y = out.at("y");
   const LinearRecipe& recipe = linear_recipe_named(call.set.text("recipe", kLinearRecipes[0].name));
   const auto scales_of = [&](const char* name, LinearSide side) {
     Call quantize = cast_call(recipe, side, false);
@@ -111,18 +111,14 @@ NamedTensors add_before_scales(Backend& backend, const Call& call, bool of_both)
   };
   const Tensor x = scales_of("x", LinearSide::tokens);
   const Tensor w = scales_of("w", LinearSide::weight);
-  const Index columns = sums.extent(1);
-  if (x.dtype() != Dtype::f32 || x.elements() != sums.extent(0) || w.dtype() != Dtype::f32 ||
+  const Index columns = y.extent(1);
+  if (x.dtype() != Dtype::f32 || x.elements() != y.extent(0) || w.dtype() != Dtype::f32 ||
       w.elements() != call.input("w").extent(0) * columns)
     return {};
-  const Bias bias{call.input("bias")};
-  Tensor y(Dtype::bf16, sums.shape());
-  each_element(call, sums, [&](Index i, Index e) {
-    const float scale =
-        x.as<float>()[i / columns] * (of_both ? w.as<float>()[e * columns + i % columns] : 1.0f);
-    store_wide(y, i, sums.as<float>()[i] + bias.at(e, i % columns) * scale);
+  y = biased(call, y, Dtype::bf16, [&](const Bias& bias, Index e, Index r, Index c) {
+    const float scale = x.as<float>()[r] * (of_both ? w.as<float>()[e * columns + c] : 1.0f);
+    return bias.at(e, c) * scale;
   });
-  out.insert_or_assign("y", std::move(y));
   return out;
 }
 
@@ -130,7 +126,7 @@ bool add_by_row(const Call& call, NamedTensors& out) {
   const auto sum = out.find("out");
   if (sum == out.end() || call.input("y").rank() != 2 || call.input("bias").rank() != 1)
     return false;
-  sum->second = biased(call, call.input("y"), std::move(sum->second), true);
+  sum->second = biased(call, call.input("y"), sum->second.dtype(), of_row);
   return true;
 }
 
@@ -174,21 +170,33 @@ Index source_of(const Tensor& bias, Index g, const std::vector<double>& off) {
 }  // namespace
 
 void add_bias_hypotheses(const Call& call, List& list) {
-  if (!call.has("bias") || (call.op != "grouped_linear" && call.op != "add_bias")) return;
+  const bool routes = call.op == "route";
+  if (!call.has("bias") || (call.op != "grouped_linear" && call.op != "add_bias" && !routes))
+    return;
   const Tensor& given = call.input("bias");
   if (given.rank() == 0 || given.elements() == 0) return;
   for (const OtherBias& row : kBiases) {
-    if (row.of_experts && given.rank() != 2) continue;
+    if (row.whose != BiasOf::any && (row.whose == BiasOf::router) != routes) continue;
+    if (row.whose == BiasOf::experts && given.rank() != 2) continue;
     add_altered(
         list, std::string("bias=") + row.id, row.phrase,
         [of = row.of](Call& c) {
           const Bias bias{c.input("bias")};
-          c.replace("bias", with_values(bias.values, [&](Index i) {
-                      return of(bias, i / bias.columns, i % bias.columns);
-                    }));
-          return true;
+          map_values(c, "bias",
+                     [&, n = bias.columns](float, Index i) { return of(bias, i / n, i % n); });
         },
         Stage::rule);
+  }
+  if (routes && call.has("logits")) {
+    for (const auto& [words, again] :
+         {std::pair{"the bias is added to the logits rather than to the scores", false},
+          {"the bias is added to the logits, and to their scores again", true}}) {
+      add_altered(list, "bias=in_logits", words, [again = again](Call& c) {
+        const Bias bias{c.input("bias")};
+        map_values(c, "logits", [&](float v, Index i) { return v + bias.at(0, i % bias.columns); });
+        if (!again) c.inputs.erase("bias");
+      });
+    }
   }
   if (call.op == "add_bias" && call.has("y")) {
     add_rewritten(list, "bias=by_row", "the bias is added by row rather than by column",
@@ -218,48 +226,34 @@ void add_measured_biases(const Call& call, const Output& o, List& list) {
   if (!sum && !(call.op == "grouped_linear" && o.name == "y")) return;
   if (o.left == 0 || !call.has("bias") || !call.has("group_ends")) return;
   const Tensor& bias = call.input("bias");
+  const std::vector<Index> ends = group_ends_of(call.input("group_ends"));
   if (bias.rank() != 2 || bias.extent(1) != o.columns || !is_wide_float(o.expected->dtype()) ||
-      bias.extent(0) != call.input("group_ends").elements())
+      bias.extent(0) != std::ssize(ends))
     return;
   std::vector<Index> sources = range_of(bias.extent(0));
   std::string words;
   std::size_t changed = 0;
-  std::size_t others = 0;    // groups that keep their own
-  bool one_distance = true;  // which has a row of its own
-  bool all_first = true;
-  Index distance = -1;
+  std::set<Index> distances;  // of each group's expert from its own
+  std::set<Index> taken;
   Index begin = 0;
-  const std::vector<Index> ends = group_ends_of(call.input("group_ends"));
   for (std::size_t g = 0; g < ends.size(); ++g) {
     const Index first = std::exchange(begin, std::min(ends[g], o.compared_rows));
     if (begin <= first) continue;
     const auto own = static_cast<Index>(g);
-    const Index from = source_of(bias, own, mean_of(o, first, begin));
-    all_first = all_first && from == 0;
-    if (from == own) {
-      ++others;
-      continue;
-    }
-    sources[g] = from;
-    const Index by = (from - own + bias.extent(0)) % bias.extent(0);
-    one_distance = one_distance && (distance < 0 || distance == by);
-    distance = by;
-    if (changed++ >= kTold) continue;
-    words += (words.empty() ? "" : ", ") + std::string("group ") + std::to_string(g) +
-             " takes the bias of expert " + std::to_string(from);
+    sources[g] = source_of(bias, own, mean_of(o, first, begin));
+    taken.insert(sources[g]);
+    distances.insert((sources[g] - own + bias.extent(0)) % bias.extent(0));
+    if (sources[g] != own && changed++ < kTold)
+      list_words(words, filled("group {} takes the bias of expert {}", g, sources[g]));
   }
-  if (changed == 0 || all_first) return;
-  const bool listed = distance == 1 || distance == bias.extent(0) - 1;
-  if (one_distance && listed && others == 0) return;
-  if (changed > kTold) words += " and " + std::to_string(changed - kTold) + " more another's";
+  const bool all_first = taken == std::set<Index>{0};
+  const bool listed =
+      distances.size() == 1 && (distances.contains(1) || distances.contains(bias.extent(0) - 1));
+  if (changed == 0 || all_first || listed) return;
+  if (changed > kTold) words += filled(" and {} more another's", changed - kTold);
   add_altered(
       list, "bias=other_experts", words,
-      [sources](Call& c) {
-        c.replace("bias", with_rows(c.input("bias"), [&](Index e, Index) {
-                    return sources[static_cast<std::size_t>(e)];
-                  }));
-        return true;
-      },
+      [sources](Call& c) { c.replace("bias", gathered(c.input("bias"), 0, sources)); },
       Stage::rule);
 }
 

@@ -38,12 +38,14 @@ void set_block(Call& call, const std::string& block, bool bytes) {
   call.set.set("scale", bytes ? "e8m0" : "f32");
 }
 
-void add_block(List& list, const std::string& block, const BlockExtents& own, Alter more = {}) {
+void add_block(
+    List& list, const std::string& block, const BlockExtents& own,
+    std::function<void(Call&)> more = [](Call&) {}) {
   add_altered(
       list, "block=" + block, filled("blocks are {} rather than {}", block, name_of(own)),
       [block, more = std::move(more)](Call& c) {
         set_block(c, block, has_bytes(c));
-        return !more || more(c);
+        more(c);
       },
       Stage::rule);
 }
@@ -73,14 +75,17 @@ void add_extents(const Call& call, const BlockExtents& own, int axis, List& list
   if (reads && extent > 1) extents.insert({extent / 2, extent * 2});
   for (const Index other : extents) {
     const auto block = rows ? BlockExtents{other, own.columns} : BlockExtents{own.rows, other};
-    const auto take_scales = [axis, blocks = other == kWhole ? 1 : ceil_div(n, other)](Call& c) {
-      const Tensor& scales = c.input("scales");
-      std::vector<Index> kept = range_of(blocks);
-      for (Index& i : kept) i = std::min(i, scales.extent(axis) - 1);
-      c.replace("scales", gathered(scales, axis, kept));
-      return true;
-    };
-    add_block(list, name_of(block), own, reads ? Alter(take_scales) : Alter());
+    if (!reads) {
+      add_block(list, name_of(block), own);
+      continue;
+    }
+    add_block(list, name_of(block), own,
+              [axis, blocks = other == kWhole ? 1 : ceil_div(n, other)](Call& c) {
+                const Tensor& scales = c.input("scales");
+                std::vector<Index> kept = range_of(blocks);
+                for (Index& i : kept) i = std::min(i, scales.extent(axis) - 1);
+                c.replace("scales", gathered(scales, axis, kept));
+              });
   }
 }
 
@@ -118,9 +123,9 @@ Hypothesis* add_one_matrix(const Call& call, const BlockExtents& own, List& list
 
 /// Scales of one matrix in the shape of those of `experts`: of fewer the rest is zeros, and one for
 /// all stands for each.
-bool share_out_scales(const Call& call, NamedTensors& out, const BlockExtents& own, Index experts) {
+void share_out_scales(const Call& call, NamedTensors& out, const BlockExtents& own, Index experts) {
   const auto scales = out.find("scales");
-  if (scales == out.end()) return true;
+  if (scales == out.end()) return;
   Tensor& t = scales->second;
   if (own.rows == kWhole) {
     t = gathered(t, 0, std::vector<Index>(static_cast<std::size_t>(experts), Index{0}));
@@ -128,21 +133,15 @@ bool share_out_scales(const Call& call, NamedTensors& out, const BlockExtents& o
     const Index rows = call.input("x").extent(0) / experts;
     t = resized(t, {experts * ceil_div(rows, own.rows), t.shape().back()});
   }
-  return true;
 }
 
 /// Blocks of rows that take each other's scales.
-constexpr Row<Index (*)(Index block, Index n)> kBlockOrders[] = {
-    {"pairs", " are exchanged between blocks of {} rows in pairs",
-     [](Index b, Index n) { return (b ^ 1) < n ? b ^ 1 : b; }},
-    {"apart", " are those of every second block of {} rows, then of the others",
-     [](Index b, Index n) { return b < (n + 1) / 2 ? 2 * b : 2 * (b - (n + 1) / 2) + 1; }},
-    {"interleaved", " are taken from both halves of the blocks of {} rows in turn",
-     [](Index b, Index n) { return b % 2 * ((n + 1) / 2) + b / 2; }},
-    {"reversed", " lie in the reverse order of blocks of {} rows",
-     [](Index b, Index n) { return n - 1 - b; }},
-    {"halves", " are exchanged between the halves of the blocks of {} rows",
-     [](Index b, Index n) { return n % 2 == 0 ? (b + n / 2) % n : b; }}};
+constexpr Row<LineMap> kBlockOrders[] = {
+    {"pairs", " are exchanged between blocks of {} rows in pairs", in_pairs},
+    {"apart", " are those of every second block of {} rows, then of the others", even_then_odd},
+    {"interleaved", " are taken from both halves of the blocks of {} rows in turn", halves_in_turn},
+    {"reversed", " lie in the reverse order of blocks of {} rows", reversed},
+    {"halves", " are exchanged between the halves of the blocks of {} rows", halves_exchanged}};
 
 /// Rows that scales of one side of a product cover, other than they should.
 void add_rows_of_scales(const Product& p, const ProductSide& side, List& list) {
@@ -164,7 +163,6 @@ void add_rows_of_scales(const Product& p, const ProductSide& side, List& list) {
                   if (given.rank() == 3) each = resized(each, {experts, rows, each.extent(1)});
                   c.set.set(key, filled("1x{}", depth));
                   c.replace(name, std::move(each));
-                  return true;
                 })
         .target = Target::format;
   };
@@ -205,7 +203,6 @@ Hypothesis* add_step(const Product& p, const std::vector<const ProductSide*>& si
                         for (const auto& [name, block] : scales) {
                           const Tensor& given = c.input(name);
                           if (given.shape().back() != width) return false;
-                          const Tensor lines = resized(given, {given.elements()});
                           std::vector<Index> from;
                           for (Index i = 0; i < given.elements() / width * blocks; ++i) {
                             const Index j = runs_on ? i % blocks : std::min(i % blocks, width - 1);
@@ -214,7 +211,7 @@ Hypothesis* add_step(const Product& p, const std::vector<const ProductSide*>& si
                           std::vector<Index> shape = given.shape();
                           shape.back() = blocks;
                           c.set.set("block_" + name.substr(0, name.find('.')), block);
-                          c.replace(name, resized(gathered(lines, 0, from), std::move(shape)));
+                          c.replace(name, elements_from(given, std::move(from), std::move(shape)));
                         }
                         return true;
                       });
@@ -254,13 +251,10 @@ void add_bytes(const ProductSide& side, List& list) {
                "the begin of {}",
                side_words(side).substr(4), words),
         [name = side.scales_name, n = run](Call& c) {
-          const Tensor given = c.input(name);
-          Tensor seen = given;
-          const auto* bytes = reinterpret_cast<const std::uint8_t*>(given.data());
-          for (Index i = 0; i < given.elements(); ++i)
-            seen.as<float>()[i] = std::ldexp(1.0f, bytes[i / n * n * 4 + i % n] - 127);
-          c.replace(name, std::move(seen));
-          return true;
+          const auto* bytes = reinterpret_cast<const std::uint8_t*>(c.input(name).data());
+          map_values(c, name, [&](float, Index i) {
+            return std::ldexp(1.0f, bytes[i / n * n * 4 + i % n] - 127);
+          });
         });
   }
 }
@@ -283,7 +277,8 @@ void add_block_hypotheses(const Call& call, List& list) {
   if (one == nullptr) return;
   one->rewrite = [own, experts = call.input(blocked_operand(call)).extent(0)](const Call& c,
                                                                               NamedTensors& out) {
-    return share_out_scales(c, out, own, experts);
+    share_out_scales(c, out, own, experts);
+    return true;
   };
 }
 
@@ -307,15 +302,9 @@ void add_shape_hypotheses(const Call& call, List& list) {
   add_altered(
       list, filled("scale={}", other),
       filled("scales are {} rather than {}", other, has_bytes(call) ? "e8m0" : "f32"),
-      [own](Call& c) {
-        set_block(c, name_of(own), !has_bytes(c));
-        return true;
-      },
-      Stage::rule);
+      [own](Call& c) { set_block(c, name_of(own), !has_bytes(c)); }, Stage::rule);
   if (call.has("group_ends")) {
-    add_altered(
-        list, "group_ends=ignored", "blocks do not restart at each group",
-        [](Call& c) { return c.inputs.erase("group_ends") > 0; }, Stage::rule);
+    add_left_out(list, "group_ends", "blocks do not restart at each group", "group_ends=ignored");
   }
   const std::string layout(call.set.text("scale_layout", "row_major"));
   for (const char* value :

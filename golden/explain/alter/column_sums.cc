@@ -196,13 +196,9 @@ void add_missing_rows(const Call& call, const Output& o, List& list) {
       filled(lost.size() == 1 ? "row {} is left out of the sum" : "rows {} are left out of the sum",
              words),
       [lost](Call& c) {
-        const Tensor& given = c.input("x");
-        c.replace("x", with_values(given, [&](Index i) {
-                    const Index row = i / given.extent(1);
-                    const bool left_out = std::find(lost.begin(), lost.end(), row) != lost.end();
-                    return left_out ? 0.0f : wide_value(given, i);
-                  }));
-        return true;
+        map_values(c, "x", [&, columns = c.input("x").extent(1)](float v, Index i) {
+          return std::find(lost.begin(), lost.end(), i / columns) != lost.end() ? 0.0f : v;
+        });
       });
 }
 

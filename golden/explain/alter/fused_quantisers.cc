@@ -116,8 +116,7 @@ NamedTensors quantised_before(Backend& backend, const Call& call, const Before& 
                               bool codes) {
   Call inner = part_of_fused(call, false);
   Tensor values = activated(backend, inner);
-  inner.inputs.erase(before.dropped);
-  inner.set = without(inner.set, before.dropped);
+  drop(inner, before.dropped);
   Tensor scales = std::move(quantised(backend, call, activated(backend, inner)).at("scales"));
   if (codes) return quantised_under(backend, call, values, scales);
   NamedTensors out = quantised(backend, call, std::move(values));

@@ -31,13 +31,12 @@ void add_experts(const Call& call, List& list) {
                   [given, source](Call& c) {
                     for (const std::string& name : given)
                       c.replace(name, with_rows(c.input(name), source));
-                    return true;
                   });
     };
-    taken("other_expert", "the expert before", [](Index e, Index n) { return (e + n - 1) % n; });
-    taken("other_expert", "the expert after", [](Index e, Index n) { return (e + 1) % n; });
-    taken("expert_0", "expert 0", [](Index, Index) { return Index{0}; });
-    taken("reversed", "experts in the reverse order", [](Index e, Index n) { return n - 1 - e; });
+    taken("other_expert", "the expert before", line_before);
+    taken("other_expert", "the expert after", line_after);
+    taken("expert_0", "expert 0", first_line);
+    taken("reversed", "experts in the reverse order", reversed);
     if (ranks < 2) continue;
     taken("local", "the first rank: numbers of experts are those of their rank",
           [ranks](Index e, Index n) { return e % std::max<Index>(1, n / ranks); });
@@ -53,10 +52,9 @@ void add_orders_of_weights(const Call& call, List& list) {
   if (!call.has("shared.w1")) return;
   const Index half = call.input("shared.w1").extent(0) / 2;
   add_read(list, "shared.w1=halves", "gate and up of the shared expert are exchanged",
-           {read_lines("shared.w1", -2, [half](Index i) { return (i + half) % (2 * half); })});
+           {read_lines("shared.w1", -2, map_of(halves_exchanged, 2 * half))});
   add_read(list, "shared.w1=interleaved", "gate and up of the shared expert are read interleaved",
-           {read_lines("shared.w1", -2,
-                       [half](Index i) { return i < half ? 2 * i : 2 * (i - half) + 1; })});
+           {read_halves("shared.w1", -2, half, 1)});
 }
 
 struct LeftOut {
@@ -74,19 +72,16 @@ constexpr LeftOut kLeftOut[] = {
 };
 
 /// Numbers by which an operand may be multiplied, all powers of two: what it adds is so, too.
-constexpr double kTimes[] = {2.0, 4.0, 8.0, 0.5, 0.25};
+constexpr float kTimes[] = {2.0f, 4.0f, 8.0f, 0.5f, 0.25f};
 
 void add_times(const Call& call, const std::string& operand, const std::string& phrase,
                List& list) {
   if (!call.has(operand)) return;
-  for (const double by : kTimes) {
+  for (const float by : kTimes) {
     const std::string number =
-        by < 1.0 ? "1/" + std::to_string(std::lround(1.0 / by)) : std::to_string(std::lround(by));
+        by < 1.0f ? "1/" + std::to_string(std::lround(1.0f / by)) : std::to_string(std::lround(by));
     add_altered(list, operand + "=times", phrase + number, [operand, by](Call& c) {
-      c.replace(operand, with_values(c.input(operand), [&](Index i) {
-                  return static_cast<float>(by) * wide_value(c.input(operand), i);
-                }));
-      return true;
+      map_values(c, operand, [by](float v, Index) { return by * v; });
     });
   }
 }
@@ -96,10 +91,7 @@ template <typename Holds>
 void add_zeros(List& list, const std::string& operand, const std::string& id,
                const std::string& phrase, const Holds& holds) {
   add_altered(list, operand + "=" + id, phrase, [operand, holds](Call& c) {
-    c.replace(operand, with_values(c.input(operand), [&](Index i) {
-                return holds(i) ? 0.0f : wide_value(c.input(operand), i);
-              }));
-    return true;
+    map_values(c, operand, [&](float v, Index i) { return holds(i) ? 0.0f : v; });
   });
 }
 
@@ -133,28 +125,22 @@ void add_missing_parts(const Call& call, List& list) {
 
 }  // namespace
 
-void add_elementwise_hypotheses(const Call& call, List& list) {
-  if (call.op == "moe_layer") add_experts(call, list);
-}
-
 void add_layer_operands(const Call& call, List& list) {
   if (call.op != "moe_layer") return;
+  add_experts(call, list);
   for (const LeftOut& row : kLeftOut) {
     if (!call.has(row.operand)) continue;
     add_altered(list, std::string(row.operand) + "=left_out", row.phrase, [&row](Call& c) {
       c.inputs.erase(row.operand);
       if (row.with != nullptr) c.inputs.erase(row.with);
-      return true;
     });
   }
   for (const char* name : {"router", "w1", "w2"}) {
     add_altered(list, filled("{}=e4m3", name), filled("{} is rounded to e4m3 first", name),
                 [name](Call& c) {
-                  c.replace(name, with_values(c.input(name), [&](Index i) {
-                              const float v = wide_value(c.input(name), i);
-                              return decode(encode<kE4M3>(v, Overflow::saturate));
-                            }));
-                  return true;
+                  map_values(c, name, [](float v, Index) {
+                    return decode(encode<kE4M3>(v, Overflow::saturate));
+                  });
                 });
   }
   add_missing_parts(call, list);

@@ -24,13 +24,25 @@ float to_4_bits(float v) {
   return std::isfinite(v) ? std::ldexp(std::nearbyint(m * 16.0f) / 16.0f, e) : v;
 }
 
+/// Toward zero, to so many bits of mantissa.
+template <int kBits>
+float cut(float v) {
+  return bit_cast<float>(bit_cast<std::uint32_t>(v) & ~((1u << (23 - kBits)) - 1));
+}
+
+constexpr Row<float (*)(float)> kToBf16{"bf16", "rounded to bf16 first", by_bf16};
+constexpr Row<float (*)(float)> kToF16{"f16", "rounded to f16 first", by_f16};
 constexpr Row<float (*)(float)> kNarrowed[] = {
+    {"cut", "cut to 8 bits of mantissa first, toward zero", cut<8>},
+    {"cut", "cut to 9 bits of mantissa first, toward zero", cut<9>},
+    {"cut", "cut to 10 bits of mantissa first, toward zero", cut<10>},
+    {"cut", "cut to 11 bits of mantissa first, toward zero", cut<11>},
+    {"cut", "cut to 12 bits of mantissa first, toward zero", cut<12>},
     {"4_bits", "rounded to 4 significant bits first, as normal codes are: subnormal ones twice",
      to_4_bits},
-    {"bf16", "rounded to bf16 first", by_bf16},
-    {"bf16_cut", "cut to bf16 first, toward zero",
-     [](float v) { return bit_cast<float>(bit_cast<std::uint32_t>(v) & 0xFFFF0000u); }},
-    {"f16", "rounded to f16 first", by_f16},
+    kToBf16,
+    {"bf16_cut", "cut to bf16 first, toward zero", cut<7>},
+    kToF16,
     {"down", "cut to powers of two first", [](float v) { return power(v, std::floor); }},
     {"up", "rounded up to powers of two first", [](float v) { return power(v, std::ceil); }},
     {"nearest", "rounded to the nearest power of two first",
@@ -44,39 +56,53 @@ struct Narrow {
   std::size_t first;
   std::size_t roundings;
 };
-constexpr Narrow kOperands[] = {{"x", "x is", 0, 4},
-                                {"scales", "the scales are", 1, 6},
-                                {"logits", "logits are", 1, 3},
-                                {"bias", "the bias is", 1, 1}};
+constexpr Narrow kOperands[] = {{"x", "x is", 0, 9},
+                                {"scales", "the scales are", 6, 6},
+                                {"logits", "logits are", 6, 3},
+                                {"bias", "the bias is", 6, 1}};
+
+/// Operands that are multiplied by a number.
+struct Multiplied {
+  const char* operand;
+  const char* id;
+  const char* phrase;
+  float by;
+  Stage stage = Stage::input;
+};
+constexpr Multiplied kMultiplied[] = {
+    {"main_grad", "left_out", "the product is not added to main_grad: it takes its place", 0.0f,
+     Stage::rule},
+    {"main_grad", "twice", "main_grad is added twice", 2.0f, Stage::rule},
+    {"main_grad", "subtracted", "main_grad is subtracted rather than added", -1.0f, Stage::rule},
+    {"logits", "halved", "logits are halved", 0.5f},
+    {"logits", "doubled", "logits are doubled", 2.0f},
+    {"logits", "negative", "logits have the other sign", -1.0f},
+};
 
 void add_operands(const Call& call, List& list) {
+  for (const auto& [name, id, phrase, by, stage] : kMultiplied) {
+    if (!call.has(name)) continue;
+    add_altered(
+        list, filled("{}={}", name, id), phrase,
+        [name = name, by = by](Call& c) {
+          map_values(c, name, [by](float v, Index) { return by * v; });
+        },
+        stage);
+  }
   for (const auto& [name, subject, first, roundings] : kOperands) {
     if (!call.has(name) || (std::string_view(name) == "scales" && call.op != "dequantize"))
       continue;
     const Dtype type = call.input(name).dtype();
     if (type == Dtype::f16 && call.op == "quantize") {
-      add_altered(list, filled("{}=bf16", name), filled("{} {}", subject, kNarrowed[1].phrase),
+      add_altered(list, filled("{}=bf16", name), filled("{} {}", subject, kToBf16.phrase),
                   [name = name](Call& c) {
                     const Tensor& x = c.input(name);
                     c.replace(name, with_values(Tensor(Dtype::f32, x.shape()), [&](Index i) {
                                 return by_bf16(wide_value(x, i));
                               }));
-                    return true;
                   });
     }
     if (type != Dtype::f32) continue;
-    for (const int bits : {8, 9, 10, 11, 12}) {
-      if (first > 0) break;
-      add_altered(list, filled("{}=cut", name),
-                  filled("{} cut to {} bits of mantissa first, toward zero", subject, bits),
-                  [name = name, kept = ~((1u << (23 - bits)) - 1)](Call& c) {
-                    c.replace(name, with_values(c.input(name), [&](Index i) {
-                                const float v = c.input(name).as<float>()[i];
-                                return bit_cast<float>(bit_cast<std::uint32_t>(v) & kept);
-                              }));
-                    return true;
-                  });
-    }
     for (const auto& n : std::span(kNarrowed).subspan(first, roundings)) {
       add_altered(list, filled("{}={}", name, n.name), filled("{} {}", subject, n.phrase),
                   [name = name, to = n.of](Call& c) { return map_floats(c, name, to); });
@@ -106,10 +132,7 @@ void add_misread_types(const Call& call, List& list) {
       add_altered(list, filled("{}=as_{}", name, name_of(type)),
                   filled("the bytes of {} {} are read as {}{}", std::string(name_of(own)), name,
                          std::string(name_of(type)), how),
-                  [name = name, type](Call& c) {
-                    c.replace(name, bytes_as(c.input(name), type));
-                    return true;
-                  });
+                  [name = name, type](Call& c) { c.replace(name, bytes_as(c.input(name), type)); });
     }
   }
 }
@@ -125,7 +148,7 @@ bool keeps(const Tensor& t, float (*rounded)(float)) {
 }
 
 void add_scales_of_products(const Product& p, List& list) {
-  for (const auto& n : {kNarrowed[1], kNarrowed[3]}) {
+  for (const auto& n : {kToBf16, kToF16}) {
     const auto add = [&](const std::string& operand, const std::string& whose,
                          const std::vector<std::string>& names) {
       add_altered_locally(list, filled("{}={}", operand, n.name),
@@ -147,7 +170,7 @@ void add_scales_of_products(const Product& p, List& list) {
 }
 
 /// Plain operands: what codes and scales stand for, in bf16.
-bool dequantise(Call& call) {
+void dequantise(Call& call) {
   const Product p = *product_of(call);
   Tensor x(Dtype::bf16, {p.a_lines, p.k});
   Tensor w(Dtype::bf16, {p.groups(), p.n, p.k});
@@ -162,11 +185,10 @@ bool dequantise(Call& call) {
   for (const ProductSide* side : {&p.a, &p.b}) {
     for (const std::string& operand : {side->codes_name, side->scales_name})
       call.inputs.erase(operand);
-    for (const char* key : {"block_", "format_"}) call.set = without(call.set, key + side->name);
+    for (const char* key : {"block_", "format_"}) drop(call, key + side->name);
   }
   call.replace("x", std::move(x));
   call.replace("w", std::move(w));
-  return true;
 }
 
 void add_dequantised(const Call& call, const Product& p, List& list) {
@@ -181,7 +203,7 @@ void add_dequantised(const Call& call, const Product& p, List& list) {
 struct Sharing {
   const char* id;
   const char* phrase;
-  Index (*line)(Index line, Index lines);
+  LineMap line;
   bool all_blocks;
   bool of_experts;  ///< says nothing of x
   bool all_experts = false;
@@ -193,10 +215,8 @@ constexpr Sharing kSharings[] = {
      [](Index i, Index) { return i / 2; }, false, true},
     {"line", "every row of {} takes the largest of its scales", [](Index i, Index) { return i; },
      true, false},
-    {"expert", "every expert of {} takes the largest of its scales",
-     [](Index, Index) { return Index{0}; }, true, true},
-    {"tensor", "all of {} takes the largest of its scales", [](Index, Index) { return Index{0}; },
-     true, false, true},
+    {"expert", "every expert of {} takes the largest of its scales", first_line, true, true},
+    {"tensor", "all of {} takes the largest of its scales", first_line, true, false, true},
 };
 
 /// Every scale replaced by the largest of those it is joined with; false where none changes.
@@ -216,14 +236,11 @@ bool take_largest(Call& call, const std::string& name, const Sharing& sharing, b
     const double value = scale_value(given, i);
     if (!std::isnan(value) && (at < 0 || value > scale_value(given, at))) at = i;
   }
-  Tensor joined = given;
-  const std::size_t size = size_of(given.dtype());
+  std::vector<Index> from = range_of(given.elements());
   for (std::size_t i = 0; i < sets.size(); ++i) {
-    const Index from = largest[sets[i]];
-    if (from < 0) continue;
-    std::memcpy(joined.data() + i * size, given.data() + static_cast<std::size_t>(from) * size,
-                size);
+    if (largest[sets[i]] >= 0) from[i] = largest[sets[i]];
   }
+  Tensor joined = elements_from(given, std::move(from), given.shape());
   if (std::memcmp(joined.data(), given.data(), given.bytes()) == 0) return false;
   call.replace(name, std::move(joined));
   return true;
@@ -315,7 +332,6 @@ void add_quantised_operands(Backend& backend, const Call& call, List& list) {
                          as_codes ? ", and multiplied as codes" : ""),
                   [&backend, operands, as_codes](Call& c) {
                     for (const QuantisedOperand& o : operands) quantise(backend, c, o, as_codes);
-                    return true;
                   })
           .local = of_rows;
     };

@@ -5,7 +5,6 @@
 #include <span>
 #include <utility>
 
-#include "formats/scale_layout.h"
 #include "golden/explain/alter/alterations.h"
 #include "golden/explain/find/product/finders.h"
 #include "golden/judge/group_rows.h"
@@ -13,11 +12,13 @@
 namespace mxo {
 namespace {
 
+constexpr Index kRuns[] = {2, 4, 8, 16, 32, 64, 128};
+
 /// The halves of every row of x exchanged, or taken from even and odd runs of so many elements.
 void add_halves(Index columns, bool interleaved, List& list) {
   const Index half = columns / 2;
   if (columns < 2 || columns % 2 != 0) return;
-  for (const Index run : {2, 4, 8, 16, 32, 64, 128}) {
+  for (const Index run : kRuns) {
     if (!interleaved || half % run != 0) continue;
     add_read_locally(list, "x=runs", filled("gate and up lie interleaved in runs of {}", run),
                      read_lines("x", -1, [=](Index c) {
@@ -25,16 +26,14 @@ void add_halves(Index columns, bool interleaved, List& list) {
                      }));
   }
   add_read_locally(list, "x=halves", "gate and up are exchanged",
-                   read_lines("x", -1, [=](Index c) { return (c + half) % columns; }));
-  for (const Index run : {1, 2, 4, 8, 16, 32, 64, 128}) {
-    if (half % run != 0 || half == run) continue;
-    add_read_locally(list, "x=interleaved",
-                     run == 1 ? "gate and up are read interleaved"
-                              : filled("gate and up are read interleaved in runs of {}", run),
-                     read_lines("x", -1, [=](Index c) {
-                       return c % half / run * 2 * run + (c < half ? 0 : run) + c % half % run;
-                     }));
-  }
+                   read_lines("x", -1, map_of(halves_exchanged, columns)));
+  const auto add = [&](Index run, std::string phrase) {
+    if (half % run == 0 && half != run)
+      add_read_locally(list, "x=interleaved", std::move(phrase), read_halves("x", -1, half, run));
+  };
+  add(1, "gate and up are read interleaved");
+  for (const Index run : kRuns)
+    add(run, filled("gate and up are read interleaved in runs of {}", run));
 }
 
 /// Gate and up, one after the other along `axis`, are cut among so many ranks as if they were one.
@@ -45,9 +44,7 @@ void add_halves_of_ranks(const std::string& name, int axis, Index half, List& li
     add_read_locally(list, name + "=of_ranks",
                      filled("gate and up are halves of runs of {}: {} ranks cut [gate, up] as one",
                             2 * run, ranks),
-                     read_lines(name, axis, [=](Index c) {
-                       return c % half / run * 2 * run + (c < half ? 0 : run) + c % half % run;
-                     }));
+                     read_halves(name, axis, half, run));
   }
 }
 
@@ -71,7 +68,7 @@ void add_weights(const Call& call, List& list) {
                   const Tensor& given = c.input(name);
                   if (given.rank() != 2 || given.dtype() != Dtype::f32) return false;
                   const auto slots = static_cast<float>(given.extent(1));
-                  c.replace(name, with_values(given, [slots](Index) { return 1.0f / slots; }));
+                  map_values(c, name, [slots](float, Index) { return 1.0f / slots; });
                 }
                 return true;
               });
@@ -233,24 +230,6 @@ void add_tiles_of_groups(const Product& p, List& list) {
   }
 }
 
-/// Bytes of scales in rows that are taken for 128x4 tiles, or tiles for rows.
-Reading misread_tiles(const std::string& name, bool as_tiles) {
-  return make_reading(
-      name, [](const Matrices&) { return true; },
-      [as_tiles](const Matrices& m, Index matrix, Index row, Index column) {
-        const Index tiles = ceil_div(m.columns, kTileColumns);
-        const Index bytes = m.rows * m.columns;
-        const Index at = row * m.columns + column;
-        Index from = blocked_offset(row, column, tiles);
-        if (!as_tiles) {  // what lies there in tiles
-          const Index r = at / kTileBytes / tiles * kTileRows + at % 512 / 16 + at % 16 / 4 * 32;
-          const Index c = at / kTileBytes % tiles * kTileColumns + at % kTileColumns;
-          from = c < m.columns ? r * m.columns + c : bytes;
-        }
-        return from < bytes ? matrix * bytes + from : m.elements;
-      });
-}
-
 /// The bytes of each side's scales read for the other's, as far as they reach.
 bool exchange_scales(Call& call, const std::string& a, const std::string& b) {
   if (!call.has(a) || !call.has(b)) return false;
@@ -296,30 +275,19 @@ bool vanish_blocks(Call& call, const std::string& scales, const std::string& cod
   return any;
 }
 
-/// Rows of bytes taken for tiles, and tiles taken for rows.
-constexpr Row<bool> kMisreadTiles[] = {
-    {"linear_as_tiles", "linear scales of {} are read as 128x4 tiles (not swizzled)", true},
-    {"tiles_as_linear", "the scales of {} are swizzled once more than they are read back", false}};
-
-bool has_byte_scales(const ProductSide& side) {
-  return side.scales != nullptr && size_of(side.scales->dtype()) == 1;
-}
-
 void add_scales(const ProductSide& side, bool wgrad, List& list) {
   const std::string& scales = side.scales_name;
   const auto add = [&](const char* id, const char* phrase, Reading reading) {
     add_read(list, filled("{}={}", scales, id), filled(phrase, side.name), {std::move(reading)});
   };
-  if (has_byte_scales(side)) {
-    for (const auto& row : kMisreadTiles) add(row.name, row.phrase, misread_tiles(scales, row.of));
-  }
+  add_misread_tiles({&side}, list);
   add("transposed", "the scales of {} are read along the wrong axis", read_transposed(scales));
   add("first_block", "every K block of {} takes the scale of block 0",
       stale_blocks(side, true, wgrad));
   add("block_before", "K blocks of {} take the scale of the block before",
       stale_blocks(side, false, wgrad));
   add_scale_values(side, list);
-  if (!has_byte_scales(side)) return;
+  if (size_of(side.scales->dtype()) != 1) return;
   add_altered_locally(list, scales + "=byte_0",
                       filled("scale byte 0 of {} is read as 0", side.name),
                       [scales, codes = side.codes_name, wgrad](Call& c) {
@@ -338,10 +306,8 @@ void add_by_column(const Product& p, List& list) {
               filled("the scales of {} multiply columns rather than rows", p.a.name),
               [a, b, n = p.n](Call& c) {
                 const float* by = c.input(a).as<float>();
-                const float* own = c.input(b).as<float>();
-                c.replace(b, with_values(c.input(b), [&](Index i) { return own[i] * by[i % n]; }));
-                c.replace(a, with_values(c.input(a), [](Index) { return 1.0f; }));
-                return true;
+                map_values(c, b, [&](float v, Index i) { return v * by[i % n]; });
+                map_values(c, a, [](float, Index) { return 1.0f; });
               });
 }
 
@@ -356,11 +322,7 @@ void add_scales_of_both(const Product& p, List& list) {
            {stale_blocks(p.a, true, p.wgrad), stale_blocks(p.b, true, p.wgrad)});
   add_read(list, "scales=transposed", "the scales of both sides are read along the wrong axis",
            {read_transposed(a), read_transposed(b)});
-  if (!has_byte_scales(p.a) || !has_byte_scales(p.b)) return;
-  for (const auto& row : kMisreadTiles) {
-    add_read(list, filled("scales={}", row.name), filled(row.phrase, "both sides"),
-             {misread_tiles(a, row.of), misread_tiles(b, row.of)});
-  }
+  add_misread_tiles({&p.a, &p.b}, list);
 }
 
 }  // namespace

@@ -1,16 +1,134 @@
-// Codes of a product's operands that a kernel decodes or orders in another way: subnormals, bits,
-// lanes, tiles; codes and scales that lie at one stride and are read at another.
+// Operands that lie or are decoded in another way: scales in tiles, by columns, at another stride;
+// codes in lanes, tiles and packs, subnormals, bits.
 #include <bit>
-#include <cstring>
 #include <set>
+#include <span>
 
+#include "formats/scale_layout.h"
 #include "golden/explain/alter/alterations.h"
 #include "golden/explain/find/finding.h"
-#include "golden/explain/find/output/slots.h"
-#include "golden/judge/elements.h"
 
 namespace mxo {
 namespace {
+
+struct Place {
+  Index row;
+  Index column;
+};
+
+Lay filled_in(const Matrices& m, Lay lay) {
+  const Index extent = lay.order == Lay::columns ? m.rows : m.columns;
+  if (lay.stride == 0) lay.stride = round_up(extent, lay.multiple);
+  if (lay.height == 0) lay.height = m.rows;
+  return lay;
+}
+
+/// Where element (r, c) lies, from the begin of its matrix.
+Index address_of(const Matrices& m, const Lay& lay, Index r, Index c) {
+  switch (lay.order) {
+    case Lay::rows: return r * lay.stride + c;
+    case Lay::columns: return c * lay.stride + r;
+    case Lay::scale_tiles: return blocked_offset(r, c, ceil_div(m.columns, kTileColumns));
+    default: break;
+  }
+  const Index tile = r / lay.height * (m.columns / lay.width) + c / lay.width;
+  const Index run = tile * (lay.width / lay.pack) + c % lay.width / lay.pack;
+  return (run * lay.height + r % lay.height) * lay.pack + c % lay.pack;
+}
+
+/// What lies there, inside the matrix or not.
+Place place_of(const Matrices& m, const Lay& lay, Index at) {
+  const Index tiles = ceil_div(m.columns, kTileColumns);
+  switch (lay.order) {
+    case Lay::rows: return {at / lay.stride, at % lay.stride};
+    case Lay::columns: return {at % lay.stride, at / lay.stride};
+    case Lay::scale_tiles:
+      return {
+          at / kTileBytes / tiles * kTileRows + at % kTileBytes / 16 + at % 16 / kTileColumns * 32,
+          at / kTileBytes % tiles * kTileColumns + at % kTileColumns};
+    default: break;
+  }
+  const Index run = at / lay.pack / lay.height;
+  const Index tile = run / (lay.width / lay.pack);
+  return {tile / (m.columns / lay.width) * lay.height + at / lay.pack % lay.height,
+          tile % (m.columns / lay.width) * lay.width + run % (lay.width / lay.pack) * lay.pack +
+              at % lay.pack};
+}
+
+/// How the weights of a kernel lie.
+struct Packing {
+  Lay lay;
+  const char* words;
+  bool divides(const Matrices& m) const {
+    const Lay all = filled_in(m, lay);
+    return lay.order == Lay::rows || (m.rows % all.height == 0 && m.columns % lay.width == 0);
+  }
+};
+constexpr Lay packs(Index height, Index width, Index pack) {
+  return {Lay::packs, 0, 1, height, width, pack};
+}
+constexpr Packing kPackings[] = {{{Lay::rows}, "row by row"},
+                                 {packs(0, 128, 128), "in columns of 128, each of all rows"},
+                                 {packs(16, 32, 16), "in tiles of 16 x 32, packs of 16"},
+                                 {packs(16, 32, 8), "in tiles of 16 x 32, packs of 8"},
+                                 {packs(16, 64, 16), "in tiles of 16 x 64, packs of 16"},
+                                 {packs(16, 16, 16), "in tiles of 16 x 16"},
+                                 {packs(32, 32, 16), "in tiles of 32 x 32, packs of 16"},
+                                 {packs(32, 16, 8), "in tiles of 32 x 16, packs of 8"},
+                                 {packs(128, 128, 128), "in tiles of 128 x 128"}};
+
+/// Distances at which rows of so many scales may lie: padded to so many bytes.
+std::set<Index> padded(Index columns, std::initializer_list<Index> multiples) {
+  std::set<Index> found;
+  for (const Index to : multiples) found.insert(round_up(columns, to));
+  found.erase(columns);
+  return found;
+}
+
+/// Rows of scales that lie `lie` apart and are read one after the other; between them there are
+/// scales of 1.
+bool read_on_ones(Call& call, const std::string& name, Index lie) {
+  const Matrices m = matrices_of(call.input(name));
+  if (!read_whole(call, read_lying(name, {Lay::rows, lie}, {Lay::rows}))) return false;
+  Tensor seen = call.input(name);
+  for (Index i = 0; i < seen.elements(); ++i) {
+    if (i % (m.rows * m.columns) % lie < m.columns) continue;
+    if (size_of(seen.dtype()) == 4) {
+      seen.as<float>()[i] = 1.0f;
+    } else {
+      seen.data()[i] = std::byte{127};
+    }
+  }
+  call.replace(name, std::move(seen));
+  return true;
+}
+
+void add_scale_strides(const ProductSide& side, List& list) {
+  if (side.scales == nullptr || side.scales->rank() < 2) return;
+  const std::string& name = side.scales_name;
+  const Index rows = side.scales->extent(side.scales->rank() - 2);
+  const Index columns = side.scales->shape().back();
+  for (const Index more : padded(rows, {4, 16, 32, 64, 128})) {
+    for (const auto& [lie, read] : {std::pair{rows, more}, {more, rows}}) {
+      add_read(list, name + "=column_stride",
+               filled("columns of the scales of {} lie {} rows apart and are read {} apart",
+                      side.name, lie, read),
+               {read_lying(name, {Lay::columns, lie}, {Lay::columns, read})});
+    }
+  }
+  for (const Index lie : padded(columns, {4, 16, 32})) {
+    const char* phrase =
+        "rows of the scales of {} lie {} apart and are read {} apart, with {} between them";
+    add_altered(list, name + "=row_stride", filled(phrase, side.name, lie, columns, "scales of 1"),
+                [name, lie](Call& c) { return read_on_ones(c, name, lie); });
+    add_altered(list, name + "=row_stride", filled(phrase, side.name, lie, columns, "zeros"),
+                [reading = read_lying(name, {Lay::rows, lie}, {Lay::rows})](Call& c) {
+                  return read_whole(c, reading);
+                });
+  }
+}
+
+// ---- Codes.
 
 /// Every code below the least normal magnitude becomes zero, of its sign or without one.
 bool flush_subnormals(Call& call, const std::string& name, Dtype format, bool keep_sign) {
@@ -20,8 +138,7 @@ bool flush_subnormals(Call& call, const std::string& name, Dtype format, bool ke
   const int least_normal = wide ? 4 : 8;
   Tensor codes = call.input(name);
   bool any = false;
-  for (Index i = 0; i < codes.elements(); ++i) {
-    auto& c = codes.as<std::uint8_t>()[i];
+  for (std::uint8_t& c : std::span(codes.as<std::uint8_t>(), codes.bytes())) {
     const int magnitude = c & 0x7F;
     if (magnitude == 0 || magnitude >= least_normal) continue;
     c = fnuz || !keep_sign ? std::uint8_t{0} : static_cast<std::uint8_t>(c & 0x80);
@@ -55,43 +172,33 @@ void add_bytes(const ProductSide& side, List& list) {
       auto* bytes = codes.as<std::uint8_t>();
       std::transform(bytes, bytes + codes.elements(), bytes, of);
       c.replace(name, std::move(codes));
-      return true;
     };
     add_altered_locally(list, name + "=" + how.name, filled(how.phrase, side.name), misread);
   }
 }
 
 /// Runs of elements along K, or of rows along the depth of a gradient, in another order.
-struct Lanes {
-  const char* id;
-  const char* phrase;
-  Index (*from)(Index i, Index run);
-  Index least;
-};
-constexpr Lanes kLanes[] = {
-    {"reversed", "reversed in runs of", [](Index i, Index run) { return run - 1 - i; }, 2},
-    {"halves", "taken with halves exchanged in runs of",
-     [](Index i, Index run) { return (i + run / 2) % run; }, 4},
-    {"interleaved", "taken with halves interleaved in runs of",
-     [](Index i, Index run) { return i % 2 * (run / 2) + i / 2; }, 4},
-    {"apart", "taken with even and odd ones set apart in runs of",
-     [](Index i, Index run) { return i < run / 2 ? 2 * i : 2 * (i - run / 2) + 1; }, 4},
+constexpr Row<LineMap> kLanes[] = {
+    {"reversed", "reversed in runs of", reversed},
+    {"halves", "taken with halves exchanged in runs of", halves_exchanged},
+    {"interleaved", "taken with halves interleaved in runs of", halves_in_turn},
+    {"apart", "taken with even and odd ones set apart in runs of", even_then_odd},
 };
 
 void add_lanes(const ProductSide& side, bool rows, List& list) {
   const std::string& name = side.codes_name;
   const char* phrase = rows ? "rows of {} are {} {}" : "{} is {} {} along K";
-  for (const Lanes& lanes : kLanes) {
+  // What would lie behind the last row stays.
+  const Index end = rows ? side.codes->extent(0) : side.codes->shape().back();
+  for (const auto& lanes : kLanes) {
     for (const Index run : {2, 4, 8, 16, 32, 64}) {
-      if (run < lanes.least) continue;
-      // What would lie behind the last row stays.
-      const Index end = rows ? side.codes->extent(0) : side.codes->shape().back();
-      Reading reading = read_lines(name, rows ? 0 : -1, [=, of = lanes.from](Index i) {
+      if (run == 2 && lanes.of != reversed) continue;  // the same, or none
+      Reading reading = read_lines(name, rows ? 0 : -1, [=, of = lanes.of](Index i) {
         const Index from = i / run * run + of(i % run, run);
         return from < end ? from : i;
       });
       if (!rows) reading.applies = [run](const Matrices& m) { return m.columns % run == 0; };
-      add_read_locally(list, filled("{}={}_{}", name, lanes.id, run),
+      add_read_locally(list, filled("{}={}_{}", name, lanes.name, run),
                        filled(phrase, rows ? name : side.name, lanes.phrase, run),
                        std::move(reading));
     }
@@ -143,65 +250,16 @@ void add_tiles(const ProductSide& side, List& list) {
   }
 }
 
-/// Tiles one after the other, row by row of them, each in packs of so many columns that hold all
-/// its rows; 0: all rows, or columns, that there are.
-struct Packing {
-  Index height;
-  Index width;
-  Index pack;
-  const char* words;
-};
-constexpr Packing kPackings[] = {{1, 0, 0, "row by row"},
-                                 {0, 128, 128, "in columns of 128, each of all rows"},
-                                 {16, 32, 16, "in tiles of 16 x 32, packs of 16"},
-                                 {16, 32, 8, "in tiles of 16 x 32, packs of 8"},
-                                 {16, 64, 16, "in tiles of 16 x 64, packs of 16"},
-                                 {16, 16, 16, "in tiles of 16 x 16"},
-                                 {32, 32, 16, "in tiles of 32 x 32, packs of 16"},
-                                 {32, 16, 8, "in tiles of 32 x 16, packs of 8"},
-                                 {128, 128, 128, "in tiles of 128 x 128"}};
-
-Packing packing_of(const Matrices& m, Packing p) {
-  if (p.height == 0) p.height = m.rows;
-  if (p.width == 0) p.width = p.pack = m.columns;
-  return p;
-}
-
-bool packs(const Matrices& m, const Packing& given) {
-  const Packing p = packing_of(m, given);
-  return p.height > 0 && p.width > 0 && m.rows % p.height == 0 && m.columns % p.width == 0;
-}
-
-/// Where element (row, column) lies.
-Index packed_at(const Matrices& m, const Packing& p, Index row, Index column) {
-  const Index tile = row / p.height * (m.columns / p.width) + column / p.width;
-  const Index run = tile * (p.width / p.pack) + column % p.width / p.pack;
-  return (run * p.height + row % p.height) * p.pack + column % p.pack;
-}
-
-/// The element, row by row, that lies there.
-Index packed_from(const Matrices& m, const Packing& p, Index at) {
-  const Index run = at / p.pack / p.height;
-  const Index tile = run / (p.width / p.pack);
-  const Index row = tile / (m.columns / p.width) * p.height + at / p.pack % p.height;
-  const Index column = tile % (m.columns / p.width) * p.width + run % (p.width / p.pack) * p.pack;
-  return row * m.columns + column + at % p.pack;
-}
-
-/// Weights shuffled for one kernel and read by another.
+/// Weights that are shuffled for one kernel and read by another.
 void add_packings(const ProductSide& side, List& list) {
   for (const Packing& lie : kPackings) {
     for (const Packing& read : kPackings) {
       if (&lie == &read) continue;
-      add_read(
-          list, side.codes_name + "=packed",
-          filled("{} lies {}, and is read {}", side.name, lie.words, read.words),
-          {make_reading(
-              side.codes_name, [&](const Matrices& m) { return packs(m, lie) && packs(m, read); },
-              [&](const Matrices& m, Index matrix, Index row, Index column) {
-                const Index at = packed_at(m, packing_of(m, read), row, column);
-                return matrix * m.rows * m.columns + packed_from(m, packing_of(m, lie), at);
-              })});
+      Reading reading = read_lying(side.codes_name, lie.lay, read.lay);
+      reading.applies = [&](const Matrices& m) { return lie.divides(m) && read.divides(m); };
+      add_read(list, side.codes_name + "=packed",
+               filled("{} lies {}, and is read {}", side.name, lie.words, read.words),
+               {std::move(reading)});
     }
   }
 }
@@ -232,108 +290,59 @@ void add_strides(const ProductSide& side, List& list) {
   }
 }
 
-/// `lie` and `read`: rows from one column to the next in the buffer, and as a kernel has it.
-void add_stride(const ProductSide& side, Index lie, Index read, List& list) {
-  add_read(list, side.scales_name + "=column_stride",
-           filled("columns of the scales of {} lie {} rows apart and are read {} apart", side.name,
-                  lie, read),
-           {make_reading(
-               side.scales_name, [](const Matrices& m) { return m.rows > 1 && m.columns > 1; },
-               [=](const Matrices& m, Index matrix, Index row, Index column) {
-                 const Index at = column * read + row;
-                 const bool inside = at % lie < m.rows && at / lie < m.columns;
-                 return inside ? (matrix * m.rows + at % lie) * m.columns + at / lie : m.elements;
-               })});
-}
-
-/// Distances at which rows of so many scales may lie: padded to so many bytes.
-std::set<Index> padded(Index columns) {
-  std::set<Index> found;
-  for (const Index to : {4, 16, 32}) found.insert(round_up(columns, to));
-  found.erase(columns);
-  return found;
-}
-
-/// Rows that lie `lie` apart and are read one after the other; between them there is `between`,
-/// a scale of 1 or zero.
-Tensor read_on(const Tensor& given, Index lie, float between) {
-  const Matrices m = matrices_of(given);
-  const std::size_t size = size_of(given.dtype());
-  Tensor seen = given;
-  for (Index i = 0; i < given.elements(); ++i) {
-    const Index at = i % (m.rows * m.columns);
-    const Index from = i - at + at / lie * m.columns + at % lie;
-    std::byte* to = seen.data() + static_cast<std::size_t>(i) * size;
-    if (at % lie < m.columns) {
-      std::memcpy(to, given.data() + static_cast<std::size_t>(from) * size, size);
-    } else if (size == sizeof(float)) {
-      std::memcpy(to, &between, size);
-    } else {
-      *to = std::byte{static_cast<std::uint8_t>(between == 0.0f ? 0 : 127)};
-    }
-  }
-  return seen;
-}
-
-/// Columns whose neighbours are taken for one element apart: element (r, c) is that of row r + c.
-Tensor read_down(const Tensor& given, Index, float) {
-  const Matrices m = matrices_of(given);
-  Call call{"", {{"scales", std::make_shared<const Tensor>(given)}}, {}};
-  read_whole(call, read_elements("scales", [m](Index i) {
-               const Index at = i / m.columns + i % m.columns;
-               return at % m.rows * m.columns + at / m.rows;
-             }));
-  return call.input("scales");
-}
-
-/// The codes and scales of every rank where its rows are given.
-Call with_codes(Backend& backend, const Call& call) {
-  Call made = call;
-  const bool blocks = call.set.text("precision", "mxfp8") == "fp8_blockwise";
-  for (const std::string& name : names_ending(call.inputs, ".x")) {
-    Call quantize{"quantize", {{"x", call.inputs.at(name)}}, {}, nullptr};
-    for (const char* key : {"format", "scale_mode"}) {
-      if (call.set.has(key)) quantize.set.set(key, std::string(call.set.text(key, "")));
-    }
-    for (const auto& [key, value] :
-         {std::pair{"block", "1x128"}, {"scale", "f32"}, {"rule", "flow"}}) {
-      if (blocks) quantize.set.set(key, value);
-    }
-    NamedTensors parts = run_call(backend, quantize);
-    made.replace(rank_of(name) + "codes", std::move(parts.at("codes")));
-    made.replace(rank_of(name) + "scales", std::move(parts.at("scales")));
-    made.inputs.erase(name);
-  }
-  return made;
-}
-
-/// Scales of rows that travel.
-void add_sent_scales(const Call& call, List& list) {
-  const std::string_view precision = call.set.text("precision", "mxfp8");
-  const std::vector<std::string> scales = names_ending(call.inputs, ".scales");
-  const std::vector<std::string> rows = names_ending(call.inputs, ".x");
-  if (precision == "bf16" || (scales.empty() && rows.empty())) return;
-  const auto add = [&](const std::string& phrase, auto read, Index lie) {
-    add_run(
-        list, "scales=misread", phrase,
-        [read, lie](Backend& backend, const Call& c) {
-          Call altered = with_codes(backend, c);
-          for (const std::string& name : names_ending(altered.inputs, ".scales"))
-            altered.replace(name, read(altered.input(name), lie, 0.0f));
-          return run_call(backend, altered);
-        },
-        Stage::input);
-  };
-  const Index columns =
-      scales.empty() ? ceil_div(call.input(rows[0]).shape().back(), precision == "mxfp8" ? 32 : 128)
-                     : call.input(scales[0]).shape().back();
-  for (const Index lie : padded(columns))
-    add(filled("scales of rows that lie {} apart are read {} apart", lie, columns), read_on, lie);
-  add("scales lie column by column, and the stride from column to column is taken for 1", read_down,
-      0);
-}
-
 }  // namespace
+
+Reading read_lying(std::string operand, Lay lie, Lay read) {
+  return make_reading(
+      std::move(operand), [](const Matrices& m) { return m.rows > 1 && m.columns > 1; },
+      [lie, read](const Matrices& m, Index matrix, Index row, Index column) {
+        const Index at = address_of(m, filled_in(m, read), row, column);
+        const auto [r, c] = place_of(m, filled_in(m, lie), at);
+        return r < m.rows && c < m.columns ? (matrix * m.rows + r) * m.columns + c : m.elements;
+      });
+}
+
+void add_misread_tiles(const std::vector<const ProductSide*>& sides, List& list) {
+  const Lay rows{Lay::rows};
+  const Lay tiles{Lay::scale_tiles};
+  const auto add = [&](const char* id, const char* phrase, const Lay& lie, const Lay& read) {
+    std::vector<Reading> readings;
+    for (const ProductSide* side : sides) {
+      if (side->scales == nullptr || size_of(side->scales->dtype()) != 1) return;
+      readings.push_back(read_lying(side->scales_name, lie, read));
+      readings.back().applies = [](const Matrices&) { return true; };
+    }
+    const bool both = sides.size() > 1;
+    add_read(list, filled("{}={}", both ? "scales" : sides[0]->scales_name, id),
+             filled(phrase, both ? "both sides" : sides[0]->name), std::move(readings));
+  };
+  add("linear_as_tiles", "linear scales of {} are read as 128x4 tiles (not swizzled)", rows, tiles);
+  add("tiles_as_linear", "the scales of {} are swizzled once more than they are read back", tiles,
+      rows);
+}
+
+void add_column_major(const std::string& scales, const std::string& words, List& list) {
+  Index before = 0;
+  for (const Index unit : {1, 4, 16, 128}) {
+    Reading reading = read_lying(scales, {Lay::columns, 0, unit}, {Lay::rows});
+    reading.applies = [unit, before](const Matrices& m) {
+      return m.rows > 1 && m.columns > 1 &&
+             (before == 0 || round_up(m.rows, unit) > round_up(m.rows, before));
+    };
+    const std::string whole = filled(", padded to multiples of {},", unit);
+    add_read(list, scales + "=column_major",
+             filled("{} are column-major{} and read row by row", words, unit > 1 ? whole : ","),
+             {std::move(reading)});
+    before = unit;
+  }
+}
+
+void add_padded_columns(const Call& call, List& list) {
+  const std::optional<Product> p = product_of(call);
+  if (!p || p->wgrad) return;
+  add_scale_strides(p->a, list);
+  add_scale_strides(p->b, list);
+}
 
 void add_code_hypotheses(const Call& call, List& list) {
   if ((call.op == "dequantize" || call.op == "decode") && call.has("codes")) {
@@ -355,37 +364,6 @@ void add_code_hypotheses(const Call& call, List& list) {
     if (!product->wgrad) add_strides(*side, list);
   }
   if (!product->wgrad) add_packings(product->b, list);
-}
-
-void add_padded_columns(const Call& call, List& list) {
-  if (call.op == "dispatch") return add_sent_scales(call, list);
-  const std::optional<Product> p = product_of(call);
-  if (!p || p->wgrad) return;
-  for (const ProductSide* side : {&p->a, &p->b}) {
-    if (side->scales == nullptr || side->scales->rank() < 2) continue;
-    const Index rows = side->scales->extent(side->scales->rank() - 2);
-    const Index columns = side->scales->shape().back();
-    std::set<Index> heights = padded(rows);
-    for (const Index to : {64, 128}) heights.insert(round_up(rows, to));
-    heights.erase(rows);
-    for (const Index more : heights) {
-      add_stride(*side, rows, more, list);
-      add_stride(*side, more, rows, list);
-    }
-    for (const Index lie : padded(columns)) {
-      for (const float between : {1.0f, 0.0f}) {
-        if (rows < 2 || columns < 2) continue;
-        add_altered(list, side->scales_name + "=row_stride",
-                    filled("rows of the scales of {} lie {} apart and are read {} apart, with {} "
-                           "between them",
-                           side->name, lie, columns, between == 0.0f ? "zeros" : "scales of 1"),
-                    [name = side->scales_name, lie, between](Call& c) {
-                      c.replace(name, read_on(c.input(name), lie, between));
-                      return true;
-                    });
-      }
-    }
-  }
 }
 
 }  // namespace mxo

@@ -23,11 +23,7 @@ bool narrow(NamedTensors& out, BF16 (*to)(float)) {
   return any;
 }
 
-struct Narrowing {
-  const char* id;
-  const char* phrase;
-  BF16 (*to)(float);
-};
+using Narrowing = Row<BF16 (*)(float)>;
 constexpr Narrowing kByF16{"f16", "results are rounded to f16 before they are rounded to bf16",
                            [](float v) { return encode<kBF16>(by_f16(v)); }};
 constexpr Narrowing kOfSums[] = {
@@ -43,7 +39,7 @@ constexpr Narrowing kOfSums[] = {
      }},
     {"twice", "the sum is rounded to f32 before it is rounded to bf16",
      [](float v) { return encode<kBF16>(v); }},
-    {"f16", "the sum is rounded to f16 before it is rounded to bf16", kByF16.to},
+    {"f16", "the sum is rounded to f16 before it is rounded to bf16", kByF16.of},
     {"as_f16", "the output is written as f16 and read as bf16",
      [](float v) { return BF16{encode<kF16>(v, Overflow::nonfinite).bits}; }},
 };
@@ -51,10 +47,10 @@ constexpr Narrowing kOfSums[] = {
 /// What is asked for in f32, and rounded so.
 void add_narrowed(List& list, const std::string& key, const std::string& f32,
                   const Narrowing& how) {
-  Hypothesis& h = add_set(list, key, f32, how.phrase, filled("out={}", how.id));
+  Hypothesis& h = add_set(list, key, f32, how.phrase, filled("out={}", how.name));
   h.stage = Stage::output;
   h.subject = key;
-  h.rewrite = [to = how.to](const Call&, NamedTensors& out) { return narrow(out, to); };
+  h.rewrite = [to = how.of](const Call&, NamedTensors& out) { return narrow(out, to); };
 }
 
 /// Whether y = silu(a) * b.
@@ -127,11 +123,7 @@ NamedTensors exact_sum_by_f16(Backend&, const Call& call) {
 }
 
 /// Functions of the chip, by binary64, which rounds as once but for one result in 2^28.
-struct Function {
-  const char* name;
-  double (*of)(double x);
-};
-constexpr Function kFunctions[] = {
+constexpr std::pair<const char*, double (*)(double x)> kFunctions[] = {
     {"ex2", [](double x) { return std::exp2(x); }},
     {"rcp", [](double x) { return 1.0 / x; }},
     {"rsqrt", [](double x) { return 1.0 / std::sqrt(x); }},
@@ -211,10 +203,8 @@ void add_approximate_hypotheses(const Call& call, List& list) {
           flushes ? "subnormals are kept" : "subnormals are flushed to zero");
   if (function == "div_full") {
     if (!call.has("b")) return;
-    add_altered(list, "operands=exchanged", "b is divided by a", [](Call& c) {
-      std::swap(c.inputs["x"], c.inputs["b"]);
-      return true;
-    });
+    add_altered(list, "operands=exchanged", "b is divided by a",
+                [](Call& c) { std::swap(c.inputs["x"], c.inputs["b"]); });
     for (const auto& row : kDivisions) {
       add_function(list, row.name, row.phrase, [of = row.of](const Call& c, Index i) {
         return of(c.input("x").as<float>()[i], c.input("b").as<float>()[i]);

@@ -1,6 +1,7 @@
 // Rows that travel between ranks: a row late, to another rank, with other weights or scales, or
 // summed over their slots in another way.
 #include <cstring>
+#include <set>
 
 #include "golden/explain/alter/alterations.h"
 #include "golden/explain/find/output/slots.h"
@@ -37,31 +38,29 @@ constexpr Sum kSums[] = {
 
 NamedTensors summed(Backend& backend, const Call& call, const Sum& how) {
   const Index slots = slots_of(call);
-  std::map<std::string, std::vector<float>, std::less<>> sums;
+  const bool combines = call.op == "combine";
   NamedTensors total;
   for (Index i = 0; i < slots; ++i) {
     const Index slot = how.backward ? slots - 1 - i : i;
     for (auto& [name, rows] : rows_of_slot(backend, call, slot)) {
       const std::string rank = rank_of(name);
-      std::vector<float>& acc = sums[rank];
-      acc.resize(static_cast<std::size_t>(rows.elements()));
-      const auto narrow = [half = rows.dtype() == Dtype::f16](float v) {
-        return half ? decode(encode<kF16>(v)) : decode(encode<kBF16>(v));
-      };
-      const bool weighed = call.op == "combine" && call.has(rank + "weights");
+      const auto at = total.try_emplace(rank + (combines ? "out" : "dx"), Dtype::f32, rows.shape());
+      Tensor& sums = at.first->second;
       for (Index e = 0; e < rows.elements(); ++e) {
+        const auto narrow = [&rows = rows, e](float v) {
+          store_wide(rows, e, v);
+          return wide_value(rows, e);
+        };
         float v = wide_value(rows, e);
-        if (weighed)
+        if (combines && call.has(rank + "weights"))
           v *= call.input(rank + "weights").as<float>()[e / rows.shape().back() * slots + slot];
         if (how.products) v = narrow(v);
-        float& a = acc[static_cast<std::size_t>(e)];
-        a += v;
-        if (how.narrow) a = narrow(a);
+        float& sum = sums.as<float>()[e];
+        sum += v;
+        if (how.narrow) sum = narrow(sum);
       }
-      if (i + 1 < slots) continue;
-      Tensor out =
-          with_values(std::move(rows), [&](Index e) { return acc[static_cast<std::size_t>(e)]; });
-      total.emplace(rank + (call.op == "combine" ? "out" : "dx"), std::move(out));
+      if (i + 1 == slots)
+        sums = with_values(std::move(rows), [&](Index e) { return sums.as<float>()[e]; });
     }
   }
   return total;
@@ -89,28 +88,95 @@ NamedTensors send_requantised(Backend& backend, const Call& call) {
   return run_call(backend, altered);
 }
 
+/// All of these names, and where they are several, each alone.
+std::vector<std::vector<std::string>> all_and_each(const std::vector<std::string>& names) {
+  std::vector<std::vector<std::string>> sets;
+  if (!names.empty()) sets.push_back(names);
+  for (const std::string& name : names) {
+    if (names.size() > 1) sets.push_back({name});
+  }
+  return sets;
+}
+
 /// Rows of these operands are those `by` rows on.
 void add_moved(List& list, const char* id, std::string phrase, std::vector<std::string> names,
                Index by) {
   add_altered(list, id, std::move(phrase), [names = std::move(names), by](Call& c) {
     for (const std::string& name : names) c.replace(name, rows_moved(c.input(name), by));
-    return true;
   });
 }
 
-/// The same of outputs.
-void add_moved_outputs(List& list, const char* id, std::string phrase,
-                       std::vector<std::string> names, Index by) {
-  add_rewritten(
-      list, id, std::move(phrase),
-      [names = std::move(names), by](const Call&, NamedTensors& out) {
-        for (const std::string& name : names) {
-          const auto at = out.find(name);
-          if (at != out.end()) at->second = rows_moved(at->second, by);
-        }
-        return true;
-      },
-      Stage::input);
+/// Scales of rows that travel, sent beside other codes or written so.
+void add_moved_scales(const Call& call, List& list) {
+  for (const auto& names : all_and_each(names_ending(call.inputs, ".scales"))) {
+    for (const Index by : {-1, 1}) {
+      const std::string of = names.size() > 1 ? "scales" : names.front();
+      const char* how =
+          by < 0 ? "one row late beside their codes" : "one row early beside their codes";
+      add_moved(list, "scales=shifted", filled("{} are sent {}", of, how), names, by);
+      add_rewritten(
+          list, "scales=shifted", filled("{} are written {} where they are received", of, how),
+          [names, by](const Call&, NamedTensors& out) {
+            for (const std::string& name : names) {
+              const auto at = out.find(name);
+              if (at != out.end()) at->second = rows_moved(at->second, by);
+            }
+          },
+          Stage::input);
+    }
+  }
+}
+
+/// The codes and scales of every rank where its rows are given.
+Call with_codes(Backend& backend, const Call& call) {
+  Call made = call;
+  const bool blocks = call.set.text("precision", "mxfp8") == "fp8_blockwise";
+  for (const std::string& name : names_ending(call.inputs, ".x")) {
+    Call quantize{"quantize", {{"x", call.inputs.at(name)}}, {}, nullptr};
+    for (const char* key : {"format", "scale_mode"}) {
+      if (call.set.has(key)) quantize.set.set(key, std::string(call.set.text(key, "")));
+    }
+    for (const auto& [key, value] :
+         {std::pair{"block", "1x128"}, {"scale", "f32"}, {"rule", "flow"}}) {
+      if (blocks) quantize.set.set(key, value);
+    }
+    NamedTensors parts = run_call(backend, quantize);
+    made.replace(rank_of(name) + "codes", std::move(parts.at("codes")));
+    made.replace(rank_of(name) + "scales", std::move(parts.at("scales")));
+    made.inputs.erase(name);
+  }
+  return made;
+}
+
+/// Scales of rows that travel.
+void add_sent_scales(const Call& call, List& list) {
+  const std::string_view precision = call.set.text("precision", "mxfp8");
+  const std::vector<std::string> scales = names_ending(call.inputs, ".scales");
+  const std::vector<std::string> rows = names_ending(call.inputs, ".x");
+  if (precision == "bf16" || (scales.empty() && rows.empty())) return;
+  const auto add = [&](std::string phrase, const Lay& lie, const Lay& read) {
+    add_run(
+        list, "scales=misread", std::move(phrase),
+        [lie, read](Backend& backend, const Call& c) {
+          Call altered = with_codes(backend, c);
+          for (const std::string& name : names_ending(altered.inputs, ".scales"))
+            read_whole(altered, read_lying(name, lie, read));
+          return run_call(backend, altered);
+        },
+        Stage::input);
+  };
+  const Index columns =
+      scales.empty() ? ceil_div(call.input(rows[0]).shape().back(), precision == "mxfp8" ? 32 : 128)
+                     : call.input(scales[0]).shape().back();
+  std::set<Index> strides;
+  for (const Index to : {4, 16, 32}) strides.insert(round_up(columns, to));
+  strides.erase(columns);
+  for (const Index lie : strides) {
+    add(filled("scales of rows that lie {} apart are read {} apart", lie, columns),
+        {Lay::rows, lie}, {Lay::rows});
+  }
+  add("scales lie column by column, and the stride from column to column is taken for 1",
+      {Lay::columns}, {Lay::columns, 1});
 }
 
 /// Slots whose experts lie on another rank than the token, or on its own.
@@ -134,20 +200,9 @@ void add_zero_slots(const Call& call, List& list) {
               if (elsewhere == others) store_wide(t, i, 0.0f);
             }
           }
-          return true;
         },
         Stage::input);
   }
-}
-
-/// All of these names, and where they are several, each alone.
-std::vector<std::vector<std::string>> all_and_each(const std::vector<std::string>& names) {
-  std::vector<std::vector<std::string>> sets;
-  if (!names.empty()) sets.push_back(names);
-  for (const std::string& name : names) {
-    if (names.size() > 1) sets.push_back({name});
-  }
-  return sets;
 }
 
 /// An operand of every rank that is the next one's.
@@ -257,6 +312,8 @@ NamedTensors rows_of_slot(Backend& backend, const Call& call, Index slot) {
 }
 
 void add_rank_hypotheses(const Call& call, List& list) {
+  const bool combines = call.op == "combine";
+  const bool returns = combines || call.op == "dispatch_backward";
   if (call.op == "dispatch") {
     add_run(list, "scales=again", "scales are thrown away and codes are quantised once more",
             send_requantised, Stage::input);
@@ -265,26 +322,26 @@ void add_rank_hypotheses(const Call& call, List& list) {
       add_moved(list, "rows=shifted", "rows of " + name + " are sent one late, the first as it is",
                 {name}, -1);
     }
+    add_moved_scales(call, list);
+    add_sent_scales(call, list);
   }
-  if (call.op != "combine" && call.op != "dispatch_backward") return;
-  const std::vector<std::string> returned =
-      names_ending(call.inputs, call.op == "combine" ? ".y" : ".dy");
+  const std::vector<std::string> returned = names_ending(call.inputs, combines ? ".y" : ".dy");
   for (const Index by : {-1, 1}) {
-    const std::string phrase =
-        std::string("slots take the row ") + (by < 0 ? "before" : "after") + " their own";
+    if (!returns) break;
     for (const std::vector<std::string>& names : all_and_each(returned)) {
-      const bool all = names.size() == returned.size();
-      add_moved(list, "rows=shifted", phrase + (all ? "" : " of " + names.front()), names, by);
+      add_moved(list, "rows=shifted",
+                filled("slots take the row {} their own{}", by < 0 ? "before" : "after",
+                       names.size() == returned.size() ? "" : " of " + names.front()),
+                names, by);
     }
   }
-  if (slots_of(call) < 2) return;
-  if (call.op == "combine") {
+  const Index slots = returns ? slots_of(call) : 0;
+  if (slots > 1 && combines) {
     add_altered(list, "weights=by_expert", "weights are taken in the order of experts",
                 sort_weights);
     add_altered(
-        list, "weights=stride",
-        filled("weights of tokens are read 1 apart rather than {}", slots_of(call)),
-        [slots = slots_of(call)](Call& c) {
+        list, "weights=stride", filled("weights of tokens are read 1 apart rather than {}", slots),
+        [slots](Call& c) {
           for (const std::string& name : names_ending(c.inputs, ".weights")) {
             if (!read_whole(c, read_elements(name, [=](Index i) { return i / slots + i % slots; })))
               return false;
@@ -293,27 +350,12 @@ void add_rank_hypotheses(const Call& call, List& list) {
         });
   }
   for (const Sum& sum : kSums) {
+    if (slots < 2) break;
     add_run(
         list, sum.name, sum.phrase, [&sum](Backend& b, const Call& c) { return summed(b, c, sum); },
         Stage::sum);
   }
-}
-
-void add_rank_row_hypotheses(const Call& call, List& list) {
   add_zero_slots(call, list);
-  if (call.op == "dispatch") {
-    for (const auto& names : all_and_each(names_ending(call.inputs, ".scales"))) {
-      for (const Index by : {-1, 1}) {
-        const std::string of = names.size() > 1 ? "scales" : names.front();
-        const std::string how =
-            std::string(by < 0 ? "one row late" : "one row early") + " beside their codes";
-        add_moved(list, "scales=shifted", of + " are sent " + how, names, by);
-        add_moved_outputs(list, "scales=shifted",
-                          of + " are written " + how + " where they are received", names, by);
-      }
-    }
-  }
-  const bool returns = call.op == "combine" || call.op == "dispatch_backward";
   if (returns) add_next_ranks(call, list);
   if (!returns && call.op != "moe_layer") return;
   add_rewritten(list, "out=ranks", "every rank is given what is expected at the next", give_next,

@@ -1,9 +1,11 @@
-// Routers that score, choose or weigh in another way, from the scores of the operator itself.
+// Routers that score, choose, weigh or count in another way, from the scores of the operator
+// itself.
 #include <cmath>
 #include <cstdlib>
 #include <limits>
 #include <numeric>
 #include <set>
+#include <span>
 
 #include "formats/exp.h"
 #include "golden/explain/alter/alterations.h"
@@ -188,7 +190,7 @@ class OtherRouter {
     for (const Index e : experts_of(scores, choice.data())) {
       biased += choice.data()[e];
       slots.push_back({e, rule_.bias_in_weights ? choice.data()[e] : scores[e]});
-      if (rule_.less_bias)
+      if (rule_.less_bias && call_.has("bias"))
         slots.back().weight = choice.data()[e] - call_.input("bias").as<float>()[e];
       top = std::max(top, slots.back().weight);
     }
@@ -238,8 +240,6 @@ void add_groups(const Call& call, Index groups, List& list) {
                  best ? "its two largest choices rather than its largest"
                       : "its largest choice rather than its two largest"),
           best ? "groups=two_best" : "groups=best");
-  add_router(list, "groups=sum", "a group of experts scores the sum of all its choices",
-             {.sum_of_groups = true});
   add_set(list, "limited_groups", std::to_string(groups), "experts are chosen from all groups",
           "groups=unlimited");
   const Index limited = call.set.integer("limited_groups", groups);
@@ -249,24 +249,19 @@ void add_groups(const Call& call, Index groups, List& list) {
             filled("experts are chosen from {} groups rather than {}", other, limited),
             "groups=another_limit");
   }
-  if (call.has("bias")) {
-    add_router(list, "groups=unbiased", "groups of experts are chosen without the bias",
-               {.plain_groups = true});
-  }
-  add_router(list, "groups=strided",
-             "expert e is taken for one of group e modulo " + std::to_string(groups),
-             {.strided = true});
 }
 
 struct OtherRule {
   const char* name;
   const char* phrase;
   Router rule;
-  bool of_bias = false;  ///< says nothing of a call without one
 };
 
 constexpr OtherRule kRules[] = {
-    {"bias=in_weights", "the bias is added to the weights, too", {.bias_in_weights = true}, true},
+    {"groups=sum", "a group of experts scores the sum of all its choices", {.sum_of_groups = true}},
+    {"groups=unbiased", "groups of experts are chosen without the bias", {.plain_groups = true}},
+    {"groups=strided", "expert e is taken for one of group e modulo {}", {.strided = true}},
+    {"bias=in_weights", "the bias is added to the weights, too", {.bias_in_weights = true}},
     {"top_k=skips",
      "the best expert is passed over: choices begin with the second",
      {.skipped = 1}},
@@ -281,8 +276,7 @@ constexpr OtherRule kRules[] = {
      {.bf16_scores = true}},
     {"top_k=least_minus_1",
      "choices below -1 are not found: their slots take expert 0",
-     {.least_minus_1 = true},
-     true},
+     {.least_minus_1 = true}},
     {"normalize=one_more",
      "weights are divided by the sum of one choice more than is taken",
      {.more_in_sum = 1}},
@@ -298,17 +292,60 @@ constexpr OtherRule kRules[] = {
      {.added = 0.0f}},
     {"normalize=biased_sum",
      "weights are divided by the sum of the choices, bias and all",
-     {.biased_sum = true},
-     true},
+     {.biased_sum = true}},
     {"score=softmax_again", "softmax is taken once more, of the scores", {.again = "softmax"}},
     {"score=sigmoid_again", "sigma is taken once more, of the scores", {.again = "sigmoid"}},
     {"ties=higher", "ties go to the higher expert", {.ties_to_higher = true}},
     {"top_k=least", "the experts that score least are chosen", {.least = true}},
     {"bias=recovered",
      "weights are choices less the bias: what the sum of both loses in f32 is missing",
-     {.less_bias = true},
-     true},
+     {.less_bias = true}},
 };
+
+// ---- What is written of the slots.
+
+bool reverse_weights(const Call&, NamedTensors& out) {
+  Tensor& weights = out.at("weights");
+  const Index k = weights.extent(1);
+  float* at = weights.as<float>();
+  for (Index i = 0; i < weights.elements(); i += k) std::reverse(at + i, at + i + k);
+  return k > 1;
+}
+
+bool weigh_by_logits(const Call& call, NamedTensors& out) {
+  Tensor& weights = out.at("weights");
+  const Tensor& logits = call.input("logits");
+  weights = with_values(weights, [&, chosen = out.at("experts").as<std::int32_t>()](Index i) {
+    return wide_value(logits, i / weights.extent(1) * logits.extent(1) + chosen[i]);
+  });
+  return true;
+}
+
+bool count_first(const Call&, NamedTensors& out) {
+  const Tensor& chosen = out.at("experts");
+  auto* counts = out.at("tokens_per_expert").as<std::int32_t>();
+  std::fill_n(counts, out.at("tokens_per_expert").elements(), 0);
+  for (Index i = 0; i < chosen.elements(); i += chosen.extent(1))
+    ++counts[chosen.as<std::int32_t>()[i]];
+  return chosen.extent(1) > 1;
+}
+
+constexpr Row<bool (*)(const Call&, NamedTensors&)> kWritten[] = {
+    {"weights=reversed", "weights stand in the reverse order of slots", reverse_weights},
+    {"weights=logits", "weights are the logits themselves", weigh_by_logits},
+    {"counts=first", "only the first choice of every token is counted", count_first},
+};
+
+void add_counts(List& list, const char* id, std::string phrase, auto of) {
+  add_rewritten(
+      list, id, std::move(phrase),
+      [of](const Call&, NamedTensors& out) {
+        Tensor& counts = out.at("tokens_per_expert");
+        for (std::int32_t& n : std::span(counts.as<std::int32_t>(), counts.bytes() / 4))
+          n = static_cast<std::int32_t>(of(n));
+      },
+      Stage::rule);
+}
 
 }  // namespace
 
@@ -318,22 +355,27 @@ void add_route_hypotheses(const Call& call, List& list) {
   const Index groups = call.set.integer("groups", 1);
   if (groups < 1 || experts % groups != 0) return;
   if (groups > 1) add_groups(call, groups, list);
-  for (const Index e : {Index{0}, experts - 1}) {
-    add_router(list, "top_k=never", "expert " + std::to_string(e) + " is never chosen",
-               {.never = e});
-  }
+  for (const Index e : {Index{0}, experts - 1})
+    add_router(list, "top_k=never", filled("expert {} is never chosen", e), {.never = e});
   const Index k = call.set.integer("top_k", 1);
   add_router(list, "top_k=next",
-             "the last slot takes choice " + std::to_string(k + 1) + " rather than choice " +
-                 std::to_string(k),
+             filled("the last slot takes choice {} rather than choice {}", k + 1, k),
              {.next = true});
-  for (const OtherRule& row : kRules) {
-    if (!row.of_bias || call.has("bias")) add_router(list, row.name, row.phrase, row.rule);
-  }
+  for (const OtherRule& row : kRules)
+    add_router(list, row.name, filled(row.phrase, groups), row.rule);
   for (const char* added : {"1e-12", "1e-9", "1e-8", "1e-6", "1e-5", "1e-4", "1e-3", "1e-2"}) {
     add_router(list, "normalize=added",
                filled("{} is added to the sum of the weights rather than 1e-20", added),
                {.added = std::strtof(added, nullptr)});
+  }
+  for (const auto& row : kWritten) {
+    add_rewritten(list, row.name, row.phrase, row.of, Stage::rule);
+  }
+  add_counts(list, "counts=twice", "tokens are counted twice", [](Index n) { return 2 * n; });
+  for (const Index to : {4, 8, 16, 32, 64, 128, 256}) {
+    add_counts(list, "counts=padded",
+               filled("tokens_per_expert is rounded up to multiples of {}", to),
+               [to](Index n) { return round_up(n, to); });
   }
 }
 

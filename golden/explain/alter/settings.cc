@@ -1,5 +1,8 @@
-// Other values of the parameters of a call, as they are listed.
+// Parameters of a call at other values: those that are listed, other numbers, and left out.
 #include <algorithm>
+#include <array>
+#include <charconv>
+#include <ranges>
 
 #include "formats/dtype.h"
 #include "golden/explain/alter/alterations.h"
@@ -55,23 +58,19 @@ std::string upper(std::string text) {
 std::vector<std::string> values_of(const Call& call, std::string_view key) {
   const ParameterSpec* spec = parameter_of(call, key);
   std::vector<std::string> values;
-  std::string_view rest = spec == nullptr ? std::string_view{} : spec->values;
-  while (!rest.empty()) {
-    const std::size_t bar = rest.find('|');
-    values.emplace_back(rest.substr(0, bar));
-    rest = bar == std::string_view::npos ? std::string_view{} : rest.substr(bar + 1);
-  }
+  if (spec == nullptr) return values;
+  for (const auto value : std::views::split(spec->values, '|'))
+    values.emplace_back(value.begin(), value.end());
   return values;
 }
 
 /// Codes become plain bytes, which an operator takes as whatever format it is told.
 void forget_formats(Call& call) {
-  const auto given = call.inputs;
-  for (const auto& [name, tensor] : given) {
+  for (auto& [name, tensor] : call.inputs) {
     if (!is_minifloat8(tensor->dtype())) continue;
     Tensor bytes = *tensor;
     bytes.reinterpret_as(Dtype::u8);
-    call.replace(name, std::move(bytes));
+    tensor = std::make_shared<const Tensor>(std::move(bytes));
   }
 }
 
@@ -83,7 +82,6 @@ Hypothesis& add_alternative(List& list, std::string name, std::string phrase,
                                       [keys = std::move(keys), value, target](Call& c) {
                                         for (const std::string& key : keys) c.set.set(key, value);
                                         if (target == Target::format) forget_formats(c);
-                                        return true;
                                       });
   h.target = target;
   return h;
@@ -185,13 +183,147 @@ void add_values(const Call& call, const std::string& key, std::initializer_list<
   }
 }
 
+// ---- Numbers.
+
+/// A parameter that is a number, at another value.
+void add_number(const Call& call, List& list, const std::string& key, double value,
+                const std::string& phrase, std::string id = {}) {
+  if (parameter_of(call, key) == nullptr) return;
+  if (call.set.has(key) && call.set.real(key, value) == value) return;
+  // In as many digits as give the same number again.
+  std::array<char, 32> digits;
+  const auto [end, error] = std::to_chars(digits.begin(), digits.end(), value);
+  const std::string text(digits.begin(), end);
+  if (id.empty()) id = text;
+  add_set(list, key, text, filled(phrase, text, text, text), key + "=" + id);
+}
+
+/// The numbers of a gate, where they are left out and others.
+void add_gate_numbers(const Call& call, List& list) {
+  for (const double limit : {5.0, 6.0, 7.0, 8.0, 10.0}) {
+    add_number(call, list, "limit", limit,
+               "the limit is {}: the gate is cut at {} and up is clamped to {}");
+  }
+  if (call.set.has("alpha"))
+    add_number(call, list, "alpha", 1.0, "alpha is 1: the gate is a sigma(a)", "left_out");
+  for (const double alpha : {1.702, 1.7, 2.0, 0.5})
+    add_number(call, list, "alpha", alpha, "alpha is {}: the gate is a sigma({} a)");
+  if (call.set.has("up_offset"))
+    add_number(call, list, "up_offset", 0.0, "up is not raised", "left_out");
+  for (const double offset : {1.0, 0.5, 2.0, -1.0})
+    add_number(call, list, "up_offset", offset, "up is raised by {}");
+}
+
+/// What a gate has beside silu, and its value in GPT-OSS.
+constexpr std::pair<const char*, const char*> kGate[] = {
+    {"alpha", "1.702"}, {"limit", "7"}, {"up_offset", "1"}};
+
+/// Gates of which no number is passed on, or where none is asked those of GPT-OSS; with halves as
+/// they are, or another order of them.
+void add_gate_forms(const Call& call, List& list) {
+  std::string given;
+  Index keys = 0;
+  for (const auto& [key, value] : kGate) {
+    if (!call.set.has(key)) continue;
+    given += (keys++ == 0 ? "" : " and ") + std::string(key);
+  }
+  const std::string own(call.set.text("halves", "gate_first"));
+  for (const std::string halves : {"gate_first", "interleaved", "up_first"}) {
+    const Index departs = halves == own ? 0 : 1;
+    if ((keys > 0 && keys + departs < 3) || own == "gate_only") continue;
+    add_altered(
+        list, keys > 0 ? "gate=plain" : "gate=gpt_oss",
+        (keys > 0 ? given + " are left out"
+                  : "the gate is that of GPT-OSS, alpha 1.702, limit 7 and up_offset 1") +
+            (departs > 0 ? ", and halves is " + halves + " rather than " + own : std::string()),
+        [halves, plain = keys > 0](Call& c) {
+          for (const auto& [key, value] : kGate) {
+            drop(c, key);
+            if (!plain) c.set.set(key, value);
+          }
+          c.set.set("halves", halves);
+        },
+        Stage::rule);
+  }
+}
+
+/// Which elements of x [R, 2F] a limit holds.
+enum class Held : std::uint8_t { gate, up, top, both };
+
+constexpr Row<Held> kLimits[] = {
+    {"limit=gate", "the gate is held below the limit, and up is not", Held::gate},
+    {"limit=up", "up is held between the limits, and the gate is not", Held::up},
+    {"limit=top", "up is held below the limit, and not above its negative", Held::top},
+    {"limit=gradient", "gradients beyond the limit are those at the limit rather than zero",
+     Held::both},
+};
+
+/// x as a limit leaves it, and no limit after that.
+bool limit_before(Call& call, Held held) {
+  if (!call.has("x") || call.set.text("halves", "gate_first") != "gate_first") return false;
+  const auto limit = static_cast<float>(call.set.real("limit", 0.0));
+  const Tensor& x = call.input("x");
+  const Index columns = x.rank() == 0 ? 1 : x.shape().back();
+  map_values(call, "x", [&](float v, Index i) {
+    const bool gate = i % columns < columns / 2;
+    if (held == (gate ? Held::up : Held::gate)) return v;
+    if (v > limit) return limit;
+    return !gate && held != Held::top && v < -limit ? -limit : v;
+  });
+  drop(call, "limit");
+  return true;
+}
+
+void add_limits(const Call& call, List& list) {
+  if (!call.set.has("limit")) return;
+  add_left_out(list, "limit", "the limit of gate and up is left out");
+  for (const Row<Held>& row : kLimits) {
+    if (!call.op.starts_with("swiglu") || (row.of == Held::both && !call.has("dy"))) break;
+    add_altered(
+        list, row.name, row.phrase, [held = row.of](Call& c) { return limit_before(c, held); },
+        Stage::rule);
+  }
+}
+
+/// The output as a whole by the factor of the weights, in bf16.
+NamedTensors scale_all(Backend& backend, const Call& call) {
+  Call plain = call;
+  drop(plain, "scale");
+  NamedTensors out = run_call(backend, plain);
+  const auto factor = static_cast<float>(call.set.real("scale", 1.0));
+  for (auto& [name, tensor] : out) {
+    if (name != "y" && !name.ends_with(".y")) continue;
+    tensor =
+        with_values(tensor, [&y = tensor, factor](Index i) { return factor * wide_value(y, i); });
+  }
+  return out;
+}
+
+/// Slots of an expert beyond another number of them, or the first ones in place of the last.
+void add_capacities(const Call& call, List& list) {
+  const Index capacity = call.set.integer("capacity", 1);
+  add_left_out(list, "capacity", "the capacity of experts is left out");
+  for (const Index other : {capacity - 1, capacity + 1})
+    add_number(call, list, "capacity", static_cast<double>(other), "an expert takes {} slots");
+  add_run(list, "drop=first", "the first slots of an expert are dropped rather than the last",
+          [](Backend& backend, const Call& given) {
+            Call turned = given;
+            const auto turn = [](const Tensor& t) { return with_rows(t, reversed); };
+            for (const char* name : {"experts", "weights"}) {
+              if (given.has(name)) turned.replace(name, turn(given.input(name)));
+            }
+            NamedTensors out = run_call(backend, turned);
+            out.at("local") = turn(out.at("local"));
+            return out;
+          });
+}
+
 }  // namespace
 
 void add_rule_hypotheses(const Call& call, List& list) {
   if (call.has("given")) {
-    add_altered(
-        list, "given=ignored", "the given scales are ignored: scales are those of the amax of x",
-        [](Call& c) { return c.inputs.erase("given") > 0; }, Stage::rule);
+    add_left_out(list, "given", "the given scales are ignored: scales are those of the amax of x",
+                 "given=ignored");
   }
   add_alternatives(call, kRuleSettings, list);
   add_formats_of_both(call, list);
@@ -211,6 +343,26 @@ void add_rule_hypotheses(const Call& call, List& list) {
 
 void add_setting_hypotheses(const Call& call, List& list) {
   add_alternatives(call, kOfLayers, list);
+  if (call.op == "map_experts" && call.set.has("capacity")) add_capacities(call, list);
+  if ((call.op == "route" || call.op == "moe_layer") && call.set.has("scale")) {
+    const double scale = call.set.real("scale", 1.0);
+    add_number(call, list, "scale", 1.0, "the factor of the weights is left out", "left_out");
+    add_number(call, list, "scale", scale * scale, "the factor of the weights is applied twice",
+               "twice");
+    if (call.has("shared.w1") && !call.has("dy") && !call.has("rank0.dy"))
+      add_run(list, "scale=of_all", "the factor of the weights multiplies the shared expert, too",
+              scale_all);
+  }
+  if (!call.op.starts_with("swiglu") && call.op != "moe_layer") return;
+  const Index k = call.set.integer("top_k", 1);
+  for (const Index other : {k - 1, k + 1}) {
+    if (call.op != "moe_layer" || other < 1) continue;
+    add_set(list, "top_k", std::to_string(other),
+            filled("every token takes {} experts rather than {}", other, k));
+  }
+  add_gate_forms(call, list);
+  add_limits(call, list);
+  add_gate_numbers(call, list);
 }
 
 }  // namespace mxo

@@ -264,12 +264,10 @@ void add_other_bytes(const Call& call, List& list) {
                 filled("scale bytes are taken as {} rather than as exponents", row.phrase),
                 [of = row.of](Call& c) {
                   const Tensor& bytes = c.input("scales");
-                  Tensor scales(Dtype::f32, bytes.shape());
-                  for (Index i = 0; i < bytes.elements(); ++i)
-                    scales.as<float>()[i] = static_cast<float>(of(bytes.as<std::uint8_t>()[i]));
-                  c.replace("scales", std::move(scales));
+                  c.replace("scales", with_values(Tensor(Dtype::f32, bytes.shape()), [&](Index i) {
+                              return static_cast<float>(of(bytes.as<std::uint8_t>()[i]));
+                            }));
                   c.set.set("scale", "f32");
-                  return true;
                 });
   }
 }

@@ -9,23 +9,6 @@
 #include "golden/judge/step_order.h"
 
 namespace mxo {
-namespace {
-
-/// The squares of one-byte elements that are numbers, by how often each code comes.
-double squares_of_bytes(const Output& o, const ElementReader& read) {
-  std::vector<Index> count(256);
-  const auto* codes = reinterpret_cast<const std::uint8_t*>(o.expected->data());
-  for (Index i = 0; i < o.compared_rows * o.columns; ++i) ++count[codes[i]];
-  double sum = 0.0;
-  for (std::uint64_t code = 0; code < 256; ++code) {
-    const Element x = read(code);
-    if (x.nan || x.infinite) continue;
-    sum += static_cast<double>(count[static_cast<std::size_t>(code)]) * x.value * x.value;
-  }
-  return sum;
-}
-
-}  // namespace
 
 Outputs outputs_of(const Call& call, const NamedTensors& expected, const NamedTensors& actual) {
   Outputs outputs;
@@ -57,20 +40,17 @@ void keep_first_step(const Call& call, Outputs& outputs) {
     }
     return name;
   };
-  const auto first = std::find_if(verdict.outputs.begin(), verdict.outputs.end(),
-                                  [](const auto& t) { return t.outcome == Outcome::fail; });
-  const std::string name = step(first->name);
-  std::size_t others = 0;
-  std::string last = name;
+  // The outputs that fail, step by step.
+  std::vector<std::vector<Output>>& failing = outputs.later_steps;
   for (const TensorVerdict& t : verdict.outputs) {
-    if (t.outcome != Outcome::fail || step(t.name) == name) continue;
-    if (step(t.name) != last) outputs.later_steps.emplace_back();
-    last = step(t.name);
-    ++others;
-    outputs.later_steps.back().push_back(
-        *std::find_if(outputs.list.begin(), outputs.list.end(),
-                      [&](const Output& o) { return o.name == t.name; }));
+    if (t.outcome != Outcome::fail) continue;
+    if (failing.empty() || step(failing.back().back().name) != step(t.name)) failing.emplace_back();
+    failing.back().push_back(*std::ranges::find(outputs.list, t.name, &Output::name));
   }
+  const std::string name = step(failing.front().front().name);
+  failing.erase(failing.begin());
+  std::size_t others = 0;
+  for (const std::vector<Output>& later : failing) others += later.size();
   std::erase_if(outputs.list, [&](const Output& o) { return step(o.name) != name; });
   outputs.later = "the first step to differ is " + name;
   if (others > 0) {
@@ -85,10 +65,7 @@ double sqnr_of(const std::vector<Output>& outputs) {
   double noise = 0.0;
   for (const Output& o : outputs) {
     const ElementReader read(o.expected->dtype());
-    const bool bytes = size_of(o.expected->dtype()) == 1;
-    if (bytes) signal += squares_of_bytes(o, read);
     for (Index i = 0; i < o.compared_rows * o.columns; ++i) {
-      if (bytes && o.marks[static_cast<std::size_t>(i)] == Mark::same) continue;
       const Element x = read(o.expected_bits(i));
       const bool same = o.marks[static_cast<std::size_t>(i)] == Mark::same;
       const Element y = same ? x : read(o.actual_bits(i));
@@ -96,7 +73,7 @@ double sqnr_of(const std::vector<Output>& outputs) {
         if (!same) return -kInfinity;
         continue;
       }
-      if (!bytes) signal += x.value * x.value;
+      signal += x.value * x.value;
       noise += (x.value - y.value) * (x.value - y.value);
     }
   }

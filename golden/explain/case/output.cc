@@ -106,14 +106,18 @@ void credit_columns(std::vector<Tally>& columns, Index rows, VariantMatch& credi
   std::vector<Index> given;  // numbers among the columns that are altered
   Index number = 0;
   Index fixed = 0;
+  Index spoiled = 0;
   for (Tally& t : columns) {
     t.counts = t.wrong == 0 && t.altered >= std::min<Index>(kLeastAltered, rows);
     if (t.counts) given.push_back(number);
     number += t.altered > 0;
     fixed += t.counts ? t.fixed : 0;
+    spoiled += t.fixed > 0 && t.spoiled;
   }
   if (fixed == 0 || fixed < credit.fixed || !is_pattern(given)) return;
   credit.fixed = fixed;
+  credit.hits = std::ssize(given);
+  credit.spoiled = spoiled;
   credit.by_columns = true;
 }
 
@@ -288,32 +292,25 @@ VariantMatch credit(const Output& output, const Variant& patch, Unit least) {
   // No more than the model's own: what is far from both is not near since the expected is farther.
   const double own = decibels(signal, noise_after);
   credit.gain_db = std::min(own, own - decibels(signal, noise_before));
-  Index wrong = 0;
-  for (const Tally& t : tallies) wrong += t.wrong;
-  credit.broken = wrong;
   // A cause that holds from a row, a block or an expert on gives all that differs, and more.
   Index left = 0;
   Index given = 0;
   for (const Tally& t : tallies) {
+    credit.broken += t.wrong;
     left += t.left;
     given += t.wrong == 0 ? t.fixed : 0;
   }
   const bool enough = given == left && given >= kEnoughFixed;
   for (Tally& t : tallies) {
     const Index needed = enough && t.left > 0 ? 1 : std::min(kLeastAltered, columns);
-    t.counts = wrong == 0 || (least != Unit::whole && t.wrong == 0 && t.altered >= needed);
+    t.counts = credit.whole() || (least != Unit::whole && t.wrong == 0 && t.altered >= needed);
     if (t.counts) credit.fixed += t.fixed;
     credit.hits += t.altered > 0 && t.wrong == 0;
     credit.misses += t.altered > 0 && t.wrong > 0;
     credit.spoiled += t.fixed > 0 && t.spoiled;
   }
-  if (least == Unit::line && wrong > 0 && columns == output.columns) {
+  if (least == Unit::line && !credit.whole() && columns == output.columns) {
     credit_columns(of_columns, rows, credit);
-    if (credit.by_columns) {
-      credit.hits = std::ranges::count_if(of_columns, &Tally::counts);
-      credit.spoiled = std::ranges::count_if(
-          of_columns, [](const Tally& t) { return t.fixed > 0 && t.spoiled; });
-    }
     if (!credit.by_columns && credit.fixed < credit.seen && is_riddled(tallies, units.count)) {
       for (Tally& t : tallies) t.counts = false;
       credit.fixed = 0;

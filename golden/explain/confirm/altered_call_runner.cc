@@ -168,15 +168,16 @@ double AlteredCallRunner::work(Index rows, Index columns) const {
 }
 
 Window AlteredCallRunner::failing() const {
-  const Output& y = outputs_.front();
-  std::vector<std::uint8_t> bad(static_cast<std::size_t>(product_->a_lines));
-  for (Index r = 0; r < y.compared_rows; ++r) {
-    if (y.differs_in(r * y.columns, y.columns)) {
-      bad[static_cast<std::size_t>(r % product_->a_lines)] = 1;
+  // Of a weight gradient a line is a row of every group.
+  const Index lines = product_ ? product_->a_lines : outputs_.front().compared_rows;
+  std::vector<std::uint8_t> bad(static_cast<std::size_t>(lines));
+  for (const Output& o : outputs_) {
+    for (Index r = 0; r < o.compared_rows; ++r) {
+      if (o.differs_in(r * o.columns, o.columns)) bad[static_cast<std::size_t>(r % lines)] = 1;
     }
   }
   Window window{marked(bad), {}};
-  window.columns = failing_columns(window.rows);
+  if (product_) window.columns = failing_columns(window.rows);
   return window;
 }
 
@@ -194,19 +195,12 @@ std::vector<Index> AlteredCallRunner::failing_columns(const std::vector<Index>& 
 }
 
 void AlteredCallRunner::choose(Index rows, Index columns) {
-  if (by_rows_) {
-    whole_ = false;
-    std::vector<Index> bad;
-    for (Index r = 0; r < outputs_.front().compared_rows; ++r) {
-      const auto fails = [r](const Output& o) { return o.differs_in(r * o.columns, o.columns); };
-      if (std::any_of(outputs_.begin(), outputs_.end(), fails)) bad.push_back(r);
-    }
-    window_.rows = spread(bad, outputs_.front().compared_rows, rows);
-  }
+  whole_ = false;
+  if (!slices()) return;
+  const Index lines =
+      product_ && product_->wgrad ? product_->a_lines : outputs_.front().compared_rows;
+  window_.rows = spread(failing().rows, lines, rows);
   if (!product_) return;
-  const Window bad = failing();
-  const Index lines = product_->wgrad ? product_->a_lines : outputs_.front().compared_rows;
-  window_.rows = spread(bad.rows, lines, rows);
   // Where few elements fail, columns are those that do in the rows that were taken.
   const std::vector<Index> own = failing_columns(window_.rows);
   window_.columns = whole_columns(*product_, spread(own, product_->n, columns), 2 * columns);

@@ -83,14 +83,9 @@ double added_up(const std::vector<Output>& outputs, const Of& of) {
   return others > 0.0 ? others : following;
 }
 
-constexpr Index kMostRuns = 6;  ///< of window rows, for a part to be a place
+constexpr Index kMostRuns = 6;  ///< of rows, for a part to be a place
 constexpr Index kFewRuns = 4;   ///< that are a pattern without a period
 constexpr Index kLeastRun = 4;  ///< rows of such a run, where more are missed than given
-
-/// Whether row `r` of a patch says nothing of a place: the model alters nothing there.
-bool is_idle(const std::vector<std::uint8_t>& idle, std::size_t r) {
-  return r < idle.size() && idle[r] != 0;
-}
 
 /// Whether a model gives something in row `r` of a patch.
 bool gives_in(const Variant& patch, const VariantMatch& c, std::size_t r) {
@@ -99,28 +94,28 @@ bool gives_in(const Variant& patch, const VariantMatch& c, std::size_t r) {
   return std::find(begin, begin + columns, 1) != begin + columns;
 }
 
-/// Whether what a model gives is here and there among more that it alters and does not give, as
-/// rows are to which two causes do the same.
-bool is_scattered(const Variant& patch, const VariantMatch& c,
-                  const std::vector<std::uint8_t>& idle) {
-  const auto height = static_cast<Index>(patch.rows.size());
-  if (c.misses <= c.hits || height < 2 || patch.rows.back() - patch.rows.front() + 1 != height)
-    return false;
-  std::vector<Index> given;  // numbers of rows that it alters
+/// Whether the rows that a model gives are a place; not where they are here and there among more
+/// that it alters and does not give, as rows are to which two causes do the same.
+bool is_in_place(const Variant& patch, const VariantMatch& c,
+                 const std::vector<std::uint8_t>& idle) {
+  std::vector<Index> given;  // numbers of rows that it gives, of those that it alters
   std::vector<Index> rows;
   Index number = 0;
   for (std::size_t r = 0; r < patch.rows.size(); ++r) {
-    if (is_idle(idle, r)) continue;
+    if (r < idle.size() && idle[r] != 0) continue;
     if (gives_in(patch, c, r)) {
       given.push_back(number);
       rows.push_back(static_cast<Index>(r));
     }
     ++number;
   }
-  const bool periodic = runs(given) > kFewRuns &&
-                        (is_pattern(given) ||
-                         (idle.size() == patch.rows.size() && is_pattern(joined(rows, idle, {}))));
-  return !given.empty() && static_cast<Index>(given.size()) < kLeastRun * runs(given) && !periodic;
+  const Index places = runs(given);
+  if (places > kMostRuns && c.fixed * 10 < c.seen * 9) return false;
+  const auto height = static_cast<Index>(patch.rows.size());
+  const bool gapless = height > 1 && patch.rows.back() - patch.rows.front() + 1 == height;
+  if (c.misses <= c.hits || !gapless || std::ssize(given) >= kLeastRun * places) return true;
+  return places > kFewRuns && (is_pattern(given) || (idle.size() == patch.rows.size() &&
+                                                     is_pattern(joined(rows, idle, {}))));
 }
 
 /// A rule of scales that gives some codes by chance, and other scales than those that came right.
@@ -254,25 +249,14 @@ bool Weighing::names(const std::vector<Claim>& claims, const std::vector<Output>
   return !any || gain(outputs) - cost >= kCertain;
 }
 
-/// Turns from rows that a model explains to rows that it does not.
 bool is_a_place(const RunResult& trial) {
   if (trial.broken == 0) return true;
   for (std::size_t o = 0; o < trial.credits.size(); ++o) {
-    const Variant& patch = trial.patches[o];
     const VariantMatch& c = trial.credits[o];
-    const std::vector<std::uint8_t> idle =
-        o < trial.idle.size() ? trial.idle[o] : std::vector<std::uint8_t>{};
-    if (c.by_columns) continue;
-    if (is_scattered(patch, c, idle)) return false;
-    Index turns = 0;
-    bool before = false;
-    for (std::size_t r = 0; r < patch.rows.size(); ++r) {
-      if (is_idle(idle, r)) continue;
-      const bool now = gives_in(patch, c, r);
-      turns += now != before;
-      before = now;
-    }
-    if (turns > 2 * kMostRuns && c.fixed * 10 < c.seen * 9) return false;
+    if (!c.by_columns &&
+        !is_in_place(trial.patches[o], c,
+                     o < trial.idle.size() ? trial.idle[o] : std::vector<std::uint8_t>{}))
+      return false;
   }
   return true;
 }

@@ -69,12 +69,16 @@ class Weighing {
   Snapshot before_;
 };
 
-/// What `find` claims of `outputs`, if that is enough to be named.
+/// What `find` claims of `outputs`, if that is enough to be named; `place`: it is news which
+/// elements differ.
 template <typename Find>
-std::vector<Claim> named_by(std::vector<Output>& outputs, Find find, double family = kFamily) {
+std::vector<Claim> named_by(std::vector<Output>& outputs, Find find, double family = kFamily,
+                            bool place = false) {
   const Weighing before(outputs);
   std::vector<Claim> claims = find();
-  if (!claims.empty() && before.names(claims, outputs, family)) return claims;
+  if (!claims.empty() &&
+      before.names(claims, outputs, family - (place ? before.place_told(outputs) : 0.0)))
+    return claims;
   before.restore(outputs);
   return {};
 }

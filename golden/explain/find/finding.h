@@ -76,12 +76,19 @@ inline void list_words(std::string& list, std::string_view more, std::string_vie
   list += more;
 }
 
+/// The shortest number that a measured factor may be, by its denominator; without words: none.
+struct ShortFactor {
+  double times = 0.0;
+  std::string words;
+};
+ShortFactor short_factor(double measured);
+
 struct LeastSquaresFit {
   std::vector<double> x;
   /// Of each unknown its standard error where equations are off by 1; infinite where no equation
   /// has it: it is 0, and nothing is known of it.
   std::vector<double> sigma;
-  double left = 0.0;    ///< the sum of the squares of what the equations are off by
+  double left = 0.0;    ///< as LeastSquares::left() of x
   double misfit = 0.0;  ///< its root mean square, an equation
 };
 
@@ -94,6 +101,8 @@ class LeastSquares {
   /// Both sides are multiplied by `weight`.
   void add(std::span<const double> features, double value, double weight = 1.0);
   std::size_t equations() const { return values_.size(); }
+  /// The sum of the squares of what the equations are off by with these unknowns.
+  double left(std::span<const double> x) const;
 
   /// None where the features leave it open.  `ridge`, a share of each unknown's own square, marks
   /// as explained what is nearly open for the smaller numbers.

@@ -1,4 +1,4 @@
-// Normal equations, scaled to a diagonal of ones, and their Cholesky factor.
+// Normal equations, scaled to a diagonal of ones, and their Cholesky factor; short numbers.
 #include "golden/explain/find/finding.h"
 
 #include <algorithm>
@@ -55,6 +55,16 @@ void LeastSquares::add(std::span<const double> features, double value, double we
   values_.push_back(value * weight);
 }
 
+double LeastSquares::left(std::span<const double> x) const {
+  double sum = 0.0;
+  for (std::size_t e = 0; e < values_.size(); ++e) {
+    double off = values_[e];
+    for (std::size_t u = 0; u < unknowns_; ++u) off -= x[u] * rows_[e * unknowns_ + u];
+    sum += off * off;
+  }
+  return sum;
+}
+
 std::optional<LeastSquaresFit> LeastSquares::solved(double ridge) const {
   const std::size_t n = unknowns_;
   std::vector<double> matrix(n * n);
@@ -83,13 +93,22 @@ std::optional<LeastSquaresFit> LeastSquares::solved(double ridge) const {
     fit.sigma[u] =
         scale[u] > 0.0 ? std::sqrt(inverse[u]) * scale[u] : std::numeric_limits<double>::infinity();
   }
-  for (std::size_t e = 0; e < values_.size(); ++e) {
-    double off = values_[e];
-    for (std::size_t u = 0; u < n; ++u) off -= fit.x[u] * rows_[e * n + u];
-    fit.left += off * off;
-  }
+  fit.left = left(fit.x);
   fit.misfit = std::sqrt(fit.left / static_cast<double>(std::max<std::size_t>(values_.size(), 1)));
   return fit;
+}
+
+ShortFactor short_factor(double measured) {
+  constexpr double kRatio = 0.002;  // by which it may be off
+  for (const double parts : {1.0, 2.0, 4.0, 8.0, 10.0, 3.0, 20.0, 6.0, 100.0}) {
+    const double times = std::round(measured * parts) / parts;
+    if (!(std::abs(times - measured) <= kRatio * std::abs(measured))) continue;
+    std::string text = std::to_string(times);
+    while (text.ends_with('0')) text.pop_back();
+    if (text.ends_with('.')) text.pop_back();
+    return {times, text};
+  }
+  return {};
 }
 
 }  // namespace mxo

@@ -91,12 +91,6 @@ class Layer {
     }
     return set;
   }
-  void copy_sums(Call& to) const {
-    for (const auto& [key, value] : call_.set.all()) {
-      if (key == "sum" || key.starts_with("sum.")) to.set.set(key, value);
-    }
-  }
-
   const LinearRecipe& recipe() const {
     if (pipeline() == "bf16") return linear_recipe_named("bf16");
     if (pipeline() == "flow") return linear_recipe_named("fp8_blockwise");
@@ -258,7 +252,7 @@ class Layer {
                {"group_ends", shared(ends_of(p))}},
               settings({"format"})};
     made.set.set("recipe", std::string(recipe().name));
-    copy_sums(made);
+    copy_sums(call_, made);
     const bool coded = !has(rank(p) + from);
     for (const std::string part : coded ? std::vector{".codes", ".scales"} : std::vector{""}) {
       made.replace("x" + part, expected_output(rank(p) + from + part));
@@ -372,7 +366,7 @@ class Layer {
       made.set.set("only", "dw");
       made.replace("w", call_.input(second ? "w2" : "w1"));
     }
-    copy_sums(made);
+    copy_sums(call_, made);
     return {{std::move(made), {{name, "dw"}}}};
   }
 

@@ -4,6 +4,8 @@
 #include <cstring>
 
 #include "formats/error.h"
+#include "golden/explain/case/output.h"
+#include "golden/explain/case/product.h"
 #include "golden/explain/steps/steps.h"
 
 namespace mxo {
@@ -66,19 +68,18 @@ class CastProduct {
   }
 
   StepCall step() const {
-    Call product{wgrad_ ? "grouped_matmul_wgrad" : "grouped_matmul", {}, settings(), linear_.world};
-    product.inputs["group_ends"] = given("group_ends");
+    Call made = product(recipe_.scaled());
     for (const std::string part : {"x.codes", "x.scales"}) {
-      if (name_ == "y" && linear_.has(part)) product.inputs[part] = given(part);
+      if (name_ == "y" && linear_.has(part)) made.inputs[part] = given(part);
     }
     for (const Operand& o : operands_) {
-      if (!recipe_.scaled()) {
-        product.inputs[o.inner] = in_bf16(backend_, o.wide);
-        continue;
+      if (recipe_.scaled()) {
+        put(made, o, cast(o, o.wide, wgrad_));
+      } else {
+        made.inputs[o.inner] = in_bf16(backend_, o.wide);
       }
-      put(product, o, cast(o, o.wide, wgrad_));
     }
-    return step_of(std::move(product));
+    return step_of(std::move(made));
   }
 
   /// The same with operands cast in another way, as far as they can be.
@@ -128,16 +129,18 @@ class CastProduct {
   }
   std::string format() const { return std::string(linear_.set.text("format", "e4m3")); }
 
-  Parameters settings() const {
-    Parameters set({{"out", std::string(linear_.set.text("out", "bf16"))}});
-    if (linear_.set.has("format")) {
-      set.set("format_x", format());
-      set.set(wgrad_ ? "format_dy" : "format_w", format());
+  /// Without its operands.
+  Call product(bool of_codes) const {
+    Call made{wgrad_ ? "grouped_matmul_wgrad" : "grouped_matmul",
+              {{"group_ends", given("group_ends")}},
+              Parameters({{"out", std::string(linear_.set.text("out", "bf16"))}}),
+              linear_.world};
+    if (of_codes && linear_.set.has("format")) {
+      for (const char* side : {"format_x", wgrad_ ? "format_dy" : "format_w"})
+        made.set.set(side, format());
     }
-    for (const auto& [key, value] : linear_.set.all()) {
-      if (key == "sum" || key.starts_with("sum.")) set.set(key, value);
-    }
-    return set;
+    copy_sums(linear_, made);
+    return made;
   }
 
   StepCall step_of(Call product) const {
@@ -191,16 +194,10 @@ class CastProduct {
   }
 
   Call plain(const Shared& a, const Shared& b) const {
-    Call product{
-        wgrad_ ? "grouped_matmul_wgrad" : "grouped_matmul",
-        {{"group_ends", given("group_ends")}, {operands_[0].inner, a}, {operands_[1].inner, b}},
-        {},
-        linear_.world};
-    const Parameters own = settings();
-    for (const auto& [key, value] : own.all()) {
-      if (!key.starts_with("format")) product.set.set(key, value);
-    }
-    return product;
+    Call made = product(false);
+    made.inputs[operands_[0].inner] = a;
+    made.inputs[operands_[1].inner] = b;
+    return made;
   }
 
   Backend& backend_;
@@ -244,20 +241,21 @@ Call cast_call(const LinearRecipe& recipe, LinearSide side, bool down) {
   return quantize;
 }
 
+void copy_sums(const Call& from, Call& to) {
+  for (const auto& [key, value] : from.set.all()) {
+    if (key == "sum" || key.starts_with("sum.")) to.set.set(key, value);
+  }
+}
+
 Tensor transposed(const Tensor& tensor) {
   std::vector<Index> shape = tensor.shape();
-  const Index columns = shape.back();
-  const Index rows = shape[shape.size() - 2];
   std::swap(shape.back(), shape[shape.size() - 2]);
-  Tensor out(tensor.dtype(), shape);
-  const std::size_t size = size_of(tensor.dtype());
-  for (Index i = 0; i < tensor.elements(); ++i) {
-    const Index within = i % (rows * columns);
-    const Index to = i - within + within % columns * rows + within / columns;
-    std::memcpy(out.data() + static_cast<std::size_t>(to) * size,
-                tensor.data() + static_cast<std::size_t>(i) * size, size);
-  }
-  return out;
+  const Tensor given = resized(tensor, shape);
+  if (given.elements() == 0) return given;
+  const auto source = [](const Matrices& m, Index matrix, Index row, Index column) {
+    return (matrix * m.columns + column) * m.rows + row;
+  };
+  return read_gathered(make_reading({}, {}, source), given, 0, range_of(shape.front()));
 }
 
 std::vector<StepAlternative> step_alternatives(Backend& backend, const Call& call,

@@ -56,6 +56,9 @@ std::vector<StepCall> fused_quantiser_steps(Backend& backend, const Call& call);
 /// The cast of one operand of a recipe, without the operand; `down` along its rows.
 Call cast_call(const LinearRecipe& recipe, LinearSide side, bool down);
 
+/// Settings of how products are summed.
+void copy_sums(const Call& from, Call& to);
+
 /// The last two axes exchanged.
 Tensor transposed(const Tensor& tensor);
 

@@ -1,10 +1,12 @@
-// Places, distances, kinds.
-
+// What is left, in words: places, distances, kinds, and the numbers that it was made of.
 #include <algorithm>
 #include <bit>
 #include <cmath>
-#include <cstdio>
+#include <set>
 
+#include "golden/explain/case/wide_values.h"
+#include "golden/explain/find/quantiser/quantiser.h"
+#include "golden/explain/find/quantiser/quantiser_call.h"
 #include "golden/explain/words/places.h"
 #include "golden/judge/elements.h"
 
@@ -98,6 +100,64 @@ std::string of_all(Index some, Index all) {
   return std::to_string(some) + " of " + std::to_string(all);
 }
 
+// ---- The numbers that they were made of.
+
+constexpr std::size_t kLeast = 16;       ///< elements that differ, and that do not
+constexpr std::size_t kLeastBlocks = 4;  ///< the same of blocks
+constexpr std::size_t kMantissas = 4;    ///< that are told one by one
+
+/// Magnitudes of what differs, and of what does not.
+struct Magnitudes {
+  std::vector<float> wrong;
+  std::vector<float> right;
+  bool tell(std::size_t least) const { return wrong.size() >= least && right.size() >= least; }
+};
+
+Magnitudes magnitudes_of(const Tensor& x, const Output& output) {
+  Magnitudes m;
+  for (Index i = 0; i < output.compared_rows * output.columns; ++i) {
+    const float v = std::abs(wide_value(x, i));
+    if (std::isnan(v)) continue;
+    if (output.differs(i)) m.wrong.push_back(v);
+    if (output.marks[static_cast<std::size_t>(i)] == Mark::same) m.right.push_back(v);
+  }
+  return m;
+}
+
+std::string by_magnitude(const Magnitudes& m) {
+  const auto [least, most] = std::minmax_element(m.wrong.begin(), m.wrong.end());
+  bool below = false;
+  bool above = false;
+  for (const float v : m.right) {
+    if (v >= *least && v <= *most) return {};
+    below = below || v < *least;
+    above = above || v > *most;
+  }
+  const std::string low = number(static_cast<double>(*least), 6);
+  const std::string high = number(static_cast<double>(*most), 6);
+  return !below ? high + " and less" : !above ? low + " and more" : low + " to " + high;
+}
+
+/// 1 to 2, without the exponent; 0 where there is none.
+float mantissa(float v) {
+  int exponent = 0;
+  return std::isfinite(v) ? 2.0f * std::frexp(v, &exponent) : 0.0f;
+}
+
+std::string by_mantissa(const Magnitudes& m) {
+  std::set<float> all;
+  for (const float v : m.wrong) {
+    all.insert(mantissa(v));
+    if (all.size() > kMantissas) return {};
+  }
+  if (std::any_of(m.right.begin(), m.right.end(),
+                  [&](float v) { return all.contains(mantissa(v)); }))
+    return {};
+  std::string words;
+  for (const float v : all) words += (words.empty() ? "" : " or ") + number(v, 7);
+  return "a mantissa of " + words;
+}
+
 }  // namespace
 
 std::string pattern_of(const Output& output) {
@@ -144,13 +204,39 @@ std::string pattern_of(const Output& output) {
       constexpr double kNearly = 1e-4;  // 40 dB
       if (is_wide_float(output.expected->dtype()) && f.n >= 16 && f.got > 0 && f.far() < kNearly &&
           std::abs(f.factor() - 1.0) > 0.02) {
-        char factor[32];
-        std::snprintf(factor, sizeof factor, "%.4g", f.factor());
-        add(text, std::string("they are nearly what is expected times ") + factor);
+        add(text, "they are nearly what is expected times " + number(f.factor(), 4));
       }
     }
   }
   return text;
+}
+
+std::string operands_seen(const Call& call, const Output& output) {
+  if (output.left == 0 || !call.has("x")) return {};
+  const Tensor& x = call.input("x");
+  const bool in_rows = !call.set.flag("transpose", false);
+  if (!is_wide_float(x.dtype()) || x.shape() != output.expected->shape() || !in_rows) return {};
+  const Magnitudes m = magnitudes_of(x, output);
+  if (!m.tell(kLeast)) return {};
+  std::string words = by_magnitude(m);
+  words = words.empty() ? by_mantissa(m) : "a magnitude of " + words;
+  return words.empty() ? words : "exactly the elements of x with " + words + " differ";
+}
+
+std::string magnitudes_seen(const Call& call, const std::vector<Output>& outputs) {
+  const std::optional<QuantiserCall> q = QuantiserCall::of(call, outputs);
+  if (!q || q->codes.left == 0) return {};
+  std::vector<std::uint8_t> differs(q->amax.size());
+  for (Index i = 0; i < q->codes.compared_rows * q->codes.columns; ++i) {
+    const Index s = q->blocks.scale_of(i);
+    if (s >= 0 && q->codes.differs(i)) differs[static_cast<std::size_t>(s)] = 1;
+  }
+  Magnitudes m;
+  for (std::size_t s = 0; s < differs.size(); ++s) {
+    if (q->amax[s] > 0.0f) (differs[s] != 0 ? m.wrong : m.right).push_back(q->amax[s]);
+  }
+  const std::string words = m.tell(kLeastBlocks) ? by_magnitude(m) : std::string();
+  return words.empty() ? words : "exactly the blocks with an amax of " + words + " differ";
 }
 
 }  // namespace mxo

@@ -2,45 +2,49 @@
 #include "golden/explain/words/permutation.h"
 
 #include <algorithm>
-#include <numeric>
+
+#include "golden/explain/case/output.h"
 
 namespace mxo {
 namespace {
 
 constexpr Index kListed = 16;  ///< places that a sentence names one by one
 
-Permutation made(Index period, const std::function<Index(Index)>& source) {
-  Permutation p;
-  for (Index i = 0; i < period; ++i) p.source.push_back(source(i));
-  return p;
-}
+/// An order of a run, and what it is called.
+struct Known {
+  std::string name;
+  Permutation order;
+};
 
-bool alike(const Permutation& p, const std::function<Index(Index)>& source) {
-  return p.source == made(p.period(), source).source;
+/// Those that kernels are known to confuse; of two that are one the first has the better name.
+std::vector<Known> known_orders(Index n) {
+  std::vector<Known> list;
+  const auto add = [&](std::string name, const auto& source) {
+    list.push_back({std::move(name), {}});
+    for (Index i = 0; i < n; ++i) list.back().order.source.push_back(source(i));
+  };
+  add("reversed", [n](Index i) { return n - 1 - i; });
+  for (Index by = 1; by < n; by *= 2) {
+    add(by * 2 == n ? "halves exchanged" : "exchanged with those " + std::to_string(by) + " away",
+        [by](Index i) { return i ^ by; });
+  }
+  for (Index rows = 2; rows < n; rows *= 2) {
+    add(std::to_string(rows) + " x " + std::to_string(n / rows) + " transposed",
+        [n, rows](Index i) { return i % rows * (n / rows) + i / rows; });
+  }
+  for (Index by = 1; by < n; ++by) {
+    add(by * 2 < n ? "rolled by " + std::to_string(by) : "rolled back by " + std::to_string(n - by),
+        [n, by](Index i) { return (i + by) % n; });
+  }
+  add("the first of each run for all of it", [](Index) { return Index{0}; });
+  add("the last of each run for all of it", [n](Index) { return n - 1; });
+  return list;
 }
 
 /// What the order is called; empty if it has no name.
 std::string name_of(const Permutation& p) {
-  const Index n = p.period();
-  if (alike(p, [n](Index i) { return n - 1 - i; })) return "reversed";
-  if (alike(p, [](Index) { return Index{0}; })) return "the first of each run for all of it";
-  if (alike(p, [n](Index) { return n - 1; })) return "the last of each run for all of it";
-  if (alike(p, [n](Index i) { return (i + n / 2) % n; })) return "halves exchanged";
-  for (Index by = 1; by < n; ++by) {
-    if (alike(p, [n, by](Index i) { return (i + by) % n; })) {
-      return by * 2 < n ? "rolled by " + std::to_string(by)
-                        : "rolled back by " + std::to_string(n - by);
-    }
-  }
-  for (Index by = 1; by < n; by *= 2) {
-    if (alike(p, [by](Index i) { return i ^ by; }))
-      return "exchanged with those " + std::to_string(by) + " away";
-  }
-  for (Index rows = 2; rows < n; rows *= 2) {
-    if (alike(p, [n, rows](Index i) { return i % rows * (n / rows) + i / rows; })) {
-      return std::to_string(rows) + " x " + std::to_string(n / rows) + " transposed";
-    }
-  }
+  for (const Known& known : known_orders(p.period()))
+    if (known.order.source == p.source) return known.name;
   return {};
 }
 
@@ -66,9 +70,7 @@ std::string moved(const Permutation& p) {
 
 }  // namespace
 
-bool Permutation::identity() const {
-  return alike(*this, [](Index i) { return i; });
-}
+bool Permutation::identity() const { return source == range_of(period()); }
 
 bool Permutation::has_name() const { return !name_of(*this).empty(); }
 
@@ -85,18 +87,7 @@ std::string Permutation::words() const {
 
 std::vector<Permutation> known_permutations(Index n) {
   std::vector<Permutation> list;
-  const auto add = [&](const std::function<Index(Index)>& source) {
-    Permutation p = made(n, source);
-    if (!p.identity()) list.push_back(std::move(p));
-  };
-  add([n](Index i) { return n - 1 - i; });
-  for (Index by = 1; by < n; by *= 2) add([by](Index i) { return i ^ by; });
-  for (Index rows = 2; rows < n; rows *= 2) {
-    add([n, rows](Index i) { return i % rows * (n / rows) + i / rows; });
-  }
-  for (Index by = 1; by < n; ++by) add([n, by](Index i) { return (i + by) % n; });
-  add([](Index) { return Index{0}; });
-  add([n](Index) { return n - 1; });
+  for (Known& known : known_orders(n)) list.push_back(std::move(known.order));
   return list;
 }
 
@@ -124,7 +115,7 @@ std::vector<Permutation> permutations_of(
     if (!found.empty()) return found;
     // Any other: each place once, as far as that goes; its own first.
     std::vector<bool> taken(static_cast<std::size_t>(n));
-    Permutation p = made(n, [](Index i) { return i; });
+    Permutation p{range_of(n)};
     for (Index i = 0; i < n; ++i) {
       const std::vector<Index>& of = from[static_cast<std::size_t>(i)];
       Index best = of.front();

@@ -219,6 +219,28 @@ class Calls:
                 call.seen.append(kept)
 
     @contextlib.contextmanager
+    def _changes_seen(self) -> Iterator[None]:
+        """Modules of torch tell of each function that is put into them, also of one taken out again."""
+        inside, undo = [True], []
+        for home in {id(home): home for home, _, _ in _FUNCTIONS if isinstance(home, types.ModuleType)}.values():
+            kind = type(home)
+
+            def told(module: Any, name: str, value: Any, kind: Any = kind) -> None:
+                kind.__setattr__(module, name, value)
+                if inside:
+                    self.look()
+
+            home.__class__ = type(kind.__name__, (kind,), {"__setattr__": told})
+            undo.append((home, kind, type(home)))
+        try:
+            yield
+        finally:
+            inside.clear()
+            for home, kind, watched in undo:
+                if type(home) is watched:
+                    home.__class__ = kind
+
+    @contextlib.contextmanager
     def functions(self) -> Iterator[None]:
         undo = []
         for kernel in _replaced_kernels():
@@ -231,7 +253,8 @@ class Calls:
                 self._wrapped[id(home), name] = ours
                 undo.append((home, name, theirs, ours))
         try:
-            yield
+            with self._changes_seen():
+                yield
         finally:
             self.look()
             for home, name, theirs, ours in undo:
@@ -278,18 +301,23 @@ class Calls:
 
     def _entered(self, module: nn.Module, args: Any) -> None:
         self.look()
-        if _is_linear(module) and not torch.compiler.is_compiling():
+        if isinstance(module, nn.Linear) and not torch.compiler.is_compiling():
             by = "" if _is_torchs(module.forward) else _named(module.forward)
-            self._layers.append((module, self._begun("nn.Linear", by, (args, _weights(module)))))
+            held = (args, _weights(module)) if _is_linear(module) else ()
+            self._layers.append((module, self._begun("nn.Linear", by, held)))
 
     def _left(self, module: nn.Module, args: Any, kwargs: Any, result: Any = None) -> None:
         if not self._layers or self._layers[-1][0] is not module:
             return
         _, call = self._layers.pop()
         self._ended(call)
-        weights = _weights(module)
         if call is None or result is None:  # nothing came of it: it threw
             return
+        if not _is_linear(module):  # what it should give is its own affair, but products it has
+            if not call.seen and not _is_torchs(module.forward):
+                self._missed("nn.Linear", call.place, f"computed by {call.by}: none of its products was seen")
+            return
+        weights = _weights(module)
         if weights is not None:
             self._hold(call, linear, result, (*args, *kwargs.values(), *weights), {})
         elif call.by:

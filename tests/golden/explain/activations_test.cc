@@ -1,13 +1,8 @@
 // Gates, their gradients and their quantised form that are not those of silu(gate) * up.
-#include <algorithm>
-#include <cmath>
-#include <cstring>
 #include <limits>
 
 #include "formats/approximate_lg2_tanh.h"
 #include "formats/erf.h"
-#include "formats/exp.h"
-#include "golden/explain/case/wide_values.h"
 #include "tests/golden/planted_places.h"
 
 namespace mxo {
@@ -18,9 +13,7 @@ constexpr Index kColumns = 64;
 
 Tensor gates(Dtype dtype) {
   const Tensor wide = random_floats({kRows, 2 * kColumns}, 7);
-  Tensor x(dtype, wide.shape());
-  for (Index i = 0; i < x.elements(); ++i) store_wide(x, i, wide.as<float>()[i]);
-  return x;
+  return mapped(Tensor(dtype, wide.shape()), [&](Index i, float) { return wide.as<float>()[i]; });
 }
 
 /// swiglu, or another gate, of x that is rounded as y is.
@@ -240,24 +233,20 @@ Planted other_dprobs(Backend& b, float (*of)(float sum, float dy, float y)) {
 
 const PlantedFault kFaults[] = {
     {"dy late", "rows=shifted", "rows of dy are read one late, the first as it is",
-     [](Backend& b) { return moved(b, "swiglu_backward", "dy", true); }},
+     planted_by(moved, "swiglu_backward", "dy", true)},
     {"dy early", "rows=shifted", "rows of dy are read one early, the last as it is",
-     [](Backend& b) { return moved(b, "swiglu_backward", "dy", false); }},
+     planted_by(moved, "swiglu_backward", "dy", false)},
     {"x late", "rows=shifted", "rows of x are read one late",
-     [](Backend& b) { return moved(b, "swiglu_backward", "x", true); }},
+     planted_by(moved, "swiglu_backward", "x", true)},
     {"weights late", "weights=other_row", "of the row before",
-     [](Backend& b) { return moved(b, "swiglu", "probs", true); }},
+     planted_by(moved, "swiglu", "probs", true)},
     {"weights early", "weights=other_row", "of the row after",
-     [](Backend& b) { return moved(b, "swiglu", "probs", false); }},
+     planted_by(moved, "swiglu", "probs", false)},
     {"dprobs in bf16", "dprobs=bf16", "dprobs is added up in bf16",
-     [](Backend& b) {
-       return other_dprobs(b, [](float sum, float dy, float y) { return bf16(sum + dy * y); });
-     }},
+     planted_by(other_dprobs, [](float sum, float dy, float y) { return bf16(sum + dy * y); })},
     {"dprobs and products in bf16", "dprobs=bf16", "of y and products that are rounded to bf16",
-     [](Backend& b) {
-       return other_dprobs(
-           b, [](float sum, float dy, float y) { return bf16(sum + bf16(dy * bf16(y))); });
-     }},
+     planted_by(other_dprobs,
+                [](float sum, float dy, float y) { return bf16(sum + bf16(dy * bf16(y))); })},
     {"dprobs weighed (a report)", "dprobs=weighed", "multiplied with the router weight",
      [](Backend& b) {
        const Call call = gated("swiglu_backward", Dtype::bf16, nullptr, true);
@@ -300,7 +289,7 @@ const PlantedFault kFaults[] = {
          Call half = gated("swiglu", Dtype::bf16);
          half.set.set("rounding", "f16");
          const Tensor y = run_call(b, half).at("y");
-         for (Index i = 0; i < y.elements(); ++i) store_wide(out.at("y"), i, wide_value(y, i));
+         out.at("y") = mapped(out.at("y"), [&](Index i, float) { return wide_value(y, i); });
        });
      }},
 };

@@ -1,7 +1,6 @@
 // Altered calls, run whole, in a window of a product, or on some rows: where, and what they give.
 #include <gtest/gtest.h>
 
-#include "formats/error.h"
 #include "golden/museum/operands.h"
 #include "tests/golden/small_bench.h"
 

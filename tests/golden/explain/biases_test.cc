@@ -1,6 +1,4 @@
 // Biases, and weights of experts, that are left out, used twice, or another's.
-#include <algorithm>
-#include <cstring>
 
 #include "tests/golden/planted.h"
 

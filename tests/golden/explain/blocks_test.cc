@@ -3,10 +3,8 @@
 
 #include <gtest/gtest.h>
 
-#include <algorithm>
 #include <cmath>
 
-#include "formats/scale_layout.h"
 #include "tests/golden/tensors.h"
 
 namespace mxo {
@@ -17,9 +15,11 @@ struct Quantised {
   Call call{"quantize", {}, {}};
   Tensor codes;
   Tensor scales;
-  Quantised(Tensor x, std::vector<Index> of_scales)
-      : codes(Dtype::e4m3, x.shape()), scales(Dtype::f32, std::move(of_scales)) {
+  Quantised(Tensor x, std::vector<Index> of_scales, const char* block = "1x32",
+            Dtype type = Dtype::f32)
+      : codes(Dtype::e4m3, x.shape()), scales(type, std::move(of_scales)) {
     call.replace("x", std::move(x));
+    call.set.set("block", block);
   }
   std::optional<Blocks> blocks() const {
     return blocks_of(call, make_output(call, "codes", codes, codes), scales);
@@ -27,11 +27,8 @@ struct Quantised {
 };
 
 Tensor counted(std::vector<Index> shape) {
-  Tensor x(Dtype::f32, std::move(shape));
-  for (Index i = 0; i < x.elements(); ++i) {
-    x.as<float>()[i] = static_cast<float>(i * 37 % 101 - 50) / 8.0f;
-  }
-  return x;
+  return filled<float>(Dtype::f32, std::move(shape),
+                       [](Index i) { return static_cast<float>(i * 37 % 101 - 50) / 8.0f; });
 }
 
 TEST(Blocks, AreRunsOfARow) {
@@ -39,38 +36,29 @@ TEST(Blocks, AreRunsOfARow) {
   const auto b = q.blocks();
   ASSERT_TRUE(b);
   EXPECT_EQ(b->block_columns, 32);
-  EXPECT_EQ(b->scales(), 4);
+  EXPECT_EQ(b->scales, 4);
   EXPECT_EQ(b->scale_of(31), 0);
   EXPECT_EQ(b->scale_of(32), 1);
   EXPECT_EQ(b->scale_of(40), 2);
   EXPECT_EQ(b->scale_of(79), 3);
-  for (const auto& [columns, scales, extent] : {std::tuple<Index, Index, Index>{256, 2, 128},
-                                                {256, 8, 32},
-                                                {64, 4, 16},
-                                                {192, 3, 64},
-                                                {512, 2, 256},
-                                                {1024, 2, 512},
-                                                {8, 8, 1},
-                                                {700, 1, 700}}) {
-    const auto of = Quantised(counted({3, columns}), {3, scales}).blocks();
+  for (const auto& [columns, scales, extent, block] :
+       {std::tuple<Index, Index, Index, const char*>{256, 2, 128, "1x128"},
+        {256, 8, 32, "1x32"},
+        {64, 4, 16, "1x16"},
+        {192, 3, 64, "1x64"},
+        {512, 2, 256, "1x256"},
+        {8, 8, 1, "32x1"},
+        {700, 1, 700, "1xK"}}) {
+    const auto of =
+        Quantised(counted({3, columns}), {block[0] == '1' ? 3 : 1, scales}, block).blocks();
     ASSERT_TRUE(of) << columns;
     EXPECT_EQ(of->block_columns, extent) << columns;
   }
   EXPECT_FALSE(Quantised(counted({2, 40}), {2, 7}).blocks()) << "no extent has so many";
 }
 
-TEST(Blocks, LieInTilesWhereTheLayoutSaysSo) {
-  Quantised q(counted({130, 160}), {static_cast<Index>(blocked_bytes(130, 5))});
-  q.call.set.set("scale_layout", "blocked");
-  const auto b = q.blocks();
-  ASSERT_TRUE(b);
-  EXPECT_EQ(b->scale_of(0), blocked_offset(0, 0, 2));
-  EXPECT_EQ(b->scale_of(129 * 160 + 159), blocked_offset(129, 4, 2));
-  EXPECT_EQ(b->scale_of(33 * 160 + 32), blocked_offset(33, 1, 2));
-}
-
 TEST(Blocks, BeginAnewAtEveryGroup) {
-  Quantised q(counted({210, 4}), {3, 4});
+  Quantised q(counted({210, 4}), {3, 4}, "Rx1");
   q.call.replace("group_ends", ends_at({130, 130, 200}));
   auto b = q.blocks();
   ASSERT_TRUE(b) << "one for a group and column";
@@ -78,17 +66,14 @@ TEST(Blocks, BeginAnewAtEveryGroup) {
   EXPECT_EQ(b->scale_of(130 * 4 + 1), 9);
   EXPECT_EQ(b->scale_of(199 * 4), 8);
   EXPECT_EQ(b->scale_of(200 * 4), -1) << "of no group";
-  q.scales = Tensor(Dtype::f32, {4, 4});
+  q.call.set.set("block", "128x1");
   b = q.blocks();
   ASSERT_TRUE(b) << "runs of 128 rows";
   EXPECT_EQ(b->scale_of(127 * 4), 0);
   EXPECT_EQ(b->scale_of(128 * 4), 4);
   EXPECT_EQ(b->scale_of(130 * 4), 8);
-  const std::vector<float> amax = amax_of(*b);
-  EXPECT_EQ(amax[12], 0.0f) << "no rows";
-  EXPECT_GT(amax[8], 0.0f);
-  q.scales = Tensor(Dtype::f32, {2, 4});
-  EXPECT_FALSE(q.blocks()) << "too few for the runs";
+  EXPECT_EQ(b->scale_of(200 * 4), -1);
+  EXPECT_GT(amax_of(*b)[8], 0.0f);
 }
 
 /// The largest magnitude among the elements that `takes(row, place along the row)` lets in.
@@ -103,9 +88,7 @@ float largest_where(const Blocks& b, const Takes& takes) {
 
 /// The last of every block is the largest, and every row larger than those before.
 Tensor rising(std::vector<Index> shape) {
-  Tensor x(Dtype::f32, std::move(shape));
-  for (Index i = 0; i < x.elements(); ++i) x.as<float>()[i] = static_cast<float>(i + 1);
-  return x;
+  return filled<float>(Dtype::f32, std::move(shape), [](Index i) { return i + 1; });
 }
 
 class AmaxOf : public testing::TestWithParam<Tensor (*)(std::vector<Index>)> {};

@@ -1,7 +1,6 @@
 // What a model is credited with: NaN, and how far outputs are off.
 #include <gtest/gtest.h>
 
-#include <algorithm>
 #include <cmath>
 #include <limits>
 

@@ -1,18 +1,8 @@
 // What one altered call gives as a whole, and a factor of all of an output.
-#include <gtest/gtest.h>
 
-#include <cstdint>
-#include <memory>
-#include <string>
-#include <string_view>
-#include <vector>
-
-#include "emu/backends.h"
-#include "golden/explain/explain.h"
-#include "golden/museum/operands.h"
 #include "tests/golden/differing.h"
-#include "tests/golden/slots_weighed.h"
-#include "tests/golden/tensors.h"
+#include "tests/golden/edited.h"
+#include "tests/golden/two_ranks.h"
 
 namespace mxo {
 namespace {
@@ -159,14 +149,14 @@ TEST(ExplainedFactors, MayBeScalesThatWereLeftOut) {
 }
 
 TEST(ExplainedFactors, MayBeWeightsThatWereLeftOut) {
-  SlotsWeighed s(12, 2);
-  for (Index p = 0; p < 2; ++p) {
-    s.call.replace(SlotsWeighed::rank(p) + "weights",
-                   filled<float>(Dtype::f32, {12, 2}, [](Index) { return 0.7f; }));
-  }
-  s.expected_output = run_call(*s.backend, s.call);
-  s.weigh([](Index, Index, Index) { return 1.0f; });
-  EXPECT_EQ(explain(*s.backend, s.call, s.expected_output, s.got).sentence(),
+  const auto all = [](Call& c, float w) {
+    for (Index p = 0; p < 2; ++p)
+      c.replace(rank(p) + "weights",
+                filled<float>(Dtype::f32, {kTokens, kSlots}, [w](Index) { return w; }));
+  };
+  Call call = returned();
+  all(call, 0.7f);
+  EXPECT_EQ(said_with(call, [&](Call& c) { all(c, 1.0f); }),
             "explained: router weights are left out");
 }
 

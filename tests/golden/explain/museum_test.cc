@@ -1,7 +1,6 @@
 // The museum: its table in the docs, which suites show its faults, which explain names.
 #include "golden/museum/museum.h"
 
-#include <algorithm>
 #include <fstream>
 #include <set>
 

@@ -1,10 +1,7 @@
 // Parts of an output that nobody wrote, or that nobody fills: runs of one bit pattern, padding,
 // experts without tokens, lines of zeros.
-#include <cstring>
-
 #include "golden/explain/find/output/recover.h"
 #include "tests/golden/claims_said.h"
-#include "tests/golden/tensors.h"
 
 namespace mxo {
 namespace {

@@ -15,43 +15,37 @@ TEST(OutputMoves, OfColumnsAreExchangedOrShifted) {
   const std::string shifted = "columns.shifted: columns ";
   const std::string four =
       "columns 0 and 1, columns 2 and 3, columns 4 and 5, columns 6 and 7 and 2 more pairs of y";
-  expect_said({
-      {recover_exchanged, {5, 8}, pair(8, 2, 6), exchanged + "columns 2 and 6 of y change places"},
-      {recover_exchanged,
-       {3, 16},
-       of_columns(16, [](Index, Index c) { return c < 12 ? c ^ 1 : c; }),
-       exchanged + four + " change places"},
-      {recover_exchanged,
-       {8, 4},
-       of_columns(4, [](Index r, Index c) { return r < 5 ? c ^ 2 : c; }),
-       exchanged + "columns 0 and 2, columns 1 and 3 of rows 0 to 4 of y change places"},
-      {recover_exchanged, {5, 8}, of_columns(8, [](Index, Index c) { return c == 2 ? 6 : c; }), ""},
-      {recover_exchanged,
-       {5, 8},
-       of_columns(8, [](Index r,
-                        Index c) { return r == 3 && c == 2   ? -1
-                                          : c == 2 || c == 6 ? 8 - c
-                                                             : c; }),
-       ""},
-      // In one row by chance, unless they are neighbours.
-      {recover_exchanged,
-       {2, 8},
-       pair(8, 3, 4, 1),
-       exchanged + "columns 3 and 4 of row 0 of y change places"},
-      {recover_exchanged, {2, 8}, pair(8, 3, 5, 1), ""},
-      {recover_exchanged, {1, 8}, pair(8, 3, 4), ""},
-      {recover_exchanged, {4, 8}, shift(1), shifted + "2 to 5 of y hold those 1 after"},
-      {recover_exchanged, {4, 8}, shift(-2), shifted + "2 to 5 of y hold those 2 before"},
-      {recover_exchanged,
-       {4, 8},
-       of_columns(8, [](Index, Index c) { return c < 2 ? c + 6 : c; }),
-       shifted + "0 to 1 of y hold those 6 after"},
-      {recover_exchanged, {4, 8}, of_columns(8, [](Index, Index c) { return (c + 1) % 8; }), ""},
-      {recover_exchanged,
-       {3, 8},
-       of_columns(8, [](Index, Index c) { return c / 2 == 1 ? c + 1 : c; }),
-       ""},  // six elements
-  });
+  expect_said(
+      recover_exchanged,
+      {
+          {{5, 8}, pair(8, 2, 6), exchanged + "columns 2 and 6 of y change places"},
+          {{3, 16},
+           of_columns(16, [](Index, Index c) { return c < 12 ? c ^ 1 : c; }),
+           exchanged + four + " change places"},
+          {{8, 4},
+           of_columns(4, [](Index r, Index c) { return r < 5 ? c ^ 2 : c; }),
+           exchanged + "columns 0 and 2, columns 1 and 3 of rows 0 to 4 of y change places"},
+          {{5, 8}, of_columns(8, [](Index, Index c) { return c == 2 ? 6 : c; }), ""},
+          {{5, 8},
+           of_columns(8,
+                      [](Index r, Index c) {
+                        return r == 3 && c == 2 ? -1 : c == 2 || c == 6 ? 8 - c : c;
+                      }),
+           ""},
+          // In one row by chance, unless they are neighbours.
+          {{2, 8}, pair(8, 3, 4, 1), exchanged + "columns 3 and 4 of row 0 of y change places"},
+          {{2, 8}, pair(8, 3, 5, 1), ""},
+          {{1, 8}, pair(8, 3, 4), ""},
+          {{4, 8}, shift(1), shifted + "2 to 5 of y hold those 1 after"},
+          {{4, 8}, shift(-2), shifted + "2 to 5 of y hold those 2 before"},
+          {{4, 8},
+           of_columns(8, [](Index, Index c) { return c < 2 ? c + 6 : c; }),
+           shifted + "0 to 1 of y hold those 6 after"},
+          {{4, 8}, of_columns(8, [](Index, Index c) { return (c + 1) % 8; }), ""},
+          {{3, 8},
+           of_columns(8, [](Index, Index c) { return c / 2 == 1 ? c + 1 : c; }),
+           ""},  // six elements
+      });
   // Slots of tokens, each in its own order.
   const auto slots = [](Index tokens, Index shuffled, const std::string& name) {
     const From from =
@@ -78,79 +72,71 @@ TEST(OutputMoves, OfRowsThatMovedAreNamedByDistance) {
   };
   const std::string is = "rows.shifted: ";
   const std::string part = is + "columns 32 to 63 of rows 0 to 15 of y hold ";
-  expect_said({
-      {recover_moved,
-       {64, 8},
-       of_rows(8, [](Index r) { return r >= 40 && r < 50 ? r - 20 : r; }),
-       is + "rows 40 to 49 of y hold the rows 20 before them"},
-      {recover_moved,
-       {64, 8},
-       of_rows(8, [](Index r) { return r == 3 ? 9 : r; }),
-       is + "row 3 of y holds the row 6 after it"},
-      {recover_moved,
-       {64, 8},
-       of_rows(8, [](Index r) { return r >= 10 && r < 20 ? r - 1 : r; }),
-       is + "rows 10 to 19 of y each hold the row 1 before"},
-      {recover_moved,
-       {64, 8},
-       of_rows(8, [](Index r) { return r < 45 && r >= 40 ? 7 : r; }),
-       "rows.repeated: rows 40 to 44 of y repeat row 7"},
-      {recover_moved,
-       {64, 8},
-       of_rows(8, [](Index r) { return (r * 37 + 11) % 64; }),
-       "rows.permuted: all of y hold other rows of the output, in another order"},
-      {recover_moved,
-       {96, 8},
-       of_rows(8, four),
-       is + "rows 0 to 19 of y hold the rows 40 after them | " + is +
-           "rows 20 to 29 of y hold the rows 39 after them | " + is +
-           "rows 30 to 35 of y hold the rows 38 after them | " + is +
-           "row 36 of y holds the row 44 after it"},
-      {recover_moved,
-       {256, 8},
-       of_rows(8, [](Index r) { return r < 24   ? r + 60
+  expect_said(
+      recover_moved,
+      {
+          {{64, 8},
+           of_rows(8, [](Index r) { return r >= 40 && r < 50 ? r - 20 : r; }),
+           is + "rows 40 to 49 of y hold the rows 20 before them"},
+          {{64, 8},
+           of_rows(8, [](Index r) { return r == 3 ? 9 : r; }),
+           is + "row 3 of y holds the row 6 after it"},
+          {{64, 8},
+           of_rows(8, [](Index r) { return r >= 10 && r < 20 ? r - 1 : r; }),
+           is + "rows 10 to 19 of y each hold the row 1 before"},
+          {{64, 8},
+           of_rows(8, [](Index r) { return r < 45 && r >= 40 ? 7 : r; }),
+           "rows.repeated: rows 40 to 44 of y repeat row 7"},
+          {{64, 8},
+           of_rows(8, [](Index r) { return (r * 37 + 11) % 64; }),
+           "rows.permuted: all of y hold other rows of the output, in another order"},
+          {{96, 8},
+           of_rows(8, four),
+           is + "rows 0 to 19 of y hold the rows 40 after them | " + is +
+               "rows 20 to 29 of y hold the rows 39 after them | " + is +
+               "rows 30 to 35 of y hold the rows 38 after them | " + is +
+               "row 36 of y holds the row 44 after it"},
+          {{256, 8},
+           of_rows(
+               8, [](Index r) { return r < 24   ? r + 60
                                        : r < 32 ? 140 + (r - 24) * (r - 24)
                                                 : r; }),
-       is + "rows 0 to 23 of y hold the rows 60 after them | "
-            "rows.permuted: rows 24 to 31 of y hold other rows of the output, in another order"},
-      {recover_moved,
-       {128, 8},
-       of_rows(8,
-               [](Index r) {
-                 return r < 18 ? r + 60 : r < 21 ? r + 50 : r < 24 ? 100 + 3 * (r - 21) : r;
-               }),
-       is + "rows 0 to 17 of y hold the rows 60 after them | " + is +
-           "rows 18 to 20 of y hold the rows 50 after them | "
-           "rows.permuted: rows 21 to 23 of y hold other rows of the output, in another order"},
-      {recover_moved,
-       {64, 4},
-       of_rows(4, [](Index r) { return r < 20 ? r + 20 : r; }),
-       is + "rows 0 to 19 of y hold the rows 20 after them"},
-      {recover_moved, {64, 3}, of_rows(3, [](Index r) { return r < 20 ? r + 20 : r; }), ""},
-      // Ten short rows of 32 that differ, each from elsewhere: alike by chance.
-      {recover_moved,
-       {64, 8},
-       [](Index i) {
-         const Index r = i / 8;
-         return r % 2 != 0 ? i : r < 20 ? (60 - 3 * r) * 8 + i % 8 : -1;
-       },
-       ""},
-      {recover_moved, {48, 96}, tile(96, 32, 16 * 96), part + "the rows 16 after them"},
-      {recover_moved, {48, 96}, tile(96, 32, -32), part + "what is expected 32 elements before"},
-      {recover_moved,
-       {48, 48},
-       tile(48, 16, 16 * 48),
-       is + "columns 16 to 31 of rows 0 to 15 of y hold the rows 16 after them"},
-      {recover_moved, {48, 48}, tile(48, 8, 16 * 48), ""},
-      {recover_moved, {1, 96}, tile(96, 32, -32), ""},
-      // A tile in a fiftieth of the differences.
-      {recover_moved,
-       {100, 64},
-       [](Index i) { return i / 64 >= 50            ? i
-                            : i / 64 == 0 && i < 32 ? i + 60 * 64 + 32
-                                                    : -1; },
-       ""},
-  });
+           is +
+               "rows 0 to 23 of y hold the rows 60 after them | "
+               "rows.permuted: rows 24 to 31 of y hold other rows of the output, in another order"},
+          {{128, 8},
+           of_rows(8,
+                   [](Index r) {
+                     return r < 18 ? r + 60 : r < 21 ? r + 50 : r < 24 ? 100 + 3 * (r - 21) : r;
+                   }),
+           is + "rows 0 to 17 of y hold the rows 60 after them | " + is +
+               "rows 18 to 20 of y hold the rows 50 after them | "
+               "rows.permuted: rows 21 to 23 of y hold other rows of the output, in another order"},
+          {{64, 4},
+           of_rows(4, [](Index r) { return r < 20 ? r + 20 : r; }),
+           is + "rows 0 to 19 of y hold the rows 20 after them"},
+          {{64, 3}, of_rows(3, [](Index r) { return r < 20 ? r + 20 : r; }), ""},
+          // Ten short rows of 32 that differ, each from elsewhere: alike by chance.
+          {{64, 8},
+           [](Index i) {
+             const Index r = i / 8;
+             return r % 2 != 0 ? i : r < 20 ? (60 - 3 * r) * 8 + i % 8 : -1;
+           },
+           ""},
+          {{48, 96}, tile(96, 32, 16 * 96), part + "the rows 16 after them"},
+          {{48, 96}, tile(96, 32, -32), part + "what is expected 32 elements before"},
+          {{48, 48},
+           tile(48, 16, 16 * 48),
+           is + "columns 16 to 31 of rows 0 to 15 of y hold the rows 16 after them"},
+          {{48, 48}, tile(48, 8, 16 * 48), ""},
+          {{1, 96}, tile(96, 32, -32), ""},
+          // A tile in a fiftieth of the differences.
+          {{100, 64},
+           [](Index i) { return i / 64 >= 50            ? i
+                                : i / 64 == 0 && i < 32 ? i + 60 * 64 + 32
+                                                        : -1; },
+           ""},
+      });
   Tensor all = counted({64, 8});
   for (Index r = 0; r < 64; r += 2) std::fill_n(all.as<std::int32_t>() + r * 8, 8, 1000 + r);
   Differing plain(all, taken(all, of_rows(8, [](Index r) { return r == 11 ? 20 : r; })));
@@ -223,20 +209,20 @@ TEST(OutputMoves, AtAnotherStrideAreNamed) {
     return "rows.stride: rows of y are written " + std::to_string(n) +
            " elements apart rather than 8";
   };
-  expect_said({
-      {recover_stride, {20, 8}, written(0, 11), apart(11)},
-      {recover_stride, {20, 8}, written(3, 9), apart(9)},
-      {recover_stride, {20, 8}, written(0, 76), apart(76)},
-      {recover_stride, {20, 8}, written(0, 77), ""},  // no room for three
-      {recover_stride, {20, 8}, written(3, 8), ""},   // late
-      {recover_stride, {20, 8}, written(0, 24), apart(24)},
-      {recover_stride,
-       {20, 8},
-       [&](Index i) { return i >= 152 ? i - 56 : written(0, 24)(i); },
-       ""},  // rows in another order
-      {recover_stride, {20, 8}, [&](Index i) { return i == 55 ? -1 : written(0, 11)(i); }, ""},
-      {recover_stride, {20, 3}, [&](Index i) { return i % 4 == 3 ? -1 : i / 4 * 3 + i % 4; }, ""},
-  });
+  expect_said(recover_stride,
+              {
+                  {{20, 8}, written(0, 11), apart(11)},
+                  {{20, 8}, written(3, 9), apart(9)},
+                  {{20, 8}, written(0, 76), apart(76)},
+                  {{20, 8}, written(0, 77), ""},  // no room for three
+                  {{20, 8}, written(3, 8), ""},   // late
+                  {{20, 8}, written(0, 24), apart(24)},
+                  {{20, 8},
+                   [&](Index i) { return i >= 152 ? i - 56 : written(0, 24)(i); },
+                   ""},  // rows in another order
+                  {{20, 8}, [&](Index i) { return i == 55 ? -1 : written(0, 11)(i); }, ""},
+                  {{20, 3}, [&](Index i) { return i % 4 == 3 ? -1 : i / 4 * 3 + i % 4; }, ""},
+              });
 }
 
 }  // namespace

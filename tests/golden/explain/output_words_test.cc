@@ -1,8 +1,6 @@
 // Values that are a known function of what is expected, by their words of bits.
-#include <algorithm>
 #include <bit>
 #include <cmath>
-#include <cstring>
 #include <limits>
 
 #include "golden/explain/find/output/recover.h"

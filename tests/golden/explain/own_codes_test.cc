@@ -1,8 +1,10 @@
 // Codes of every rule under scales of another amax: what follows from scales is no cause.
 #include "golden/explain/find/quantiser/quantiser.h"
 
+#include <array>
 #include <cmath>
 #include <cstring>
+#include <map>
 
 #include "formats/scale_rules.h"
 #include "tests/golden/planted.h"
@@ -135,6 +137,110 @@ TEST(OwnCodes, SayWhatIsSeenOfOneScale) {
   ASSERT_EQ(e.causes.size(), 1u) << e.sentence();
   EXPECT_EQ(e.causes[0].id, "scale.seen");
   EXPECT_NE(e.causes[0].sentence.find("that of rows 0 to "), std::string::npos) << e.sentence();
+}
+
+/// Rows that another rank scaled, half a block with its own amax, rows and runs of 16 with theirs,
+/// a short block that is not scaled.
+TEST(OwnCodes, OfAPartOfABlockFollowFromNoScale) {
+  struct Row {
+    const char* block;
+    Index height;
+    Index (*part)(Index row, Index column);  ///< whose amax it is; -1: the block's
+    bool scaled;
+    const char* words;
+  };
+  const Row rows[] = {
+      {"128x128", 128, [](Index r, Index) { return r >= 64 ? Index{0} : Index{-1}; }, true,
+       "codes of rows 64 to 127 of each block are made with the amax of these alone"},
+      {"1x128", 1, [](Index, Index c) { return c % 128 >= 64 ? Index{0} : Index{-1}; }, true,
+       "codes of columns 64 to 127 of each block are made with the amax of these alone"},
+      {"128x128", 128, [](Index r, Index) { return r; }, true,
+       "codes of each row of each block are made with the amax of these alone"},
+      {"1x128", 1, [](Index, Index c) { return c % 128 / 16; }, true,
+       "codes of every 16 columns of each block are made with the amax of these alone"},
+      {"1x128", 1, [](Index, Index c) { return c >= 384 ? Index{0} : Index{-1}; }, false,
+       "columns 384 to 447 of codes: codes are those of x itself, not scaled"},
+  };
+  const auto backend = make_cpu_backend();
+  const Tensor x = lumpy(Dtype::bf16, 128, 448);
+  const auto value = [&](Index i) { return decode(x.as<BF16>()[i]); };
+  for (const Row& row : rows) {
+    const Call call = of_x("quantize", x,
+                           {{"block", row.block}, {"scale", "f32"}, {"rule", "torchao_inference"}});
+    const auto part = [&](Index i) { return row.part(i / 448, i % 448); };
+    std::map<std::array<Index, 3>, float> amax;
+    const auto of_part = [&](Index i) -> float& {
+      return amax[{i / 448 / row.height, i % 448 / 128, part(i)}];
+    };
+    for (Index i = 0; i < x.elements(); ++i) of_part(i) = std::max(of_part(i), std::fabs(value(i)));
+    Planted p = spoiled(*backend, call, [&](NamedTensors& out) {
+      for (Index i = 0; i < x.elements(); ++i) {
+        const float v = row.scaled ? value(i) / (of_part(i) / 448.0f) : value(i);
+        if (part(i) >= 0)
+          out.at("codes").as<std::uint8_t>()[i] = encode<kE4M3>(v, Overflow::saturate).bits;
+      }
+    });
+    EXPECT_EQ(explained(p).sentence().find("explained: " + std::string(row.words)), 0u)
+        << explained(p).sentence();
+    p.actual.at("codes").as<std::uint8_t>()[100 * 448 + 440] ^= 1;
+    expect_not_named("codes.part", p);
+  }
+}
+
+TEST(OwnCodes, FollowFromScalesOfTheNextGroupsRows) {
+  const auto backend = make_cpu_backend();
+  const Tensor x = lumpy(Dtype::bf16, 256, 128);
+  Call call = of("quantize", {{"x", x}, {"group_ends", ends_of({100, 256})}},
+                 {{"block", "128x1"}, {"scale", "f32"}, {"rule", "te"}});
+  Tensor part = x;  // whose first row holds the largest of 128, not of 100
+  for (Index i = 100 * 128; i < 128 * 128; ++i) {
+    BF16& most = part.as<BF16>()[i % 128];
+    if (std::fabs(decode(x.as<BF16>()[i])) > std::fabs(decode(most))) most = x.as<BF16>()[i];
+  }
+  const Planted p = with_scales_of(*backend, call, part);
+  ASSERT_FALSE(p.actual.empty());
+  EXPECT_EQ(explained(p).sentence(),
+            "explained: scales: amax is that of its block, and of a short one the rows after it, "
+            "128 in all");
+}
+
+TEST(OwnCodes, SayWhoseMaximumOneScaleHas) {
+  const auto backend = make_cpu_backend();
+  const Call call =
+      of_x("quantize", lumpy(Dtype::bf16, 64, 512),
+           {{"block", "RxK"}, {"scale", "f32"}, {"rule", "te"}, {"format", "e4m3fnuz"}});
+  const float scale = run_call(*backend, call).at("scales").as<float>()[0];
+  const auto said_of_maximum = [&](float max) {
+    Call wrong = call;
+    Tensor given(Dtype::f32, {1, 1});
+    given.as<float>()[0] = max / 240.0f / scale;
+    wrong.replace("given", std::move(given));
+    return explained(planted(*backend, call, wrong)).sentence();
+  };
+  const std::string words = "as a maximum of 448 rather than 240 gives it";
+  EXPECT_NE(said_of_maximum(448.0f).find(words), std::string::npos) << said_of_maximum(448.0f);
+  for (const float max : {480.0f, 120.0f, 240.0f * 240.0f / 448.0f})
+    EXPECT_EQ(said_of_maximum(max).find("as a maximum"), std::string::npos) << max;
+}
+
+/// In 64 columns one row of scales is as the next, whose blocks are larger; in others it is
+/// neither.
+TEST(OwnCodes, OfSharedAmaxesAreNoScalesThatMoved) {
+  const auto backend = make_cpu_backend();
+  Tensor x = lumpy(Dtype::bf16, 512, 128);
+  for (Index i = 256 * 128; i < 384 * 128; ++i)
+    x.as<BF16>()[i] = encode<kBF16>(8.0f * decode(x.as<BF16>()[i]));
+  Tensor part = x;
+  for (Index c = 32; c < 128; ++c) {
+    float most = c < 96 ? 0.0f : 900.0f + static_cast<float>(c * 37 % 64);
+    for (Index r = 256; r < 384 && c < 96; ++r)
+      most = std::max(most, std::fabs(decode(x.as<BF16>()[r * 128 + c])));
+    part.as<BF16>()[128 * 128 + c] = encode<kBF16>(most);
+  }
+  const Call call = of_x("quantize", x, {{"block", "128x1"}, {"scale", "f32"}, {"rule", "te"}});
+  const Planted p = with_scales_of(*backend, call, part);
+  ASSERT_FALSE(p.actual.empty());
+  expect_not_named("rows.", p);
 }
 
 }  // namespace

@@ -8,8 +8,6 @@
 #include <limits>
 #include <set>
 
-#include "formats/tensor.h"
-
 namespace mxo {
 namespace {
 

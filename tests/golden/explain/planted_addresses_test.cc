@@ -1,7 +1,5 @@
 // Operands read at another address or in a narrower type, sums that are not cleared or rounded too
 // early: faults of products that are in no museum.
-#include <algorithm>
-#include <cstring>
 
 #include "golden/explain/case/product.h"
 #include "tests/golden/planted_places.h"
@@ -37,7 +35,7 @@ Planted written(Backend& b, const Call& call,
                 const std::function<float(const Tensor&, Index)>& fn) {
   const Tensor y = in_f32(b, call);
   return spoiled(b, call, [&](NamedTensors& out) {
-    for (Index i = 0; i < y.elements(); ++i) out.at("y").as<BF16>()[i] = encode<kBF16>(fn(y, i));
+    out.at("y") = mapped(out.at("y"), [&](Index i, float) { return fn(y, i); });
   });
 }
 
@@ -47,12 +45,12 @@ float rounded(float v) { return decode(encode<kBF16>(v)); }
 Call slice_of(const Call& call, Index first, Index last) {
   Call part = call;
   const char* name = call.has("x.codes") ? "x.codes" : "x";
-  Tensor t = call.input(name);
-  const std::size_t size = size_of(t.dtype());
-  for (Index i = 0; i < t.elements(); ++i) {
+  const Tensor& given = call.input(name);
+  Tensor t(given.dtype(), given.shape());
+  runs_from(t, given, size_of(t.dtype()), [&](Index i) {
     const Index d = i % t.shape().back();
-    if (d < first || d >= last) std::memset(t.data() + static_cast<std::size_t>(i) * size, 0, size);
-  }
+    return d < first || d >= last ? -1 : i;
+  });
   part.replace(name, std::move(t));
   return part;
 }
@@ -95,16 +93,10 @@ PlantsFault slices_of_bf16(Adds add) {
 PlantsFault scaled(float by_x, float by_w, float (*of)(float sum, float x, float w)) {
   return [=](Backend& b) {
     Call call = rowwise_product(b, 1);
-    for (const auto& [name, by] : {std::pair{"x.scales", by_x}, {"w.scales", by_w}}) {
-      Tensor t = call.input(name);
-      for (Index i = 0; i < t.elements(); ++i) t.as<float>()[i] *= by;
-      call.replace(name, std::move(t));
-    }
     Call plain = call;
-    for (const char* name : {"x.scales", "w.scales"}) {
-      Tensor one = call.input(name);
-      std::fill_n(one.as<float>(), one.elements(), 1.0f);
-      plain.replace(name, std::move(one));
+    for (const auto& [name, by] : {std::pair{"x.scales", by_x}, {"w.scales", by_w}}) {
+      plain.replace(name, mapped(call.input(name), [](Index, float) { return 1.0f; }));
+      call.replace(name, times(call.input(name), by));
     }
     const Tensor sums = in_f32(b, plain);
     return written(b, call, [&](const Tensor&, Index i) {
@@ -147,13 +139,8 @@ const PlantedFault kFaults[] = {
     {"w is swizzled in shared memory and not read so", "w.codes=swizzled_128", "128-byte swizzle",
      elements(mx, {"w.codes"}, swizzled)},
     {"f32 scales are kept in bf16", "scales=bf16", "of both sides are rounded to bf16 first",
-     [](Backend& b) {
-       return altered(b, blockwise_product(b, 1), {"x.scales", "w.scales"},
-                      [](Tensor& t, const Tensor&) {
-                        for (Index i = 0; i < t.elements(); ++i)
-                          t.as<float>()[i] = rounded(t.as<float>()[i]);
-                      });
-     }},
+     elements_as<float>(blocks, {"x.scales", "w.scales"},
+                        [](Index i, const float* s) { return rounded(s[i]); })},
     {"scales are applied to sums in bf16", "scales=after_rounding", "rounded to bf16 before",
      scaled(1, 1, [](float sum, float x, float w) { return rounded(sum) * (x * w); })},
     {"scales are joined to a subnormal", "scales=joined", "multiplied with each other first",

@@ -1,8 +1,6 @@
 // Codes in another order, scales in other tiles, blocks and types, and parameters at other values:
 // what planted faults of other tables do not show.
-#include <algorithm>
 #include <cmath>
-#include <cstring>
 
 #include "formats/scale_layout.h"
 #include "tests/golden/planted_places.h"
@@ -83,21 +81,17 @@ PlantsFault block_rows(Index (*of)(Index e, Index line)) {
   return [of](Backend& b) {
     Call wrong = blocks(b);
     const Tensor& given = wrong.input("w.scales");
-    Tensor each(Dtype::f32, {4, 192, 4});
-    for (Index i = 0; i < each.elements(); ++i)
-      each.as<float>()[i] = given.as<float>()[of(i / 768, i / 4 % 192) * 4 + i % 4];
-    wrong.replace("w.scales", std::move(each));
+    wrong.replace("w.scales", filled<float>(Dtype::f32, {4, 192, 4}, [&](Index i) {
+                    return given.as<float>()[of(i / 768, i / 4 % 192) * 4 + i % 4];
+                  }));
     wrong.set.set("block_w", "1x128");
     return planted(b, blocks(b), wrong);
   };
 }
 
 PlantsFault narrowed(MakesCall call, const char* name, float (*to)(float)) {
-  return [=](Backend& b) {
-    return altered(b, call(b), {name}, [to](Tensor& t, const Tensor&) {
-      for (Index i = 0; i < t.elements(); ++i) t.as<float>()[i] = to(t.as<float>()[i]);
-    });
-  };
+  return elements_as<float>(call, {name},
+                            [to](Index i, const float* given) { return to(given[i]); });
 }
 float in_bf16(float v) { return decode(encode<kBF16>(v)); }
 float in_f16(float v) { return decode(encode<kF16>(v, Overflow::nonfinite)); }
@@ -132,8 +126,7 @@ Planted rounded_twice(Backend& b) {
   wide.set.set("out", "f32");
   const Tensor y = run_call(b, wide).at("y");
   return spoiled(b, call, [&](NamedTensors& out) {
-    for (Index i = 0; i < y.elements(); ++i)
-      out.at("y").as<BF16>()[i] = encode<kBF16>(y.as<float>()[i]);
+    out.at("y") = mapped(out.at("y"), [&](Index i, float) { return y.as<float>()[i]; });
   });
 }
 

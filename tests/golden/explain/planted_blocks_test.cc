@@ -1,7 +1,6 @@
 // Faults in blocks and their scales outside of products: dequantised tensors, codes, groups.
 #include <array>
 #include <cmath>
-#include <cstring>
 #include <random>
 
 #include "tests/golden/planted.h"
@@ -18,12 +17,9 @@ Call dequantised(Backend& b) {
 
 /// Scale (r, b) taken as byte(given, r, b).
 Planted with_scales(Backend& backend, int (*byte)(const std::uint8_t* given, Index r, Index b)) {
-  return altered(backend, dequantised(backend), {"scales"}, [byte](Tensor& t, const Tensor& from) {
-    for (Index i = 0; i < t.elements(); ++i) {
-      t.as<std::uint8_t>()[i] =
-          static_cast<std::uint8_t>(byte(from.as<std::uint8_t>(), i / kBlocks, i % kBlocks));
-    }
-  });
+  return altered_as<std::uint8_t>(
+      backend, dequantised(backend), {"scales"},
+      [byte](Index i, const std::uint8_t* given) { return byte(given, i / kBlocks, i % kBlocks); });
 }
 
 int at(const std::uint8_t* given, Index r, Index b) { return given[r * kBlocks + b]; }
@@ -36,14 +32,12 @@ Planted with_codes(Backend& b, const std::function<void(const Call&, NamedTensor
 
 /// x of which every third row is tiny, with scales of their own, and codes fn(x) where a scale is
 /// below that.
-Planted with_tiny_rows(Backend& b, const Parameters& set, float size, float below,
+Planted with_tiny_rows(Backend& b, const Settings& set, float size, float below,
                        std::uint8_t (*fn)(float x)) {
-  Tensor x = random_floats({kRows, kBlocks * 32}, 7);
-  for (Index i = 0; i < x.elements(); ++i)
-    if (i / (kBlocks * 32) % 3 == 0) x.as<float>()[i] *= size;
-  NamedTensors in;
-  in.emplace("x", x);
-  return spoiled(b, make_call("quantize", std::move(in), set), [&](NamedTensors& out) {
+  const Tensor x = mapped(random_floats({kRows, kBlocks * 32}, 7), [size](Index i, float v) {
+    return i / (kBlocks * 32) % 3 == 0 ? v * size : v;
+  });
+  return spoiled(b, of_x("quantize", x, set), [&](NamedTensors& out) {
     const Tensor& scales = out.at("scales");
     const Index block = x.elements() / scales.elements();
     for (Index i = 0; i < x.elements(); ++i) {
@@ -54,9 +48,7 @@ Planted with_tiny_rows(Backend& b, const Parameters& set, float size, float belo
   });
 }
 std::uint8_t saturated(float x) { return x < 0 ? 0xFE : 0x7E; }
-Parameters tiny_f32_scales() {
-  return with({{"rule", "aiter"}, {"block", "1x128"}, {"scale", "f32"}});
-}
+Settings tiny_f32_scales() { return {{"rule", "aiter"}, {"block", "1x128"}, {"scale", "f32"}}; }
 
 /// The two codes around a value, and how far it is from the lower one.
 std::uint8_t rounded_at_random(double v, std::mt19937& draw) {
@@ -79,50 +71,32 @@ Call in_groups(bool joined) {
             {{"block", "128x1"}});
 }
 
+Call mx(Backend& b) { return mx_product(b, 5); }
+
 const PlantedFault kFaults[] = {
     {"scales of the block before", "scales=source", "those of 1 block before",
-     [](Backend& b) {
-       return with_scales(b, [](const std::uint8_t* s, Index r, Index c) {
-         return at(s, r, (c + kBlocks - 1) % kBlocks);
-       });
-     }},
+     planted_by(with_scales, [](const std::uint8_t* s, Index r,
+                                Index c) { return at(s, r, (c + kBlocks - 1) % kBlocks); })},
     {"scales of the row after", "scales=source", "those of 1 row after",
-     [](Backend& b) {
-       return with_scales(
-           b, [](const std::uint8_t* s, Index r, Index c) { return at(s, (r + 1) % kRows, c); });
-     }},
+     planted_by(with_scales,
+                [](const std::uint8_t* s, Index r, Index c) { return at(s, (r + 1) % kRows, c); })},
     {"scales of the first block", "scales=first_block", "the first of its row",
-     [](Backend& b) {
-       return with_scales(b, [](const std::uint8_t* s, Index r, Index) { return at(s, r, 0); });
-     }},
+     planted_by(with_scales, [](const std::uint8_t* s, Index r, Index) { return at(s, r, 0); })},
     {"one scale for two blocks", "scales=first_of_every", "every 2 blocks",
-     [](Backend& b) {
-       return with_scales(
-           b, [](const std::uint8_t* s, Index r, Index c) { return at(s, r, c / 2 * 2); });
-     }},
+     planted_by(with_scales,
+                [](const std::uint8_t* s, Index r, Index c) { return at(s, r, c / 2 * 2); })},
     {"the last block is not scaled", "scales=left_out", "scale column 15",
-     [](Backend& b) {
-       return with_scales(b, [](const std::uint8_t* s, Index r, Index c) {
-         return c == kBlocks - 1 ? 127 : at(s, r, c);
-       });
-     }},
+     planted_by(with_scales, [](const std::uint8_t* s, Index r,
+                                Index c) { return c == kBlocks - 1 ? 127 : at(s, r, c); })},
     {"scales are applied twice", "scales=twice", "applied twice",
-     [](Backend& b) {
-       return with_scales(
-           b, [](const std::uint8_t* s, Index r, Index c) { return 2 * at(s, r, c) - 127; });
-     }},
+     planted_by(with_scales,
+                [](const std::uint8_t* s, Index r, Index c) { return 2 * at(s, r, c) - 127; })},
     {"two blocks of scales are exchanged", "scales=source", "block 5 takes the scale of block 4",
-     [](Backend& b) {
-       return with_scales(b, [](const std::uint8_t* s, Index r, Index c) {
-         return at(s, r, c == 4 || c == 5 ? 9 - c : c);
-       });
-     }},
+     planted_by(with_scales, [](const std::uint8_t* s, Index r,
+                                Index c) { return at(s, r, c == 4 || c == 5 ? 9 - c : c); })},
     {"rows of scales of another tile", "scales=source", "32 rows before, in scale rows 64 to 79",
-     [](Backend& b) {
-       return with_scales(b, [](const std::uint8_t* s, Index r, Index c) {
-         return at(s, r >= 64 && r < 80 ? r - 32 : r, c);
-       });
-     }},
+     planted_by(with_scales, [](const std::uint8_t* s, Index r,
+                                Index c) { return at(s, r >= 64 && r < 80 ? r - 32 : r, c); })},
     {"scales in tiles come a byte late", "elements.shifted", "written 1 element late (1 byte)",
      [](Backend& b) {
        Call call = quantize_call("1x32");
@@ -133,33 +107,32 @@ const PlantedFault kFaults[] = {
        });
      }},
     {"codes are rounded at random", "codes.random", "stochastic",
-     [](Backend& b) {
-       return with_codes(b, [](const Call& call, NamedTensors& out) {
-         std::mt19937 draw(3);
-         for (Index i = 0; i < out.at("codes").elements(); ++i) {
-           const double scale = std::exp2(out.at("scales").as<std::uint8_t>()[i / 32] - 127.0);
-           const double v = static_cast<double>(call.input("x").as<float>()[i]) / scale;
-           out.at("codes").as<std::uint8_t>()[i] = rounded_at_random(v, draw);
-         }
-       });
-     }},
+     planted_by(with_codes,
+                [](const Call& call, NamedTensors& out) {
+                  std::mt19937 draw(3);
+                  for (Index i = 0; i < out.at("codes").elements(); ++i) {
+                    const double scale =
+                        std::exp2(out.at("scales").as<std::uint8_t>()[i / 32] - 127.0);
+                    const double v = static_cast<double>(call.input("x").as<float>()[i]) / scale;
+                    out.at("codes").as<std::uint8_t>()[i] = rounded_at_random(v, draw);
+                  }
+                })},
     {"signs are lost in one block", "value.sign_lost", "signs are lost",
-     [](Backend& b) {
-       return with_codes(b, [](const Call&, NamedTensors& out) {
-         for (Index c = 64; c < 96; ++c) {
-           out.at("codes").as<std::uint8_t>()[40 * kBlocks * 32 + c] &= 0x7F;
-         }
-       });
-     }},
+     planted_by(with_codes,
+                [](const Call&, NamedTensors& out) {
+                  for (Index c = 64; c < 96; ++c) {
+                    out.at("codes").as<std::uint8_t>()[40 * kBlocks * 32 + c] &= 0x7F;
+                  }
+                })},
     {"a tile of codes is that of another place", "rows.shifted", "rows 32 to 63",
-     [](Backend& b) {
-       return with_codes(b, [](const Call&, NamedTensors& out) {
-         std::uint8_t* codes = out.at("codes").as<std::uint8_t>();
-         for (Index r = 32; r < 64; ++r) {
-           std::memcpy(codes + r * kBlocks * 32 + 64, codes + (r + 32) * kBlocks * 32 + 128, 64);
-         }
-       });
-     }},
+     planted_by(with_codes,
+                [](const Call&, NamedTensors& out) {
+                  std::uint8_t* codes = out.at("codes").as<std::uint8_t>();
+                  for (Index r = 32; r < 64; ++r) {
+                    std::memcpy(codes + r * kBlocks * 32 + 64,
+                                codes + (r + 32) * kBlocks * 32 + 128, 64);
+                  }
+                })},
     {"column blocks do not restart at a group", "group_ends=ignored", "do not restart",
      [](Backend& b) {
        const Call call = in_groups(false);
@@ -174,37 +147,32 @@ const PlantedFault kFaults[] = {
      }},
     {"signs of x are lost in one block of a row", "x.codes=signs_lost",
      "signs are lost in k = 64-95",
-     [](Backend& b) {
-       return altered(b, mx_product(b, 5), {"x.codes"}, [](Tensor& t, const Tensor&) {
-         for (Index d = 64; d < 96; ++d) t.as<std::uint8_t>()[40 * 512 + d] &= 0x7F;
-       });
-     }},
+     alters(mx, {"x.codes"},
+            [](Tensor& t, const Tensor&) {
+              for (Index d = 64; d < 96; ++d) t.as<std::uint8_t>()[40 * 512 + d] &= 0x7F;
+            })},
     {"signs of w are turned in a block of an expert", "k.negative",
      "products of k = 128 to 159 have the other sign, in all of group 3",
-     [](Backend& b) {
-       return altered(b, mx_product(b, 5), {"w.codes"}, [](Tensor& t, const Tensor&) {
-         for (Index n = 0; n < 192; ++n) {
-           for (Index d = 128; d < 160; ++d) t.as<std::uint8_t>()[(3 * 192 + n) * 512 + d] ^= 0x80;
-         }
-       });
-     }},
+     alters(mx, {"w.codes"},
+            [](Tensor& t, const Tensor&) {
+              for (Index n = 0; n < 192; ++n) {
+                for (Index d = 128; d < 160; ++d)
+                  t.as<std::uint8_t>()[(3 * 192 + n) * 512 + d] ^= 0x80;
+              }
+            })},
     {"codes of a gradient come a row late, round the end", "x.codes=depth_shifted", "1 row before",
-     [](Backend& b) {
-       return altered(b, mx_wgrad(b, 5), {"x.codes"}, [](Tensor& t, const Tensor& from) {
-         for (Index r = 0; r < t.extent(0); ++r) {
-           Tensor source = from;
-           std::memcpy(row_of(t, r), row_of(source, (r + t.extent(0) - 1) % t.extent(0)),
-                       row_bytes(t));
-         }
-       });
-     }},
+     alters([](Backend& b) { return mx_wgrad(b, 5); }, {"x.codes"},
+            [](Tensor& t, const Tensor& from) {
+              const Index n = t.extent(0);
+              runs_from(t, from, row_bytes(t), [n](Index r) { return (r + n - 1) % n; });
+            })},
     {"the reciprocal of a tiny scale overflows", "codes=reciprocal_infinite", "below 2^-128",
      [](Backend& b) {
        return with_tiny_rows(b, tiny_f32_scales(), 0x1p-130f, 0x1p-128f, saturated);
      }},
     {"a scale of 2^-127 is flushed to zero", "codes=scale_flushed", "flushed to zero",
      [](Backend& b) {
-       return with_tiny_rows(b, with({{"block", "1x32"}}), 0x1p-126f, 0x1p-126f, saturated);
+       return with_tiny_rows(b, {{"block", "1x32"}}, 0x1p-126f, 0x1p-126f, saturated);
      }},
 };
 
@@ -214,15 +182,14 @@ std::uint8_t one_above_2_130(float x) { return x < 0x1p-130f ? saturated(x) : st
 
 const PlantedFault kNearMisses[] = {
     {"neighbours by chance are no rounding", "codes.random", "",
-     [](Backend& b) {
-       return with_codes(b, [](const Call&, NamedTensors& out) {
-         std::mt19937 draw(5);
-         for (Index i = 0; i < out.at("codes").elements(); ++i) {
-           std::uint8_t& code = out.at("codes").as<std::uint8_t>()[i];
-           if ((code & 0x7F) < 126 && draw() % 4 == 0) ++code;
-         }
-       });
-     }},
+     planted_by(with_codes,
+                [](const Call&, NamedTensors& out) {
+                  std::mt19937 draw(5);
+                  for (Index i = 0; i < out.at("codes").elements(); ++i) {
+                    std::uint8_t& code = out.at("codes").as<std::uint8_t>()[i];
+                    if ((code & 0x7F) < 126 && draw() % 4 == 0) ++code;
+                  }
+                })},
     {"single scales that double are no factor of their rows", "value.factor", "",
      [](Backend& b) {
        Call call = quantize_call("1x128");
@@ -245,11 +212,10 @@ const PlantedFault kNearMisses[] = {
        return with_tiny_rows(b, tiny_f32_scales(), 0x1p-130f, 0x1p-128f, one_above_2_130);
      }},
     {"scales of no other place", "scales=", "",
-     [](Backend& b) {
-       return with_scales(b, [](const std::uint8_t* s, Index r, Index c) {
-         return at(s, r, c) + static_cast<int>((r * 7 + c * 5 + r * c) % 5);
-       });
-     }},
+     planted_by(with_scales,
+                [](const std::uint8_t* s, Index r, Index c) {
+                  return at(s, r, c) + static_cast<int>((r * 7 + c * 5 + r * c) % 5);
+                })},
 };
 
 TEST(PlantedInBlocks, NearMissesAreNot) { expect_not_named(kNearMisses); }

@@ -1,5 +1,4 @@
 // Column sums in other orders and types, and sums that nobody can tell.
-#include <cmath>
 #include <numeric>
 #include <set>
 

@@ -2,7 +2,6 @@
 #include <cmath>
 #include <limits>
 
-#include "golden/explain/case/wide_values.h"
 #include "tests/golden/planted.h"
 
 namespace mxo {
@@ -12,12 +11,11 @@ constexpr Index kColumns = 512;
 
 /// random_floats times a power of two; every `zeros`-th block of 32, or 128, is zero.
 Call quantised(const char* block, float by, Index zeros) {
-  Tensor x = random_floats({96, kColumns}, 7);
   const Index run = std::string_view(block) == "1x128" ? 128 : 32;
-  for (Index i = 0; i < x.elements(); ++i) {
-    x.as<float>()[i] *= zeros > 0 && i / run % zeros == zeros - 1 ? 0.0f : by;
-  }
-  return of_x("quantize", std::move(x), {{"block", block}});
+  const Tensor x = mapped(random_floats({96, kColumns}, 7), [=](Index i, float v) {
+    return v * (zeros > 0 && i / run % zeros == zeros - 1 ? 0.0f : by);
+  });
+  return of_x("quantize", x, {{"block", block}});
 }
 
 void put_scale(Tensor& scales, Index i, float s) {
@@ -106,21 +104,20 @@ const PlantedFault kFaults[] = {
      [](Backend& b) { return one_scale(b, quantised("1x32", 2.0f, 0), 1, true); }},
     {"half of the scales are 1", "scale.one",
      "rows 48 to 95 of scales: every scale is 1 (byte 127)",
-     [](Backend& b) {
-       return spoiled(b, quantised("1x32", 1.0f, 0), [](NamedTensors& out) {
-         Tensor& scales = out.at("scales");
-         for (Index i = scales.elements() / 2; i < scales.elements(); ++i) put_scale(scales, i, 1);
-       });
-     }},
+     spoils([](Backend&) { return quantised("1x32", 1.0f, 0); },
+            [](NamedTensors& out) {
+              Tensor& scales = out.at("scales");
+              for (Index i = scales.elements() / 2; i < scales.elements(); ++i)
+                put_scale(scales, i, 1);
+            })},
     {"half of the scales are 2^-7", "scale.one", "rows 48 to 95 of scales: every scale is 2^-7",
-     [](Backend& b) {
-       return spoiled(b, quantised("1x32", 1.0f, 0), [](NamedTensors& out) {
-         Tensor& scales = out.at("scales");
-         for (Index i = scales.elements() / 2; i < scales.elements(); ++i) {
-           put_scale(scales, i, 0x1p-7f);
-         }
-       });
-     }},
+     spoils([](Backend&) { return quantised("1x32", 1.0f, 0); },
+            [](NamedTensors& out) {
+              Tensor& scales = out.at("scales");
+              for (Index i = scales.elements() / 2; i < scales.elements(); ++i) {
+                put_scale(scales, i, 0x1p-7f);
+              }
+            })},
     {"every scale byte is 127, codes are right", "scale.one", "every scale is 1 (byte 127)",
      [](Backend& b) { return one_scale(b, quantised("1x32", 1.0f, 0), 0, false); }},
     {"every scale of small numbers is 1", "scale.one", "every scale is 1 (byte 127)",
@@ -130,11 +127,11 @@ const PlantedFault kFaults[] = {
     {"every scale of f32 is 1", "scale.one", "every scale is 1, whatever",
      [](Backend& b) { return one_scale(b, quantised("1x128", 0.25f, 0), 0, true); }},
     {"0 / 0 in codes", "zero_blocks.nan", "all zero, and no others, have codes that are NaN",
-     [](Backend& b) { return in_zeros(b, "1x32", true, nullptr); }},
+     planted_by(in_zeros, "1x32", true, nullptr)},
     {"0 / 0 in scales", "zero_blocks.nan", "a scale of NaN rather than 2^-127",
-     [](Backend& b) { return in_zeros(b, "1x32", false, &kNan); }},
+     planted_by(in_zeros, "1x32", false, &kNan)},
     {"0 / 0 in both", "zero_blocks.nan", "codes that are NaN and a scale of NaN",
-     [](Backend& b) { return in_zeros(b, "1x128", true, &kNan); }},
+     planted_by(in_zeros, "1x128", true, &kNan)},
     {"scales of zero in blocks of zeros", "zero_blocks.scale", "a scale of 0 rather than",
      [](Backend& b) {
        const float zero = 0.0f;
@@ -153,16 +150,13 @@ const PlantedFault kFaults[] = {
        return never_cleared(b, random_floats({96, 64}, 1), {20, 41, 60, 96});
      }},
     {"gradients of experts run on", "rows.running", "every expert of dw holds its own sum",
-     [](Backend& b) {
-       return spoiled(b, mx_wgrad(b, 5), [](NamedTensors& out) {
-         Tensor& dw = out.at("dw");
-         const Index one = dw.elements() / dw.extent(0);
-         for (Index i = one; i < dw.elements(); ++i) {
-           BF16& v = dw.as<BF16>()[i];
-           v = encode<kBF16>(decode(v) + decode(dw.as<BF16>()[i - one]));
-         }
-       });
-     }},
+     spoils([](Backend& b) { return mx_wgrad(b, 5); },
+            [](NamedTensors& out) {
+              Tensor& dw = out.at("dw");
+              const Index one = dw.elements() / dw.extent(0);
+              for (Index i = one; i < dw.elements(); ++i)
+                store_wide(dw, i, wide_value(dw, i) + wide_value(dw, i - one));
+            })},
 };
 
 TEST(PlantedWithoutAmax, AreNamed) { expect_named(kFaults); }

@@ -1,10 +1,8 @@
 // What lies beyond an end, buffers that are padded or shared, numbers that are ignored or cut: each
 // is named; and near misses.
-#include <cmath>
-#include <cstring>
-
 #include "golden/explain/alter/alterations.h"
 #include "tests/golden/kinds.h"
+#include "tests/golden/two_ranks.h"
 
 namespace mxo {
 namespace {
@@ -47,58 +45,32 @@ Index tile_before(Index line, Index k) { return line * 96 + (k < 96 ? k : k - 64
 
 /// Rows of an operand, of each expert, that lie 32 apart.
 Edit slices(const char* name, Index rows) {
-  return [=](const Call& call, NamedTensors& out) {
-    out = run(call, [&](Call& c) {
-      Tensor t = call.input(name);
-      for (Index i = 0; i < t.elements(); ++i) {
-        const Index row = i / 160 % rows;
-        store_wide(t, i, wide_value(call.input(name), i - row * 160 + row * 32));
-      }
-      c.replace(name, std::move(t));
-    });
-  };
+  return elements_from(name, [rows](Index i) { return i - i / 160 % rows * (160 - 32); });
 }
 
 Call blockwise(Backend& b) {
   Call call = blockwise_product(b, 3, {{20, 60, kRows}, kRows, kColumns, 512});
-  Tensor scales = call.input("x.scales");
-  for (Index i = 0; i < scales.elements(); ++i)
-    scales.as<float>()[i] *= static_cast<float>(1.0 + uniform(i));
-  call.replace("x.scales", std::move(scales));
+  call.replace("x.scales", mapped(call.input("x.scales"), [](Index i, float v) {
+                 return v * static_cast<float>(1.0 + uniform(i));
+               }));
   return call;
 }
 
 /// Scales of x from columns of 92 rows.
-void padded_columns(const Call& call, NamedTensors& out) {
-  out = run(call, [&](Call& c) {
-    Tensor s = call.input("x.scales");
-    for (Index i = 0; i < s.elements(); ++i) {
-      const Index row = i % 92;
-      s.as<float>()[i] = row < kRows ? call.input("x.scales").as<float>()[row * 4 + i / 92] : 0.0f;
-    }
-    c.replace("x.scales", std::move(s));
-  });
+float padded_columns(Index i, const float* given) {
+  return i % 92 < kRows ? given[i % 92 * 4 + i / 92] : 0.0f;
 }
 
 /// Scales of x twice as large, nine of ten at random: some rows by chance all but one.
-void mostly_doubled(const Call& call, NamedTensors& out) {
-  out = run(call, [&](Call& c) {
-    Tensor s = call.input("x.scales");
-    for (Index i = 0; i < s.elements(); ++i) {
-      if (at_random(i + 256) % 10 != 0) ++s.as<std::uint8_t>()[i];
-    }
-    c.replace("x.scales", std::move(s));
-  });
+int mostly_doubled(Index i, const std::uint8_t* given) {
+  return given[i] + (at_random(i + 256) % 10 != 0 ? 1 : 0);
 }
 
 // ---- Codes and scales.
 
 /// x in blocks of 32 whose amax lie on both sides of the largest code.
 Call loud(Backend&) {
-  Tensor x = random_floats({96, 512}, 7);
-  for (Index i = 0; i < x.elements(); ++i)
-    x.as<float>()[i] = std::ldexp(x.as<float>()[i], static_cast<int>(i / 32 * 7 % 13));
-  return of_x("quantize", std::move(x));
+  return of_x("quantize", scaled_floats({96, 512}, 7, [](Index i) { return i / 32 * 7 % 13; }));
 }
 
 void cut_exponents(const Call& call, NamedTensors& out) {
@@ -117,29 +89,19 @@ void cut_exponents(const Call& call, NamedTensors& out) {
 Call with_given(Backend&) {
   Call call = of_x("quantize", random_floats({64, 256}, 3),
                    {{"block", "RxK"}, {"scale", "f32"}, {"rule", "vllm"}});
-  Tensor given(Dtype::f32, {1, 1});
-  *given.as<float>() = 0.0625f;
-  call.replace("given", std::move(given));
+  call.replace("given", floats({1, 1}, {0.0625f}));
   return call;
 }
 
 /// The outputs of another scale.
 Edit rescaled(float by) {
-  return [by](const Call& call, NamedTensors& out) {
-    out = run(call, [by](Call& c) {
-      Tensor given = c.input("given");
-      *given.as<float>() *= by;
-      c.replace("given", std::move(given));
-    });
-  };
+  return elements_as<float>("given", [by](Index, const float* given) { return *given * by; });
 }
 
 Call normal(Backend&) {
-  Tensor x = random_floats({64, 256}, 5);
-  for (Index i = 0; i < x.elements(); ++i)
-    x.as<float>()[i] =
-        std::copysign(static_cast<float>(std::exp2(12.0 * uniform(i) - 5.5)), x.as<float>()[i]);
-  return of_x("encode", std::move(x));
+  return of_x("encode", mapped(random_floats({64, 256}, 5), [](Index i, float v) {
+                return std::copysign(static_cast<float>(std::exp2(12.0 * uniform(i) - 5.5)), v);
+              }));
 }
 
 /// Codes that are the first of their exponent, and larger than their value, of the one below.
@@ -165,11 +127,10 @@ Call above_ties(Backend&) {
 /// Codes of x whose last `bits` of 23 are left out, where `holds`.
 Edit cut(int bits, bool (*holds)(Index)) {
   return [=](const Call& call, NamedTensors& out) {
-    const NamedTensors all = run(call, [bits](Call& c) {
-      Tensor x = c.input("x");
-      for (Index i = 0; i < x.elements(); ++i) x.as<std::uint32_t>()[i] &= ~0u << bits;
-      c.replace("x", std::move(x));
-    });
+    NamedTensors all;
+    elements_as<std::uint32_t>("x", [bits](Index i, const std::uint32_t* given) {
+      return given[i] & ~0u << bits;
+    })(call, all);
     for (Index i = 0; i < 64 * 256; ++i) {
       if (holds(i)) out.at("codes").as<std::uint8_t>()[i] = all.at("codes").as<std::uint8_t>()[i];
     }
@@ -178,9 +139,8 @@ Edit cut(int bits, bool (*holds)(Index)) {
 
 Call dequantised(Backend& b) {
   Tensor codes = run_call(b, of_x("quantize", random_floats({96, 256}, 9))).at("codes");
-  Tensor scales(Dtype::e8m0, {96, 8});
-  for (Index i = 0; i < 96 * 8; ++i)
-    scales.as<std::uint8_t>()[i] = static_cast<std::uint8_t>(110 + at_random(i) % 20);
+  Tensor scales =
+      filled<std::uint8_t>(Dtype::e8m0, {96, 8}, [](Index i) { return 110 + at_random(i) % 20; });
   return of("dequantize", {{"codes", std::move(codes)}, {"scales", std::move(scales)}});
 }
 
@@ -218,9 +178,8 @@ Call layer(Backend&) {
                                     {"w2", {8, 64, 32}},
                                     {"shared.w1", {64, 64}},
                                     {"shared.w2", {64, 32}}}) {
-    Tensor t = random_bf16(shape, 5 + static_cast<std::uint64_t>(shape.front()));
-    for (Index i = 0; i < t.elements(); ++i) store_wide(t, i, wide_value(t, i) / 8.0f);
-    in.emplace(name, std::move(t));
+    const auto seed = static_cast<std::uint64_t>(5 + shape.front());
+    in.emplace(name, times(random_bf16(shape, seed), 1 / 8.0f));
   }
   Call call =
       of("moe_layer", std::move(in), {{"top_k", "2"}, {"pipeline", "bf16"}, {"scale", "2.5"}});
@@ -230,43 +189,37 @@ Call layer(Backend&) {
 
 void scale_all(const Call& call, NamedTensors& out) {
   out = run(call, [](Call& c) { c.set.set("scale", "1"); });
-  Tensor& y = out.at("rank0.y");
-  for (Index i = 0; i < y.elements(); ++i) store_wide(y, i, 2.5f * wide_value(y, i));
+  out.at("rank0.y") = times(out.at("rank0.y"), 2.5f);
 }
 
-Call combine(Backend&) {
-  NamedTensors in;
-  Index count[2] = {};
-  for (Index p = 0; p < 2; ++p) {
-    const std::string rank = filled("rank{}.", p);
-    Tensor experts(Dtype::i32, {40, 3});
-    for (Index i = 0; i < 120; ++i) {
-      const auto e = static_cast<Index>(8.0 * uniform(i / 3 + 40 * p)) + i % 3 * 3;
-      experts.as<std::int32_t>()[i] = static_cast<std::int32_t>(e % 8);
-      ++count[e % 8 / 4];
-    }
-    in.emplace(rank + "experts", std::move(experts));
-    Tensor w = random_floats({40, 3}, 23 + static_cast<std::uint64_t>(p));
-    for (Index i = 0; i < 120; ++i) w.as<float>()[i] = 0.3f + 0.02f * w.as<float>()[i];
-    in.emplace(rank + "weights", std::move(w));
-  }
-  for (Index p = 0; p < 2; ++p)
-    in.emplace(filled("rank{}.y", p),
-               random_bf16({count[p], 64}, 43 + static_cast<std::uint64_t>(p)));
-  Call call = of("combine", std::move(in), {{"experts", "8"}});
-  call.world = &ranks();
-  return call;
+/// The routed part times 2.5 once more, the shared one times 0.4, each in bf16.
+void scale_parts(const Call& call, NamedTensors& out) {
+  const auto zero_w2 = [](Call& c) {
+    c.replace("w2", Tensor(c.input("w2").dtype(), c.input("w2").shape()));
+  };
+  const NamedTensors shared = run(call, zero_w2);
+  out = run(call, [](Call& c) {
+    c.inputs.erase("shared.w1");
+    c.inputs.erase("shared.w2");
+  });
+  const auto narrow = [](float v) { return decode(encode<kBF16>(v)); };
+  const Tensor& added = shared.at("rank0.y");
+  out.at("rank0.y") = mapped(out.at("rank0.y"), [&](Index i, float v) {
+    return narrow(2.5f * v) + narrow(0.4f * wide_value(added, i));
+  });
 }
+
+Call combine(Backend&) { return returned(); }
 
 /// Slots of experts of the other rank weigh nothing, from token `first` on.
 Edit without_others(Index first) {
   return [first](const Call& call, NamedTensors& out) {
     out = run(call, [&](Call& c) {
       for (Index p = 0; p < 2; ++p) {
-        Tensor w = c.input(filled("rank{}.weights", p));
-        const auto* e = c.input(filled("rank{}.experts", p)).as<std::int32_t>();
-        for (Index i = first * 3; i < 120; ++i) w.as<float>()[i] *= e[i] / 4 == p ? 1.0f : 0.0f;
-        c.replace(filled("rank{}.weights", p), std::move(w));
+        const auto* e = c.input(rank(p) + "experts").as<std::int32_t>();
+        c.replace(rank(p) + "weights", mapped(c.input(rank(p) + "weights"), [&](Index i, float w) {
+                    return i < first * kSlots || e[i] / 4 == p ? w : 0.0f;
+                  }));
       }
     });
   };
@@ -287,16 +240,9 @@ const Kind kKinds[] = {
     {"explained: rows of w, of each expert, are read 32 elements apart rather than 160",
      [](Backend&) { return product(160); }, slices("w", kColumns)},
     {"explained: the scales of x are column-major, padded to multiples of 4, and read row by row",
-     blockwise, padded_columns},
+     blockwise, elements_as<float>("x.scales", padded_columns)},
     {"explained: row r of x takes the scales of row r / 2: by token rather than by slot", blockwise,
-     [](const Call& call, NamedTensors& out) {
-       out = run(call, [](Call& c) {
-         Tensor s = c.input("x.scales");
-         for (Index i = 0; i < s.elements(); ++i)
-           s.as<float>()[i] = c.input("x.scales").as<float>()[i / 4 / 2 * 4 + i % 4];
-         c.replace("x.scales", std::move(s));
-       });
-     }},
+     elements_from("x.scales", [](Index i) { return i / 8 * 4 + i % 4; })},
     {"explained: the last group runs to the end of the buffer: rows that belong to nobody are "
      "summed",
      [](Backend&) {
@@ -341,28 +287,26 @@ const Kind kKinds[] = {
     {"explained: subnormal codes, and those of NaN and infinity, are read by the formula of normal "
      "ones",
      [](Backend&) {
-       Tensor codes(Dtype::u8, {64, 64});
-       for (Index i = 0; i < 64 * 64; ++i)
-         codes.as<std::uint8_t>()[i] = static_cast<std::uint8_t>(i);
-       return of("decode", {{"codes", std::move(codes)}});
+       return of("decode",
+                 {{"codes", filled<std::uint8_t>(Dtype::u8, {64, 64}, [](Index i) { return i; })}});
      },
      by_one_formula},
     {"explained: every expert but the shared one lacks the second half of its hidden columns, 16 "
      "to "
      "31",
-     layer, altered([](Call& c) {
-       Tensor w2 = c.input("w2");
-       for (Index i = 0; i < w2.elements(); ++i)
-         if (i % 32 >= 16) store_wide(w2, i, 0.0f);
-       c.replace("w2", std::move(w2));
-     })},
+     layer,
+     elements_as<std::uint16_t>(
+         "w2", [](Index i, const std::uint16_t* given) { return i % 32 >= 16 ? 0 : given[i]; })},
     {"explained: the factor of the weights multiplies the shared expert, too", layer, scale_all},
-    {"explained: router is rounded to e4m3 first", layer, altered([](Call& c) {
-       Tensor router = c.input("router");
-       for (Index i = 0; i < router.elements(); ++i)
-         store_wide(router, i, decode(encode<kE4M3>(wide_value(router, i), Overflow::saturate)));
-       c.replace("router", std::move(router));
-     })},
+    {"explained: what the experts add is multiplied by 2.5 and what the shared expert adds by 0.4",
+     layer, scale_parts},
+    {"explained: router is rounded to e4m3 first", layer,
+     with_operand("router",
+                  [](Tensor& t, const Tensor&) {
+                    t = mapped(t, [](Index, float v) {
+                      return decode(encode<kE4M3>(v, Overflow::saturate));
+                    });
+                  })},
     {"explained: slots whose expert is on another rank are left out", combine, without_others(0)},
 };
 TEST(PlantedEnds, AreNamed) { expect_said(kKinds); }
@@ -375,7 +319,7 @@ const Kind kNearMisses[] = {
      [](Backend& b) {
        return mx_product(b, 3, {{128}, 128, 96, 256});
      },
-     mostly_doubled},
+     elements_as<std::uint8_t>("x.scales", mostly_doubled)},
     {"cut to", above_ties, cut(16, [](Index i) { return at_random(i % 4096) % 24 != 0; })},
     {"ignored", with_given, rescaled(2.0f)},
     {"ignored", with_given, rescaled(1.37f)},

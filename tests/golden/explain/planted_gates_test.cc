@@ -1,8 +1,5 @@
 // Kinds of faults of gates, routers and indices: other numbers, logits that are altered, integers
 // in another sense; and what is none of them.
-#include <cmath>
-
-#include "golden/explain/case/wide_values.h"
 #include "tests/golden/kinds.h"
 
 namespace mxo {
@@ -65,35 +62,16 @@ const Kind kKinds[] = {
      [](Backend&) {
        return gate({{"halves", "interleaved"}});
      },
-     [](const Call& call, NamedTensors& out) {
-       out = run(call, [](Call& c) {
-         Tensor x = c.input("x");
-         for (Index i = 0; i < x.elements(); ++i) {
-           const Index at = i % 256;
-           store_wide(x, i / 256 * 256 + at / 8 * 8 + at % 4 * 2 + at / 4 % 2,
-                      wide_value(c.input("x"), i));
-         }
-         c.replace("x", std::move(x));
-       });
-     }},
+     elements_from("x", [](Index i) { return i / 8 * 8 + i % 2 * 4 + i % 8 / 2; })},
     {"explained: every index is one more than is given", rows,
-     [](const Call& call, NamedTensors& out) {
-       out = run(call, [](Call& c) {
-         Tensor t = c.input("indices");
-         for (Index i = 0; i < 64; ++i) {
-           std::int32_t& at = t.as<std::int32_t>()[i];
-           at = std::min(at + 1, 63);
-         }
-         c.replace("indices", std::move(t));
-       });
-     }},
+     elements_as<std::int32_t>(
+         "indices", [](Index i, const std::int32_t* given) { return std::min(given[i] + 1, 63); })},
     {"explained: the bias is added to the logits rather than to the scores", biased,
      [](const Call& call, NamedTensors& out) {
        out = run(call, [](Call& c) {
-         Tensor t = c.input("logits");
-         for (Index i = 0; i < t.elements(); ++i)
-           t.as<float>()[i] += c.input("bias").as<float>()[i % 16];
-         c.replace("logits", std::move(t));
+         const auto* bias = c.input("bias").as<float>();
+         c.replace("logits", mapped(c.input("logits"),
+                                    [bias](Index i, float v) { return v + bias[i % 16]; }));
          c.inputs.erase("bias");
        });
      }},

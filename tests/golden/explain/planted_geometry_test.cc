@@ -1,8 +1,6 @@
 // Blocks of other extents, across experts or of another shape, scales of other rows or bytes, and
 // operands that were cast otherwise: each has to be named.
-#include <algorithm>
 #include <cmath>
-#include <cstring>
 
 #include "golden/explain/steps/steps.h"
 #include "tests/golden/planted.h"
@@ -62,25 +60,23 @@ Planted dequantised_evenly(Backend& b) {
 
 /// Rows in blocks of 16 take the scales of chunks of 32; rows beyond the last are zeros.
 Planted chunks(Backend& b) {
-  Planted p = altered(b, mx_product(b, 1, kSmall), {"x.scales"}, [](Tensor& t, const Tensor& from) {
-    for (Index i = 0; i < t.elements(); ++i) {
-      const Index row = i / 8 / 16 * 32 + i / 8 % 16;
-      t.as<std::uint8_t>()[i] = row < 160 ? from.as<std::uint8_t>()[row * 8 + i % 8] : 0;
-    }
-  });
+  Planted p = altered_as<std::uint8_t>(b, mx_product(b, 1, kSmall), {"x.scales"},
+                                       [](Index i, const std::uint8_t* from) {
+                                         const Index row = i / 8 / 16 * 32 + i / 8 % 16;
+                                         return row < 160 ? from[row * 8 + i % 8] : 0;
+                                       });
   Tensor& y = p.actual.at("y");
   std::memset(row_of(y, 80), 0, 80 * row_bytes(y));
   return p;
 }
 
 Planted bytes_of_scales(Backend& b, const char* name, bool by_line) {
-  return altered(b, blockwise_product(b, 1, kSmall), {name}, [=](Tensor& t, const Tensor& from) {
-    const auto* bytes = reinterpret_cast<const std::uint8_t*>(from.data());
-    for (Index i = 0; i < t.elements(); ++i) {
-      const Index first = by_line ? i / 2 * 2 : 0;
-      t.as<float>()[i] = std::ldexp(1.0f, bytes[4 * first + i - first] - 127);
-    }
-  });
+  return altered_as<float>(
+      b, blockwise_product(b, 1, kSmall), {name}, [=](Index i, const float* from) {
+        const Index first = by_line ? i / 2 * 2 : 0;
+        const auto* bytes = reinterpret_cast<const std::uint8_t*>(from + first);
+        return std::ldexp(1.0f, bytes[i - first] - 127);
+      });
 }
 
 /// Ends of groups as they are before rows are padded; what lies beyond the last was never reached.
@@ -144,15 +140,14 @@ Planted flat_scales(Backend& b) {
 
 const PlantedFault kFaults[] = {
     {"experts as one matrix, scales in the expected shape", "block=across_experts",
-     "blocks run on across experts", [](Backend& b) { return across_experts(b, true); }},
+     "blocks run on across experts", planted_by(across_experts, true)},
     {"experts as one matrix, scales as they come", "block=across_experts",
-     "f32 [8, 2] rather than f32 [3, 3, 2]", [](Backend& b) { return across_experts(b, false); }},
+     "f32 [8, 2] rather than f32 [3, 3, 2]", planted_by(across_experts, false)},
     {"blocks of 64", "block=1x64", "1x64 rather than 1x128",
-     [](Backend& b) { return in_blocks(b, "1x128", "1x64"); }},
+     planted_by(in_blocks, "1x128", "1x64")},
     {"blocks along the other axis", "block=128x1", "128x1 rather than 1x128",
-     [](Backend& b) { return in_blocks(b, "1x128", "128x1"); }},
-    {"rows for a tensor", "block=1xK", "1xK rather than RxK",
-     [](Backend& b) { return in_blocks(b, "RxK", "1xK"); }},
+     planted_by(in_blocks, "1x128", "128x1")},
+    {"rows for a tensor", "block=1xK", "1xK rather than RxK", planted_by(in_blocks, "RxK", "1xK")},
     {"125 rows for 128", "block=125x128", "125x128 rather than 128x128",
      [](Backend& b) {
        const Tensor x = random_floats({500, 128}, 7);
@@ -162,9 +157,9 @@ const PlantedFault kFaults[] = {
     {"blocks of 16 rows, scales of chunks of 32", "x.scales=chunks", "of chunks of 32 rows",
      chunks},
     {"f32 scales as bytes, by lines", "x.scales=bytes", "packed e8m0 scales",
-     [](Backend& b) { return bytes_of_scales(b, "x.scales", true); }},
+     planted_by(bytes_of_scales, "x.scales", true)},
     {"f32 scales as bytes, one after the other", "w.scales=bytes", "of the whole tensor",
-     [](Backend& b) { return bytes_of_scales(b, "w.scales", false); }},
+     planted_by(bytes_of_scales, "w.scales", false)},
     {"ends of groups before padding", "group_ends=moved",
      "group 2 ends at row 100 rather than 128 and group 3 ends at row 130 rather than 160",
      ends_before_padding},

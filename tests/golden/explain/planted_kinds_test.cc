@@ -1,10 +1,5 @@
 // Kinds of faults of quantisers and products: a parameter altered in a part, columns and scales
 // that are another's, tiles of groups; and what is none of them.
-#include <cmath>
-#include <cstring>
-
-#include "formats/minifloat.h"
-#include "golden/explain/case/wide_values.h"
 #include "golden/judge/elements.h"
 #include "tests/golden/kinds.h"
 
@@ -15,10 +10,7 @@ namespace {
 
 /// x [96, 512] in steps of 2, so that many scales lie apart.
 Call steps(Backend&) {
-  Tensor x = random_floats({96, 512}, 7);
-  for (Index i = 0; i < x.elements(); ++i)
-    x.as<float>()[i] = std::ldexp(x.as<float>()[i], static_cast<int>(i / 32 * 7 % 5));
-  return of_x("quantize", std::move(x));
+  return of_x("quantize", scaled_floats({96, 512}, 7, [](Index i) { return i / 32 * 7 % 5; }));
 }
 
 /// FLOOR in the rows, blocks and, of all, where `holds`.
@@ -37,17 +29,14 @@ Edit floor_where(bool (*holds)(Index row, Index block)) {
 Edit scales_from(Index (*from)(Index block)) {
   return [from](const Call&, NamedTensors& out) {
     const Tensor given = out.at("scales");
-    for (Index i = 0; i < given.elements(); ++i)
-      out.at("scales").as<std::uint8_t>()[i] = given.as<std::uint8_t>()[i / 16 * 16 + from(i % 16)];
+    runs_from(out.at("scales"), given, 1, [from](Index i) { return i / 16 * 16 + from(i % 16); });
   };
 }
 
 /// x [64, 480] in blocks of 128 columns, the last of them short.
 Call short_blocks(Backend&) {
-  Tensor x = random_floats({64, 480}, 3);
-  for (Index i = 0; i < x.elements(); ++i)
-    x.as<float>()[i] = std::ldexp(x.as<float>()[i], static_cast<int>(i % 480 / 32 * 5 % 7));
-  return of_x("quantize", std::move(x), {{"block", "1x128"}, {"scale", "f32"}, {"rule", "vllm"}});
+  return of_x("quantize", scaled_floats({64, 480}, 3, [](Index i) { return i % 480 / 32 * 5 % 7; }),
+              {{"block", "1x128"}, {"scale", "f32"}, {"rule", "vllm"}});
 }
 
 /// The last block takes the amax of the last 128 columns.
@@ -66,44 +55,24 @@ void last_whole(const Call& call, NamedTensors& out) {
 }
 
 /// Codes below the normal ones are rounded to 4 significant bits before that.
-void round_twice(const Call& call, NamedTensors& out) {
-  for (Index i = 0; i < call.input("x").elements(); ++i) {
-    int e = 0;
-    const float m = std::frexp(call.input("x").as<float>()[i], &e);
-    out.at("codes").as<std::uint8_t>()[i] =
-        encode<kE4M3>(std::ldexp(std::nearbyint(16.0f * m), e - 4), Overflow::saturate).bits;
-  }
+int round_twice(Index i, const Call& call) {
+  int e = 0;
+  const float m = std::frexp(call.input("x").as<float>()[i], &e);
+  return encode<kE4M3>(std::ldexp(std::nearbyint(16.0f * m), e - 4), Overflow::saturate).bits;
 }
 
-Call small(Backend&) {
-  Tensor x = random_floats({64, 256}, 5);
-  for (Index i = 0; i < x.elements(); ++i) x.as<float>()[i] *= 0x1p-8f;
-  return of_x("encode", std::move(x));
-}
+Call small(Backend&) { return of_x("encode", times(random_floats({64, 256}, 5), 0x1p-8f)); }
 
 /// Blocks whose scale byte is below 123 are zero.
 Call bytes(std::uint32_t values = 11) {
-  NamedTensors in;
-  in.emplace("codes", Tensor(Dtype::u8, {96, 256}));
-  for (Index i = 0; i < 96 * 256; ++i)
-    in.at("codes").as<std::uint8_t>()[i] = i % 3 == 0 ? 0xB8 : 0x38;
-  in.emplace("scales", Tensor(Dtype::e8m0, {96, 8}));
-  for (Index i = 0; i < 768; ++i)
-    in.at("scales").as<std::uint8_t>()[i] = static_cast<std::uint8_t>(
-        120 + (static_cast<std::uint32_t>(i) * 2654435761u >> 20) % values);
-  return of("dequantize", std::move(in));
+  Tensor scales = filled<std::uint8_t>(Dtype::e8m0, {96, 8}, [values](Index i) {
+    return 120 + (static_cast<std::uint32_t>(i) * 2654435761u >> 20) % values;
+  });
+  return of("dequantize", {{"codes", ones_of_both_signs({96, 256})}, {"scales", scales}});
 }
 
 Edit dequantised(Index (*from)(Index row, Index block)) {
-  return [from](const Call& call, NamedTensors& out) {
-    out = run(call, [&](Call& c) {
-      Tensor scales = c.input("scales");
-      for (Index i = 0; i < 768; ++i)
-        scales.as<std::uint8_t>()[i] =
-            c.input("scales").as<std::uint8_t>()[from(i / 8, i % 8) % 768];
-      c.replace("scales", std::move(scales));
-    });
-  };
+  return elements_from("scales", [from](Index i) { return from(i / 8, i % 8) % 768; });
 }
 
 // ---- Products.
@@ -153,10 +122,10 @@ Call by_rows(Backend&) {
         *b, of_x("quantize", random_floats(shape, 4), {{"block", "1xK"}, {"scale", "f32"}}));
     for (const auto& [part, tensor] : parts) in.emplace(std::string(name) + "." + part, tensor);
   }
-  for (Index r = 0; r < 96; ++r)
-    in.at("x.scales").as<float>()[r] = std::ldexp(1.0f, static_cast<int>(r * 5 % 7));
-  for (Index i = 0; i < 3 * 48; ++i)
-    in.at("w.scales").as<float>()[i] = 1.0f + static_cast<float>(i * 37 % 143) / 150.0f;
+  in.at("x.scales") = filled<float>(Dtype::f32, {96, 1}, [](Index r) { return 1 << r * 5 % 7; });
+  in.at("w.scales") = filled<float>(Dtype::f32, {3, 48, 1}, [](Index i) {
+    return 1.0f + static_cast<float>(i * 37 % 143) / 150.0f;
+  });
   in.emplace("group_ends", ends_of({40, 60, 96}));
   return of("grouped_matmul", std::move(in));
 }
@@ -185,14 +154,6 @@ void by_bf16(const Call& call, NamedTensors& out) {
   out = run_call(*make_cpu_backend(), plain);
 }
 
-void of_expert_0(const Call& call, NamedTensors& out) {
-  out = run(call, [](Call& c) {
-    Tensor t = c.input("w.scales");
-    for (const Index e : {1, 2}) std::copy_n(t.as<float>(), 48, t.as<float>() + 48 * e);
-    c.replace("w.scales", std::move(t));
-  });
-}
-
 const Kind kKinds[] = {
     {"explained: the scales are FLOOR rather than RCEIL, in every 2nd row from 1 of codes", steps,
      floor_where([](Index row, Index) { return row % 2 == 1; })},
@@ -206,7 +167,8 @@ const Kind kKinds[] = {
      scales_from([](Index) { return Index{0}; })},
     {"explained: scales: amax is that of its block, and of a short one as much before it",
      short_blocks, last_whole},
-    {"explained: x is rounded to 4 significant bits first", small, round_twice},
+    {"explained: x is rounded to 4 significant bits first", small,
+     output_as<std::uint8_t>("codes", round_twice)},
     {"explained: scale bytes are read otherwise: 120 as 0 rather than 0.0078125",
      [](Backend&) { return bytes(); },
      [](const Call& call, NamedTensors& out) {
@@ -248,14 +210,15 @@ const Kind kKinds[] = {
      cleared(4)},  // and a last group that ends 32 rows early
     {"explained: the scales of x multiply columns rather than rows", by_rows, by_column},
     {"explained: x and w are dequantised to bf16 first", by_rows, by_bf16},
-    {"explained: every expert takes the scales of expert 0 (w)", by_rows, of_expert_0},
+    {"explained: every expert takes the scales of expert 0 (w)", by_rows,
+     elements_from("w.scales", [](Index i) { return i % 48; })},
     {"explained: codes: codes are made with half of the scale that came", steps,
      [](const Call& call, NamedTensors& out) {
-       for (Index i = 0; i < 96 * 512; ++i) {
-         const int e = 128 - out.at("scales").as<std::uint8_t>()[i / 32];
-         out.at("codes").as<std::uint8_t>()[i] =
-             encode<kE4M3>(std::ldexp(call.input("x").as<float>()[i], e), Overflow::saturate).bits;
-       }
+       const auto* scales = out.at("scales").as<std::uint8_t>();
+       output_as<std::uint8_t>("codes", [scales](Index i, const Call& c) {
+         const float v = std::ldexp(c.input("x").as<float>()[i], 128 - scales[i / 32]);
+         return encode<kE4M3>(v, Overflow::saturate).bits;
+       })(call, out);
      }},
 };
 

@@ -13,10 +13,9 @@ const ProductSize kSize{{40, 90, kRows}, kRows, 96, 512};
 
 Call blockwise(Backend& b) {
   Call call = blockwise_product(b, 3, kSize);
-  Tensor scales = call.input("x.scales");
-  for (Index i = 0; i < scales.elements(); ++i)
-    scales.as<float>()[i] *= static_cast<float>(1.0 + uniform(i));
-  call.replace("x.scales", std::move(scales));
+  call.replace("x.scales", mapped(call.input("x.scales"), [](Index i, float v) {
+                 return v * static_cast<float>(1.0 + uniform(i));
+               }));
   return call;
 }
 
@@ -25,12 +24,10 @@ Edit in_steps(bool next) {
   return [next](const Call& call, NamedTensors& out) {
     out = run(call, [next](Call& c) {
       const Tensor given = c.input("x.scales");
-      Tensor scales(Dtype::f32, {kRows, 8});
-      for (Index i = 0; i < scales.elements(); ++i) {
-        const Index at = i / 8 * 4 + (next ? i % 8 : std::min<Index>(i % 8, 3));
-        scales.as<float>()[i] = given.as<float>()[std::min<Index>(at, kRows * 4 - 1)];
-      }
-      c.replace("x.scales", std::move(scales));
+      c.replace("x.scales", filled<float>(Dtype::f32, {kRows, 8}, [&](Index i) {
+                  const Index at = i / 8 * 4 + (next ? i % 8 : std::min<Index>(i % 8, 3));
+                  return given.as<float>()[std::min<Index>(at, kRows * 4 - 1)];
+                }));
       c.set.set("block_x", "1x64");
       c.set.set("block_w", "128x128");
     });
@@ -41,12 +38,11 @@ Edit in_steps(bool next) {
 void but_for_one(const Call& call, NamedTensors& out) {
   in_steps(true)(call, out);
   Call flushed = call;
-  Tensor codes = call.input("x.codes");
-  for (Index i = 0; i < codes.elements(); ++i) {
-    std::uint8_t& code = codes.as<std::uint8_t>()[i];
-    if ((code & 0x7F) < 8) code &= 0x80;
-  }
-  flushed.replace("x.codes", std::move(codes));
+  const Tensor& codes = call.input("x.codes");
+  flushed.replace("x.codes", filled<std::uint8_t>(codes.dtype(), codes.shape(), [&](Index i) {
+                    const std::uint8_t code = codes.as<std::uint8_t>()[i];
+                    return (code & 0x7F) < 8 ? code & 0x80 : code;
+                  }));
   NamedTensors other;
   in_steps(true)(flushed, other);
   auto* y = out.at("y").as<std::uint16_t>();
@@ -62,17 +58,7 @@ void but_for_one(const Call& call, NamedTensors& out) {
 
 /// Rows of x that take the scales of row from(row).
 Edit scales_of_rows(Index (*from)(Index)) {
-  return [from](const Call& call, NamedTensors& out) {
-    out = run(call, [from](Call& c) {
-      const Tensor given = c.input("x.scales");
-      Tensor scales = given;
-      const std::size_t row = row_bytes(given);
-      for (Index r = 0; r < kRows; ++r)
-        std::memcpy(scales.data() + static_cast<std::size_t>(r) * row,
-                    given.data() + static_cast<std::size_t>(from(r)) * row, row);
-      c.replace("x.scales", std::move(scales));
-    });
-  };
+  return elements_from("x.scales", [from](Index i) { return from(i / 4) * 4 + i % 4; });
 }
 
 Index shuffled(Index r) { return (r * r * 7 + r * 13 + 5) % kRows; }
@@ -83,9 +69,9 @@ Call plain(Backend&) { return bf16_product(1, kSize); }
 Edit rounded(std::uint32_t (*to)(std::uint32_t bits, Index i)) {
   return [to](const Call& call, NamedTensors& out) {
     const Tensor wide = in_f32(*make_cpu_backend(), call);
-    for (Index i = 0; i < wide.elements(); ++i)
-      out.at("y").as<std::uint16_t>()[i] =
-          static_cast<std::uint16_t>(to(wide.as<std::uint32_t>()[i], i) >> 16);
+    output_as<std::uint16_t>("y", [&](Index i, const Call&) {
+      return to(wide.as<std::uint32_t>()[i], i) >> 16;
+    })(call, out);
   };
 }
 
@@ -135,10 +121,7 @@ void unrounded(const Call& call, NamedTensors& out) {
 }
 
 Call delayed(Backend&) {
-  Tensor scale(Dtype::f32, {1});
-  scale.as<float>()[0] = 3.7f;
-  return of("delayed_scale", {{"history", random_floats({16}, 3)}, {"scale", std::move(scale)}},
-            {});
+  return of("delayed_scale", {{"history", random_floats({16}, 3)}, {"scale", floats({1}, {3.7f})}});
 }
 
 // ---- Gates.
@@ -265,6 +248,19 @@ const Kind kKinds[] = {
      [](Backend&) { return router({}); }, counted([](std::int32_t n, Index e) {
        return n + (e == 2 ? 3 : e == 7 ? 7 : e == 12 ? 11 : 0);
      })},
+    {"explained: elements 0 to 6 of every 16 of sorted_token_ids hold 48, whatever is expected",
+     [](Backend&) {
+       return of("moe_align_block_size",
+                 {{"experts", ints({24, 2}, [](Index i) { return i * 5 % 7; })}},
+                 {{"experts", "7"}, {"block", "16"}});
+     },
+     [](const Call&, NamedTensors& out) {  // all but the first slot are padding
+       Tensor& ids = out.at("sorted_token_ids");
+       for (Index i = 0; i < ids.elements(); ++i) {
+         std::int32_t& id = ids.as<std::int32_t>()[i];
+         id = id == 0 ? 0 : 48;
+       }
+     }},
 };
 TEST(PlantedMeanings, AreNamed) { expect_said(kKinds); }
 
@@ -275,14 +271,10 @@ const Kind kNearMisses[] = {
     {"below the normal", small,
      subnormals([](double s, Index i) { return i % 3 == 0 ? std::ceil(s) : std::floor(s); })},
     {"other rows", blockwise,
-     [](const Call& call, NamedTensors& out) {
-       out = run(call, [](Call& c) {
-         Tensor scales = c.input("x.scales");
-         for (Index i = 0; i < scales.elements(); ++i)
-           scales.as<float>()[i] *= static_cast<float>(0.5 + uniform(i * 31 + 7));
-         c.replace("x.scales", std::move(scales));
-       });
-     }},
+     elements_as<float>("x.scales",
+                        [](Index i, const float* given) {
+                          return given[i] * static_cast<float>(0.5 + uniform(i * 31 + 7));
+                        })},
     {"more than is expected", [](Backend&) { return router({}); },
      counted([](std::int32_t n, Index e) { return e == 3       ? n - 1
                                                   : e % 5 == 0 ? n + 4

@@ -1,6 +1,4 @@
 // Faults of rows, indices, padding and layers by their meaning; and near misses.
-#include <cstring>
-
 #include "tests/golden/kinds.h"
 
 namespace mxo {
@@ -71,10 +69,9 @@ Call local(Backend&) {
 }
 
 Call swizzle(Backend&) {
-  Tensor scales(Dtype::e8m0, {160, 12});
-  for (Index i = 0; i < scales.elements(); ++i)
-    scales.as<std::uint8_t>()[i] = static_cast<std::uint8_t>(100.0 + 40.0 * uniform(i));
-  return of("swizzle_scales", {{"scales", std::move(scales)}}, {});
+  return of("swizzle_scales", {{"scales", filled<std::uint8_t>(Dtype::e8m0, {160, 12}, [](Index i) {
+                                  return 100.0 + 40.0 * uniform(i);
+                                })}});
 }
 
 void not_swizzled(const Call& call, NamedTensors& out) {

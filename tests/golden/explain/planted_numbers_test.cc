@@ -10,12 +10,11 @@ namespace {
 Planted multiplied(Backend& b, const Call& call, float by, Index from, Index to, Index first,
                    Index last) {
   return spoiled(b, call, [&](NamedTensors& out) {
-    Tensor& y = out.at("y");
-    const Index columns = y.shape().back();
-    for (Index r = from; r < to; ++r) {
-      for (Index c = first; c < last; ++c)
-        store_wide(y, r * columns + c, by * wide_value(y, r * columns + c));
-    }
+    const Index columns = out.at("y").shape().back();
+    out.at("y") = mapped(out.at("y"), [&](Index i, float v) {
+      const Index r = i / columns, c = i % columns;
+      return r >= from && r < to && c >= first && c < last ? by * v : v;
+    });
   });
 }
 
@@ -47,28 +46,24 @@ Planted ended(Backend& b, std::vector<std::int32_t> ends) {
 /// A gate with a limit of 3 made by one without, of x that was held before.
 Planted held(Backend& b, const char* op, bool gate, bool up, bool below = true) {
   Call wrong = gated(op, {});
-  Tensor x = wrong.input("x");
-  for (Index i = 0; i < x.elements(); ++i) {
-    const bool is_gate = i % 256 < 128;
-    const float v = wide_value(x, i);
-    if (v > 3.0f && (is_gate ? gate : up)) store_wide(x, i, 3.0f);
-    if (v < -3.0f && !is_gate && up && below) store_wide(x, i, -3.0f);
-  }
-  wrong.replace("x", std::move(x));
+  wrong.replace("x", mapped(wrong.input("x"), [&](Index i, float v) {
+                  const bool is_gate = i % 256 < 128;
+                  if (v > 3.0f && (is_gate ? gate : up)) return 3.0f;
+                  return v < -3.0f && !is_gate && up && below ? -3.0f : v;
+                }));
   return planted(b, gated(op, {{"limit", "3"}}), wrong);
 }
 
 Call layer(NamedTensors more = {}) { return moe_layer(std::move(more), {{"scale", "2.5"}}); }
 
+Call mx(Backend& b) { return mx_product(b, 1); }
+
 const PlantedFault kFaults[] = {
     {"scales of rows to the power of 0.9", "value.factors", "a factor of its own",
-     [](Backend& b) {
-       return altered(b, rowwise_product(b, 5), {"x.scales"}, [](Tensor& t, const Tensor&) {
-         for (Index i = 0; i < t.elements(); ++i) {
-           t.as<float>()[i] = std::pow(t.as<float>()[i], 0.9f);
-         }
-       });
-     }},
+     alters([](Backend& b) { return rowwise_product(b, 5); }, {"x.scales"},
+            [](Tensor& t, const Tensor&) {
+              t = mapped(t, [](Index, float v) { return std::pow(v, 0.9f); });
+            })},
     {"a group of a layer ends early", "group_ends=moved", "group 0 ends at row 57 rather than 64",
      [](Backend& b) {
        return ended(b, {57, 128, 128, 224});
@@ -92,23 +87,19 @@ const PlantedFault kFaults[] = {
      [](Backend& b) { return multiplied(b, mx_product(b, 1), 1.0f / 3.0f, 0, 224, 32, 64); }},
     {"rows have factors of their own", "value.factors",
      "all of y: each row is multiplied by a factor of its own, 1.05 to 1.79",
-     [](Backend& b) {
-       return spoiled(b, mx_product(b, 1), [](NamedTensors& out) {
-         Tensor& y = out.at("y");
-         for (Index i = 0; i < y.elements(); ++i) {
-           store_wide(y, i, wide_value(y, i) * (1.05f + static_cast<float>(i / 192) / 300.0f));
-         }
-       });
-     }},
+     spoils(mx,
+            [](NamedTensors& out) {
+              out.at("y") = mapped(out.at("y"), [](Index i, float v) {
+                return v * (1.05f + static_cast<float>(i / 192) / 300.0f);
+              });
+            })},
     {"a bias nobody asked for", "value.offsets", "each column has a number of its own added",
-     [](Backend& b) {
-       return spoiled(b, mx_product(b, 1), [](NamedTensors& out) {
-         Tensor& y = out.at("y");
-         for (Index i = 0; i < y.elements(); ++i) {
-           store_wide(y, i, wide_value(y, i) + 1e4f + 100.0f * static_cast<float>(i % 192));
-         }
-       });
-     }},
+     spoils(mx,
+            [](NamedTensors& out) {
+              out.at("y") = mapped(out.at("y"), [](Index i, float v) {
+                return v + 1e4f + 100.0f * static_cast<float>(i % 192);
+              });
+            })},
     {"the bias is left out", "bias=left_out", "the bias is left out",
      [](Backend& b) {
        Call wrong = linear();
@@ -139,7 +130,7 @@ const PlantedFault kFaults[] = {
      [](Backend& b) { return held(b, "swiglu_backward", true, true); }},
     {"up passes the negative limit", "limit=top",
      "up is held below the limit, and not above its negative",
-     [](Backend& b) { return held(b, "swiglu", true, true, false); }},
+     planted_by(held, "swiglu", true, true, false)},
     {"alpha is another stack's", "alpha=1.702", "a sigma(1.702 a)",
      [](Backend& b) { return with_setting(b, gated("swiglu_backward", {}), "alpha", "1.702"); }},
     {"no alpha", "alpha=left_out", "alpha is 1: the gate is a sigma(a)",
@@ -174,13 +165,12 @@ TEST(PlantedNumbers, AreNamed) { expect_named(kFaults); }
 /// What resembles them: values that agree on no number, rows that differ on both sides of an end.
 const PlantedFault kNearMisses[] = {
     {"two factors by turns", "value.f", "",
-     [](Backend& b) {
-       return spoiled(b, mx_product(b, 1), [](NamedTensors& out) {
-         Tensor& y = out.at("y");
-         for (Index i = 0; i < y.elements(); ++i)
-           store_wide(y, i, wide_value(y, i) * (i * 2654435761 >> 20 & 1 ? 1.1f : 1.2f));
-       });
-     }},
+     spoils(mx,
+            [](NamedTensors& out) {
+              out.at("y") = mapped(out.at("y"), [](Index i, float v) {
+                return v * (i * 2654435761 >> 20 & 1 ? 1.1f : 1.2f);
+              });
+            })},
     {"an end beside rows of others", "group_ends", "",
      [](Backend& b) {
        Planted p = ended(b, {57, 128, 128, 224});

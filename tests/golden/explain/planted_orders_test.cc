@@ -1,8 +1,4 @@
 // Lines, blocks and tiles in another order: named with their period and order, or their place.
-#include <gtest/gtest.h>
-
-#include <cstring>
-
 #include "tests/golden/planted_places.h"
 
 namespace mxo {
@@ -57,14 +53,17 @@ const PlantedFault kFaults[] = {
           [](Index r) { return (r + 1) % 320; })},
     {"rows of x three late, with their scales", "x=lines", "the rows of x are those of 3 after",
      rows(mx, {"x.codes", "x.scales"}, [](Index r) { return r + 3; })},
+    {"rows of x two late, the last for those beyond", "x=lines", "beyond the end the last",
+     rows(mx, {"x.codes", "x.scales"}, [](Index r) { return std::min<Index>(r + 2, 223); })},
+    {"rows of x a tile late", "x=lines", "the rows of x are those of 128 after, wrapping around",
+     rows(mx, {"x.codes", "x.scales"}, [](Index r) { return (r + 128) % 224; })},
     {"codes of x one element early, zeros beyond a row", "x.codes=depth_shifted",
      "1 element before their place along K, their scales are not, zeros beyond the end",
-     [](Backend& b) {
-       return altered(b, mx(b), {"x.codes"}, [](Tensor& t, const Tensor& given) {
-         for (Index i = 0; i < t.elements(); ++i)
-           t.data()[i] = i % 512 == 0 ? std::byte{0} : given.data()[i - 1];
-       });
-     }},
+     alters(mx, {"x.codes"},
+            [](Tensor& t, const Tensor& given) {
+              for (Index i = 0; i < t.elements(); ++i)
+                t.data()[i] = i % 512 == 0 ? std::byte{0} : given.data()[i - 1];
+            })},
     {"four lanes along K in an order without a name", "x=lanes",
      "4 along K in the order 0, 3, 1, 2",
      elements(plain, {"x"}, [](Index i) { return i / 4 * 4 + "\0\3\1\2"[i % 4]; })},
@@ -82,31 +81,31 @@ const PlantedFault kFaults[] = {
     {"tiles of codes transposed", "x.codes=tiles_transposed", "16 x 16",
      elements(mx, {"x.codes"}, [](Index i) { return across(i, 512, 16); })},
     {"tiles of the output transposed", "order.tiles_transposed", "8 x 8",
-     [](Backend& b) {
-       return spoiled(b, mx_product(b, 7), [](NamedTensors& out) {
-         const Tensor f = out.at("y");
-         runs_from(out.at("y"), f, size_of(f.dtype()), [](Index i) { return across(i, 192, 8); });
-       });
-     }},
+     spoils(mx,
+            [](NamedTensors& out) {
+              const Tensor f = out.at("y");
+              runs_from(out.at("y"), f, size_of(f.dtype()),
+                        [](Index i) { return across(i, 192, 8); });
+            })},
     {"rows of quantised scales reversed in fours", "order.rows", "order 3, 2, 1, 0",
-     [](Backend& b) {
-       return spoiled(b, of_x("quantize", random_floats({96, 256}, 7)), [](NamedTensors& out) {
-         const Tensor f = out.at("scales");
-         runs_from(out.at("scales"), f, size_of(f.dtype()), [](Index i) { return i ^ 24; });
-       });
-     }},
+     spoils(
+         [](Backend&) {
+           return of_x("quantize", random_floats({96, 256}, 7));
+         },
+         [](NamedTensors& out) {
+           const Tensor f = out.at("scales");
+           runs_from(out.at("scales"), f, size_of(f.dtype()), [](Index i) { return i ^ 24; });
+         })},
     {"dx alone with one expert's weights for all", "w=other_expert", "dx as grouped_matmul",
-     [](Backend& b) {
-       return gradient_of_rows(b, [](Call& c) {
-         Tensor w = c.input("w");
-         for (Index e = 1; e < 4; ++e) std::memcpy(row_of(w, e * 64), w.data(), 64 * row_bytes(w));
-         c.replace("w", std::move(w));
-       });
-     }},
+     planted_by(gradient_of_rows,
+                [](Call& c) {
+                  Tensor w = c.input("w");
+                  for (Index e = 1; e < 4; ++e)
+                    std::memcpy(row_of(w, e * 64), w.data(), 64 * row_bytes(w));
+                  c.replace("w", std::move(w));
+                })},
     {"dx alone of another recipe", "recipe=mxfp8_floor", "dx",
-     [](Backend& b) {
-       return gradient_of_rows(b, [](Call& c) { c.set.set("recipe", "mxfp8_floor"); });
-     }},
+     planted_by(gradient_of_rows, [](Call& c) { c.set.set("recipe", "mxfp8_floor"); })},
 };
 
 TEST(PlantedOrders, AreNamed) { expect_named(kFaults); }

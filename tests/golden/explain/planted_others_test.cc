@@ -1,7 +1,5 @@
 // Faults around the products that are in no museum: each has to be named.
-#include <algorithm>
 #include <bit>
-#include <cstring>
 #include <tuple>
 
 #include "tests/golden/planted.h"
@@ -13,11 +11,7 @@ Call route(std::uint64_t seed, bool bias, const char* normalize = "true",
            const char* score = "sigmoid") {
   NamedTensors in;
   in.emplace("logits", random_floats({64, 16}, seed));
-  if (bias) {
-    Tensor b = random_floats({16}, seed + 1);
-    for (Index i = 0; i < 16; ++i) b.as<float>()[i] *= 0.05f;
-    in.emplace("bias", std::move(b));
-  }
+  if (bias) in.emplace("bias", times(random_floats({16}, seed + 1), 0.05f));
   return make_call("route", in, with({{"top_k", "4"}, {"score", score}, {"normalize", normalize}}));
 }
 
@@ -45,41 +39,39 @@ const PlantedFault kFaults[] = {
        return with_setting(b, route(7, false, "false", "softmax_of_chosen"), "score", "softmax");
      }},
     {"gpt-oss's slots in the order of experts", "top_k=by_index", "",
-     [](Backend& b) {
-       return spoiled(b, route(7, false, "true", "softmax_of_chosen"), [](NamedTensors& out) {
-         for (Index t = 0; t < 64; ++t) {
-           auto* e = out.at("experts").as<std::int32_t>() + t * 4;
-           auto* w = out.at("weights").as<float>() + t * 4;
-           std::vector<std::pair<std::int32_t, float>> slots;
-           for (Index s = 0; s < 4; ++s) slots.emplace_back(e[s], w[s]);
-           std::sort(slots.begin(), slots.end());
-           for (Index s = 0; s < 4; ++s) std::tie(e[s], w[s]) = slots[static_cast<std::size_t>(s)];
-         }
-       });
-     }},
+     spoils([](Backend&) { return route(7, false, "true", "softmax_of_chosen"); },
+            [](NamedTensors& out) {
+              for (Index t = 0; t < 64; ++t) {
+                auto* e = out.at("experts").as<std::int32_t>() + t * 4;
+                auto* w = out.at("weights").as<float>() + t * 4;
+                std::vector<std::pair<std::int32_t, float>> slots;
+                for (Index s = 0; s < 4; ++s) slots.emplace_back(e[s], w[s]);
+                std::sort(slots.begin(), slots.end());
+                for (Index s = 0; s < 4; ++s)
+                  std::tie(e[s], w[s]) = slots[static_cast<std::size_t>(s)];
+              }
+            })},
     {"gate and up are interleaved", "x=interleaved", "interleaved",
-     [](Backend& b) {
-       return altered(b, swiglu(7), {"x"}, [](Tensor& t, const Tensor& x) {
-         for (Index i = 0; i < t.elements(); ++i) {
-           const Index c = i % 256;
-           t.as<BF16>()[i] = x.as<BF16>()[i - c + (c < 128 ? 2 * c : 2 * (c - 128) + 1)];
-         }
-       });
-     }},
+     alters([](Backend&) { return swiglu(7); }, {"x"},
+            [](Tensor& t, const Tensor& x) {
+              runs_from(t, x, 2, [](Index i) {
+                const Index c = i % 256;
+                return i - c + (c < 128 ? 2 * c : 2 * (c - 128) + 1);
+              });
+            })},
     {"two slots of a token are exchanged, one bit apart", "columns.exchanged", "change places",
-     [](Backend& b) {
-       return spoiled(b, route(11, false), [](NamedTensors& out) {
-         auto* experts = out.at("experts").as<std::int32_t>();
-         for (Index i = 0;; ++i) {  // some token has two such experts
-           auto& first = experts[i / 3 * 4];
-           auto& other = experts[i / 3 * 4 + 1 + i % 3];
-           const std::uint32_t apart = static_cast<std::uint32_t>(first ^ other);
-           if (apart < 2 || !std::has_single_bit(apart)) continue;
-           std::swap(first, other);
-           return;
-         }
-       });
-     }},
+     spoils([](Backend&) { return route(11, false); },
+            [](NamedTensors& out) {
+              auto* experts = out.at("experts").as<std::int32_t>();
+              for (Index i = 0;; ++i) {  // some token has two such experts
+                auto& first = experts[i / 3 * 4];
+                auto& other = experts[i / 3 * 4 + 1 + i % 3];
+                const std::uint32_t apart = static_cast<std::uint32_t>(first ^ other);
+                if (apart < 2 || !std::has_single_bit(apart)) continue;
+                std::swap(first, other);
+                return;
+              }
+            })},
     {"dequantised as fnuz", "format=e4m3fnuz|value.power_of_2|scales=halved", "",
      [](Backend& b) {
        NamedTensors parts = run_call(b, quantize_call("1x32"));
@@ -90,20 +82,16 @@ const PlantedFault kFaults[] = {
     {"halved values say the same as fnuz codes", "scales=halved", "equivalently, every value",
      [](Backend& b) {
        NamedTensors parts = run_call(b, quantize_call("1x32"));
-       Tensor& codes = parts.at("codes");
-       for (Index i = 0; i < codes.elements(); ++i) {
-         auto& code = codes.as<std::uint8_t>()[i];
-         if (code == 0x80) code = 0;  // NaN in e4m3fnuz
-       }
+       auto* codes = parts.at("codes").as<std::uint8_t>();  // 80 is NaN in e4m3fnuz
+       std::replace(codes, codes + parts.at("codes").elements(), std::uint8_t{0x80},
+                    std::uint8_t{});
        const Call call = make_call("dequantize", parts, {});
        return spoiled(b, call, [](NamedTensors& out) { out.at("x") = times(out.at("x"), 0.5f); });
      }},
     {"scales swizzled as if transposed", "order.", "",
      [](Backend& b) {
-       NamedTensors x;
-       x.emplace("x", random_floats({256, 256}, 3));
-       const Call call =
-           of("swizzle_scales", {{"scales", call_operator(b, "quantize", x, {}).at("scales")}});
+       const NamedTensors made = run_call(b, of_x("quantize", random_floats({256, 256}, 3)));
+       const Call call = of("swizzle_scales", {{"scales", made.at("scales")}});
        return spoiled(b, call, [&](NamedTensors& out) {
          std::memcpy(out.begin()->second.data(), call.input("scales").data(),
                      out.begin()->second.bytes());
@@ -111,14 +99,9 @@ const PlantedFault kFaults[] = {
      }},
     {"rows gathered one index late", "rows.shifted", "1 after",
      [](Backend& b) {
-       NamedTensors in;
-       in.emplace("x", random_bf16({80, 64}, 3));
-       Tensor indices(Dtype::i32, {80});
-       for (Index i = 0; i < 80; ++i) {
-         indices.as<std::int32_t>()[i] = static_cast<std::int32_t>((i * 37 + 11) % 80);
-       }
-       in.emplace("indices", std::move(indices));
-       const Call call = make_call("permute", in, {});
+       const auto indices =
+           filled<std::int32_t>(Dtype::i32, {80}, [](Index i) { return (i * 37 + 11) % 80; });
+       const Call call = of("permute", {{"x", random_bf16({80, 64}, 3)}, {"indices", indices}});
        return spoiled(b, call, [](NamedTensors& out) {
          Tensor& y = out.at("y");
          std::memmove(row_of(y, 0), row_of(y, 1), y.bytes() - row_bytes(y));

@@ -1,7 +1,5 @@
 // Tiles of an operand that were read from elsewhere, or without scales or signs: each has to be
 // named.
-#include <cstring>
-
 #include "tests/golden/planted.h"
 
 namespace mxo {
@@ -29,58 +27,48 @@ void copy_tile(Tensor& t, const Tensor& given, Index rows, Index columns, Index 
 /// Columns [from, from + n) of every row of bytes.
 Planted bytes_altered(Backend& b, const Call& call, const char* name, Index from, Index n,
                       std::uint8_t (*fn)(std::uint8_t)) {
-  return altered(b, call, {name}, [&](Tensor& t, const Tensor&) {
-    for (Index i = 0; i < t.elements(); ++i) {
-      const Index c = i % t.shape().back();
-      if (c >= from && c < from + n) t.as<std::uint8_t>()[i] = fn(t.as<std::uint8_t>()[i]);
-    }
+  const Index columns = call.input(name).shape().back();
+  return altered_as<std::uint8_t>(b, call, {name}, [=](Index i, const std::uint8_t* given) {
+    const Index c = i % columns;
+    return c >= from && c < from + n ? fn(given[i]) : given[i];
   });
 }
 
 const PlantedFault kFaults[] = {
     {"a tile of x is the one above", "x.codes=part",
      "k = 128-255 of x is read from 128 rows before, without its scales, in rows 128 to 255 of y",
-     [](Backend& b) {
-       return altered(b, mx(b), {"x.codes"}, [](Tensor& t, const Tensor& x) {
-         copy_tile(t, x, 128, 128, 128, 128, 0, 128);
-       });
-     }},
+     alters(mx, {"x.codes"},
+            [](Tensor& t, const Tensor& x) { copy_tile(t, x, 128, 128, 128, 128, 0, 128); })},
     {"a tile of x with its scales is the one above", "x=part",
      "k = 128-255 of x is read from 128 rows before, with its scales, in rows 128 to 255 of y",
-     [](Backend& b) {
-       return altered(b, mx(b), {"x.codes", "x.scales"}, [](Tensor& t, const Tensor& x) {
-         const Index width = t.shape().back() / 4;
-         copy_tile(t, x, 128, width, 128, width, 0, width);
-       });
-     }},
+     alters(mx, {"x.codes", "x.scales"},
+            [](Tensor& t, const Tensor& x) {
+              const Index width = t.shape().back() / 4;
+              copy_tile(t, x, 128, width, 128, width, 0, width);
+            })},
     {"a tile of w is the next along K", "w.codes=part",
      "k = 128-255 of w is read from the depth 128 after, without its scales, in columns 128 to 255",
-     [](Backend& b) {
-       return altered(b, mx(b), {"w.codes"}, [](Tensor& t, const Tensor& w) {
-         copy_tile(t, w, 128, 128, kN + 128, 128, kN + 128, 256);
-       });
-     }},
+     alters(mx, {"w.codes"},
+            [](Tensor& t, const Tensor& w) {
+              copy_tile(t, w, 128, 128, kN + 128, 128, kN + 128, 256);
+            })},
     {"a tile of w is that of the expert before", "w.codes=part",
      "k = 128-255 of w is read from the expert before, without its scales, in columns 128 to 255",
-     [](Backend& b) {
-       return altered(b, mx(b), {"w.codes"}, [](Tensor& t, const Tensor& w) {
-         copy_tile(t, w, 128, 128, kN + 128, 128, 128, 128);
-       });
-     }},
+     alters(
+         mx, {"w.codes"},
+         [](Tensor& t, const Tensor& w) { copy_tile(t, w, 128, 128, kN + 128, 128, 128, 128); })},
     {"a tile of w shares its scale", "w.codes=part",
      "k = 128-255 of w is read from the depth 128 after, without its scales, in columns 128 to 255",
-     [](Backend& b) {
-       return altered(b, blockwise(b), {"w.codes"}, [](Tensor& t, const Tensor& w) {
-         copy_tile(t, w, 128, 128, kN + 128, 128, kN + 128, 256);
-       });
-     }},
+     alters(blockwise, {"w.codes"},
+            [](Tensor& t, const Tensor& w) {
+              copy_tile(t, w, 128, 128, kN + 128, 128, kN + 128, 256);
+            })},
     {"the one scale of a tile of w is the next one's", "w.scales=part",
      "k = 128-255 of w takes the scales of the depth 128 after, in columns 128 to 255",
-     [](Backend& b) {
-       return altered(b, blockwise(b), {"w.scales"}, [](Tensor& t, const Tensor& w) {
-         copy_tile(t, w, 1, 1, kN / 128 + 1, 1, kN / 128 + 1, 2);
-       });
-     }},
+     alters(blockwise, {"w.scales"},
+            [](Tensor& t, const Tensor& w) {
+              copy_tile(t, w, 1, 1, kN / 128 + 1, 1, kN / 128 + 1, 2);
+            })},
     {"the last block of w has no scale", "w.scales=part_left_out",
      "k = 480-511 of w is not multiplied by its scales",
      [](Backend& b) {

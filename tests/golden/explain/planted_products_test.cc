@@ -1,8 +1,4 @@
 // Faults of products that are in no museum: each has to be named, in its place.
-#include <gtest/gtest.h>
-
-#include <cstring>
-
 #include "tests/golden/planted_places.h"
 
 namespace mxo {
@@ -47,17 +43,13 @@ const PlantedFault kFaults[] = {
                 return i / n == 3 ? i - n : i;
               })},
     {"every group ends one row late", "group_ends", "1 row late",
-     [](Backend& b) {
-       return altered(b, mx(b), {"group_ends"}, [](Tensor& t, const Tensor&) {
+     alters(mx, {"group_ends"}, [](Tensor& t, const Tensor&) {
          t = ends_of({71, 122, 122, 224});
-       });
-     }},
+       })},
     {"the K tail is dropped in the last tile of M", "k.missing", "rows 192 to 223",
-     [](Backend& b) {
-       return altered(b, mx_product(b, 7), {"x.codes"}, [](Tensor& t, const Tensor&) {
+     alters(mx, {"x.codes"}, [](Tensor& t, const Tensor&) {
          for (Index r = 192; r < 224; ++r) std::memset(row_of(t, r) + 480, 0, 32);
-       });
-     }},
+       })},
     {"scales of w of the N tile before", "w.scales", "32 rows before",
      rows(mx, {"w.scales"}, [](Index r) { return r - 32; })},
     {"scales of w rolled by one row", "w.scales", "1 row",
@@ -93,14 +85,9 @@ const PlantedFault kFaults[] = {
     {"neighbours of w exchanged say the same of x", "x.codes=reversed_2",
      "equivalently, w is reversed", elements(mx, {"w.codes"}, [](Index i) { return i ^ 1; })},
     {"subnormal codes of x are read as zero", "x.codes=flushed", "subnormal",
-     [](Backend& b) {
-       return altered(b, mx_product(b, 7), {"x.codes"}, [](Tensor& t, const Tensor&) {
-         for (Index i = 0; i < t.elements(); ++i) {
-           auto& c = t.as<std::uint8_t>()[i];
-           if ((c & 0x78) == 0) c = static_cast<std::uint8_t>(c & 0x80);
-         }
-       });
-     }},
+     elements_as<std::uint8_t>(mx, {"x.codes"}, [](Index i, const std::uint8_t* c) {
+       return (c[i] & 0x78) == 0 ? c[i] & 0x80 : c[i];
+     })},
     {"x and w are read as fnuz", "format", "",
      [](Backend& b) {
        const Call call = untyped(b);
@@ -112,11 +99,8 @@ const PlantedFault kFaults[] = {
     {"x is read as e5m2", "format_x=e5m2", "e5m2",
      [](Backend& b) { return with_setting(b, untyped(b), "format_x", "e5m2"); }},
     {"scales of x with a bias of 126", "value.power_of_2|x.scales", "",
-     [](Backend& b) {
-       return altered(b, mx_product(b, 7), {"x.scales"}, [](Tensor& t, const Tensor&) {
-         for (Index i = 0; i < t.elements(); ++i) ++t.as<std::uint8_t>()[i];
-       });
-     }},
+     elements_as<std::uint8_t>(mx, {"x.scales"},
+                               [](Index i, const std::uint8_t* s) { return s[i] + 1; })},
     {"rows of x at a stride 16 too long", "x=stride|x.codes=stride", "528",
      elements(mx, {"x.codes"},
               [](Index i, const Tensor& t) {
@@ -133,12 +117,10 @@ const PlantedFault kFaults[] = {
     {"row scales of the neighbour", "x.scales", "1 row",
      elements(by_rows, {"x.scales"}, [](Index i) { return i + 1; })},
     {"half of K is missing", "k.missing", "k = 256 to 511",
-     [](Backend& b) {
-       return altered(b, bf16_product(7), {"x"}, [](Tensor& t, const Tensor&) {
+     alters([](Backend&) { return bf16_product(7); }, {"x"}, [](Tensor& t, const Tensor&) {
          for (Index r = 0; r < t.extent(0); ++r) std::memset(row_of(t, r) + 512, 0, 512);
-       });
-     }},
-    {"rows of x are gathered one late", "x=shifted", "1 after",
+       })},
+    {"rows of x are gathered one late", "x=lines", "1 after",
      rows(mx, {"x.codes", "x.scales"}, [](Index r) { return r + 1; })},
     {"scales of the wrong side", "scales=exchanged", "exchanged",
      [](Backend& b) {
@@ -154,11 +136,9 @@ const PlantedFault kFaults[] = {
      }},
     // Gradients of weights.
     {"a group's last 32 tokens are left out of dw", "k.missing|group_ends", "group 2|expert 2",
-     [](Backend& b) {
-       return altered(b, mx_wgrad(b, 7), {"dy.codes"}, [](Tensor& t, const Tensor&) {
+     alters(gradient, {"dy.codes"}, [](Tensor& t, const Tensor&) {
          for (Index r = 128; r < 160; ++r) std::memset(row_of(t, r), 0, row_bytes(t));
-       });
-     }},
+       })},
     {"scales of x in dw rolled by one block", "x.scales", "block",
      rows(gradient, {"x.scales"}, [](Index r) { return (r + 9) % 10; })},
     {"scales of dy in dw of the first block of each group", "dy.scales", "block",
@@ -169,24 +149,16 @@ const PlantedFault kFaults[] = {
     {"scales of dy of the column before", "dy.scales", "1 ",
      elements(gradient, {"dy.scales"}, [](Index i) { return i % 96 == 0 ? i : i - 1; })},
     {"scales of dy are applied twice", "dy.scales=twice", "twice",
-     [](Backend& b) {
-       return altered(b, mx_wgrad(b, 7), {"dy.scales"}, [](Tensor& t, const Tensor&) {
-         for (Index i = 0; i < t.elements(); ++i) {
-           auto& s = t.as<std::uint8_t>()[i];
-           s = static_cast<std::uint8_t>(2 * s - 127);
-         }
-       });
-     }},
+     elements_as<std::uint8_t>([](Backend& b) { return mx_wgrad(b, 7); }, {"dy.scales"},
+                               [](Index i, const std::uint8_t* s) { return 2 * s[i] - 127; })},
     {"dw is written transposed", "order.transposed", "column-major",
-     [](Backend& b) {
-       return spoiled(b, mx_wgrad(b, 7), [](NamedTensors& out) {
+     spoils(gradient, [](NamedTensors& out) {
          const Tensor given = out.at("dw");
          runs_from(out.at("dw"), given, size_of(given.dtype()), [](Index i) {
            const Index k = i % (96 * 160);
            return i - k + k % 96 * 160 + k / 96;
          });
-       });
-     }},
+       })},
     {"dw of an expert is added to the one before", "rows.added", "expert",
      [](Backend& b) {
        const Call call = mx_wgrad(b, 7);

@@ -1,5 +1,4 @@
 // Faults of quantisers that are in no museum: each has to be named.
-#include <algorithm>
 #include <cmath>
 
 #include "tests/golden/planted.h"
@@ -103,38 +102,35 @@ Planted other_mode(Backend& b, const char* mode, const char* block, const char* 
 }
 
 const PlantedFault kFaults[] = {
-    {"FLOOR for RCEIL", "scale.rule", "FLOOR",
-     [](Backend& b) { return other_mode(b, "floor", "1x32", nullptr); }},
-    {"CEIL for RCEIL", "scale.rule", "CEIL",
-     [](Backend& b) { return other_mode(b, "ceil", "1x32", nullptr); }},
+    {"FLOOR for RCEIL", "scale.rule", "FLOOR", planted_by(other_mode, "floor", "1x32", nullptr)},
+    {"CEIL for RCEIL", "scale.rule", "CEIL", planted_by(other_mode, "ceil", "1x32", nullptr)},
     {"FLOOR for RCEIL, scales in tiles", "scale.rule", "FLOOR",
-     [](Backend& b) { return other_mode(b, "floor", "1x32", "blocked"); }},
+     planted_by(other_mode, "floor", "1x32", "blocked")},
     {"FLOOR for RCEIL, blocks down", "scale.rule", "FLOOR",
-     [](Backend& b) { return other_mode(b, "floor", "32x1", nullptr); }},
+     planted_by(other_mode, "floor", "32x1", nullptr)},
     {"FLOOR of a gate in one pass", "scale.rule|scale_mode=floor", "FLOOR",
      [](Backend& b) {
        return with_setting(b, of_x("swiglu_quantize", random_bf16({96, 512}, 7)), "scale_mode",
                            "floor");
      }},
     {"scales of 1 in one pass", "scale.one", "every scale is 1 (byte 127)",
-     [](Backend& b) {
-       return spoiled(b, of_x("swiglu_quantize", random_bf16({96, 512}, 7)), [](NamedTensors& out) {
-         std::fill_n(out.at("scales").data(), out.at("scales").bytes(), std::byte{127});
-       });
-     }},
+     spoils(
+         [](Backend&) {
+           return of_x("swiglu_quantize", random_bf16({96, 512}, 7));
+         },
+         [](NamedTensors& out) {
+           std::fill_n(out.at("scales").data(), out.at("scales").bytes(), std::byte{127});
+         })},
     {"codes made with the scale of the block before", "codes.rule", "block before",
-     [](Backend& b) {
-       return coded(b, true, [](float x, int byte, std::uint8_t) {
-         return e4m3_of(std::ldexp(x, 127 - byte));
-       });
-     }},
+     planted_by(
+         coded, true,
+         [](float x, int byte, std::uint8_t) { return e4m3_of(std::ldexp(x, 127 - byte)); })},
     {"codes rounded up", "codes.rule", "up, toward",
-     [](Backend& b) {
-       return coded(b, false, [](float x, int byte, std::uint8_t c) {
-         if (!(decode(E4M3{c}) < std::ldexp(x, 127 - byte))) return c;
-         return static_cast<std::uint8_t>(c == 0x80 ? 0 : (c & 0x80) != 0 ? c - 1 : c + 1);
-       });
-     }},
+     planted_by(coded, false,
+                [](float x, int byte, std::uint8_t c) {
+                  if (!(decode(E4M3{c}) < std::ldexp(x, 127 - byte))) return c;
+                  return static_cast<std::uint8_t>(c == 0x80 ? 0 : (c & 0x80) != 0 ? c - 1 : c + 1);
+                })},
     {"codes too large are NaN", "codes.rule", "becomes NaN or infinity, rather than clamped",
      [](Backend& b) {
        const Call call = quantize_call("1x32");
@@ -150,16 +146,14 @@ const PlantedFault kFaults[] = {
        });
      }},
     {"1 / 448 multiplied instead of divided", "scale.rule", "fl(1 / max)",
-     [](Backend& b) { return scaled(b, [](float amax) { return amax * (1.0f / 448.0f); }); }},
+     planted_by(scaled, [](float amax) { return amax * (1.0f / 448.0f); })},
     {"240 for 448", "scale.rule", "max 240",
-     [](Backend& b) { return scaled(b, [](float amax) { return amax / 240.0f; }); }},
+     planted_by(scaled, [](float amax) { return amax / 240.0f; })},
     {"the scale is stored for its reciprocal", "value.reciprocal", "1 over what is expected",
-     [](Backend& b) {
-       return spoiled(b, quantize_call("1x128"), [](NamedTensors& out) {
-         float* s = out.at("scales").as<float>();
-         for (Index i = 0; i < out.at("scales").elements(); ++i) s[i] = 1.0f / s[i];
-       });
-     }},
+     spoils([](Backend&) { return quantize_call("1x128"); },
+            [](NamedTensors& out) {
+              out.at("scales") = mapped(out.at("scales"), [](Index, float s) { return 1.0f / s; });
+            })},
     {"one amax for the tensor (Model-Optimizer#193)", "scale.amax", "the whole tensor",
      [](Backend& b) {
        Call call = quantize_call("1x128");
@@ -169,9 +163,8 @@ const PlantedFault kFaults[] = {
        x.as<float>()[300] = 1000;
        call.replace("x", std::move(x));
        Call wrong = call;
-       Tensor scales(Dtype::f32, {96, 4});
-       std::fill_n(scales.as<float>(), scales.elements(), 1000.0f / 448.0f);
-       wrong.replace("given", std::move(scales));
+       wrong.replace("given",
+                     filled<float>(Dtype::f32, {96, 4}, [](Index) { return 1000.0f / 448.0f; }));
        return planted(b, call, wrong);
      }},
 };
@@ -198,15 +191,13 @@ TEST_P(PlantedInFusedGates, AreNamed) {
   const PartOfGate& row = GetParam();
   expect_named({row.words, row.id, row.words, [&](Backend& b) {
                   const Call call = of_x("swiglu_quantize", random_bf16({96, 512}, 7));
-                  Tensor part(Dtype::f32, {96, 256});
-                  for (Index i = 0; i < part.elements(); ++i) {
+                  const auto part = filled<float>(Dtype::f32, {96, 256}, [&](Index i) {
                     const Index gate = i / 256 * 512 + i % 256;
-                    part.as<float>()[i] = static_cast<float>(row.of(
-                        value_of(call.input("x"), gate), value_of(call.input("x"), gate + 256)));
-                  }
+                    return row.of(value_of(call.input("x"), gate),
+                                  value_of(call.input("x"), gate + 256));
+                  });
                   return spoiled(b, call, [&](NamedTensors& out) {
-                    out.at("scales") =
-                        std::move(run_call(b, of_x("quantize", std::move(part))).at("scales"));
+                    out.at("scales") = run_call(b, of_x("quantize", part)).at("scales");
                   });
                 }});
 }

@@ -1,6 +1,5 @@
-// Causes that hold in a part of the output only: a tile in its middle, columns of one fragment.
-#include <cstring>
-
+// Causes that hold in a part of the output only, and f32 scales that are multiplied in another
+// place than the call says.
 #include "tests/golden/planted_places.h"
 
 namespace mxo {
@@ -17,10 +16,8 @@ bool odd_fragments(Index, Index c) { return c / 8 % 2 == 1; }
 
 /// `p`, and what is expected outside of a region.
 Planted within(Region region, Planted p) {
-  Tensor& y = p.actual.at("y");
-  for (Index i = 0; i < y.elements(); ++i) {
-    if (!region(i / kN, i % kN)) y.as<BF16>()[i] = p.expected.at("y").as<BF16>()[i];
-  }
+  runs_from(p.actual.at("y"), p.expected.at("y"), sizeof(BF16),
+            [region](Index i) { return region(i / kN, i % kN) ? -1 : i; });
   return p;
 }
 
@@ -38,9 +35,8 @@ Planted truncated(Backend& b) {
   const Call call = mx(b);
   const Tensor sums = in_f32(b, call);
   return spoiled(b, call, [&](NamedTensors& out) {
-    for (Index i = 0; i < sums.elements(); ++i)
-      out.at("y").as<std::uint16_t>()[i] =
-          static_cast<std::uint16_t>(sums.as<std::uint32_t>()[i] >> 16);
+    out.at("y") = filled<std::uint16_t>(Dtype::bf16, sums.shape(),
+                                        [&](Index i) { return sums.as<std::uint32_t>()[i] >> 16; });
   });
 }
 
@@ -70,13 +66,53 @@ TEST(PlantedSumOfATile, IsNotTakenForAnotherSum) {
 /// Both modes give row 2 alike: what holds everywhere has no place.
 TEST(PlantedScaleMode, HoldsWhereNothingDiffersToo) {
   const auto backend = make_cpu_backend();
-  Tensor x(Dtype::f32, {4, 64});
-  for (Index i = 0; i < x.elements(); ++i) x.as<float>()[i] = static_cast<float>(i + 1) * 1.9F;
-  const Call call = of_x("quantize", std::move(x), {{"scale_mode", "rceil"}});
+  const Tensor x = mapped(Tensor(Dtype::f32, {4, 64}),
+                          [](Index i, float) { return static_cast<float>(i + 1) * 1.9F; });
+  const Call call = of_x("quantize", x, {{"scale_mode", "rceil"}});
   const Planted p = with_setting(*backend, call, "scale_mode", "floor");
   EXPECT_EQ(explained(p).sentence(),
             "explained: the scales are FLOOR rather than RCEIL; equivalently, the scales are EVEN "
             "rather than RCEIL");
+}
+
+ProductSize small() {
+  ProductSize size;
+  size.ends = {40, 64};
+  size.rows = 64;
+  size.n = 64;
+  size.k = 384;
+  return size;
+}
+
+void names_every_fold(Backend& backend, Call given, std::initializer_list<const char*> folds) {
+  given.set.set("sum", "fma_chain");
+  given.set.set("out", "f32");
+  for (const char* claimed : folds) {
+    for (const char* used : folds) {
+      if (claimed == used) continue;
+      Call call = given;
+      call.set.set("sum.fold", claimed);
+      Call wrong = given;
+      wrong.set.set("sum.fold", used);
+      const Planted p = planted(backend, call, wrong);
+      const Explanation e = explain(backend, p.call, p.expected, p.actual);
+      ASSERT_FALSE(e.causes.empty()) << claimed << ", " << used << ": " << e.sentence();
+      EXPECT_EQ(e.causes.front().id, "sum.fold=" + std::string(used)) << claimed << e.sentence();
+      EXPECT_EQ(e.causes.front().share, 1) << e.sentence();
+    }
+  }
+}
+
+TEST(PlantedFolds, OfBlocksAreNamed) {
+  const auto backend = make_cpu_backend();
+  names_every_fold(*backend, blockwise_product(*backend, 5, small()),
+                   {"x_then_w", "joint", "joint_add"});
+}
+
+TEST(PlantedFolds, OfRowsAreNamed) {
+  const auto backend = make_cpu_backend();
+  names_every_fold(*backend, rowwise_product(*backend, 5, small()),
+                   {"joint", "joint_add", "after", "after_joint"});
 }
 
 }  // namespace

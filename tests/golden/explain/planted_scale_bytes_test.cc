@@ -1,9 +1,6 @@
 // Faults that few elements show: scale byte 255 as a number, and a sum that is nearly the exact
 // one.
-#include <gtest/gtest.h>
-
 #include <cmath>
-#include <cstring>
 
 #include "tests/golden/planted.h"
 
@@ -17,28 +14,23 @@ bool chosen(Index row) { return row % 40 == 3; }
 /// A product with byte 255 in one block of every 40th row of x; scales of w are small.
 Call with_nan_bytes(Backend& b) {
   Call call = mx_product(b, 7);
-  Tensor x = call.input("x.scales");
-  for (Index r = 0; r < x.extent(0); ++r) {
-    if (chosen(r)) x.as<std::uint8_t>()[r * x.extent(1) + kBlock] = 255;
-  }
-  Tensor w = call.input("w.scales");
-  for (Index i = 0; i < w.elements(); ++i) {
-    auto& byte = w.as<std::uint8_t>()[i];
-    byte = static_cast<std::uint8_t>(std::max(byte - 40, 2));
-  }
-  call.replace("x.scales", std::move(x));
-  call.replace("w.scales", std::move(w));
+  const auto take = [&call](const char* name, const auto& of) {
+    Tensor t = call.input(name);
+    auto* byte = t.as<std::uint8_t>();
+    for (Index i = 0; i < t.elements(); ++i) byte[i] = static_cast<std::uint8_t>(of(i, byte[i]));
+    call.replace(name, std::move(t));
+  };
+  const Index blocks = call.input("x.scales").extent(1);
+  take("x.scales",
+       [&](Index i, int byte) { return chosen(i / blocks) && i % blocks == kBlock ? 255 : byte; });
+  take("w.scales", [](Index, int byte) { return std::max(byte - 40, 2); });
   return call;
 }
 
 /// Half of every scale of x, byte 255 being 2^128, and twice the output.
 Planted as_power(Backend& b) {
-  Call call = with_nan_bytes(b);
-  Tensor halves = call.input("x.scales");
-  for (Index i = 0; i < halves.elements(); ++i) --halves.as<std::uint8_t>()[i];
-  Call half = call;
-  half.replace("x.scales", std::move(halves));
-  Planted p = planted(b, call, half);
+  Planted p = altered_as<std::uint8_t>(b, with_nan_bytes(b), {"x.scales"},
+                                       [](Index i, const std::uint8_t* s) { return s[i] - 1; });
   p.actual.at("y") = times(p.actual.at("y"), 2.0f);
   return p;
 }
@@ -60,10 +52,9 @@ Planted as_infinity(Backend& b) {
   alone.replace("x.scales", std::move(scales));
   Planted p = planted(b, call, alone);
   Tensor& y = p.actual.at("y");
-  for (Index i = 0; i < y.elements(); ++i) {
-    if (!chosen(i / y.extent(1))) continue;
-    y.as<BF16>()[i] = encode<kBF16>(std::copysign(HUGE_VALF, decode(y.as<BF16>()[i])));
-  }
+  y = mapped(y, [n = y.extent(1)](Index i, float v) {
+    return chosen(i / n) ? std::copysign(HUGE_VALF, v) : v;
+  });
   return p;
 }
 

@@ -1,5 +1,4 @@
 // Scales that were joined after the codes were made.
-#include <algorithm>
 #include <cmath>
 
 #include "tests/golden/planted.h"
@@ -21,50 +20,48 @@ void join(T* a, T* b, Index n) {
 Planted both_sides(Backend& b, Index (*from)(Index block)) {
   return altered(b, mx_product(b, 3, small(64)), {"x.scales", "w.scales"},
                  [from](Tensor& s, const Tensor& given) {
-                   const Index blocks = s.shape().back();
-                   for (Index i = 0; i < s.elements(); ++i) {
-                     s.as<std::uint8_t>()[i] =
-                         given.as<std::uint8_t>()[i / blocks * blocks + from(i % blocks)];
-                   }
+                   const Index n = s.shape().back();
+                   runs_from(s, given, 1, [=](Index i) { return i / n * n + from(i % n); });
                  });
 }
+
+Call by_rows(Backend& b) { return rowwise_product(b, 3, small(64)); }
+
+Call mx(Backend& b) { return mx_product(b, 3, small(64)); }
 
 const PlantedFault kFaults[] = {
     {"each half of K takes the scales of the first", "scales=starts_again",
      "the scales start again every 4 K blocks, on both sides",
-     [](Backend& b) { return both_sides(b, [](Index c) { return c % 4; }); }},
+     planted_by(both_sides, [](Index c) { return c % 4; })},
     {"two blocks of K take one scale", "scales=first_of_run",
      "every 2 K blocks take the scales of their first, on both sides",
-     [](Backend& b) { return both_sides(b, [](Index c) { return c / 2 * 2; }); }},
+     planted_by(both_sides, [](Index c) { return c / 2 * 2; })},
     {"scales move on at half the pace", "scales=every_nth",
      "K block b takes the scales of block b / 2, on both sides",
-     [](Backend& b) { return both_sides(b, [](Index c) { return c / 2; }); }},
+     planted_by(both_sides, [](Index c) { return c / 2; })},
     {"scales of w in rows of 16 bytes are read 12 apart", "w.scales=row_stride",
      "rows of the scales of w lie 16 apart and are read 12 apart, with scales of 1 between them",
-     [](Backend& b) {
-       return altered(b, mx_product(b, 3, {{24, 64}, 64, 64, 384}), {"w.scales"},
-                      [](Tensor& s, const Tensor& given) {
-                        const Index matrix = s.extent(1) * 12;
-                        for (Index i = 0; i < s.elements(); ++i) {
-                          const Index at = i % matrix;
-                          const Index from = i - at + at / 16 * 12 + at % 16;
-                          s.as<std::uint8_t>()[i] =
-                              at % 16 < 12 ? given.as<std::uint8_t>()[from] : std::uint8_t{127};
-                        }
-                      });
-     }},
+     alters(
+         [](Backend& b) {
+           return mx_product(b, 3, {{24, 64}, 64, 64, 384});
+         },
+         {"w.scales"},
+         [](Tensor& s, const Tensor& given) {
+           const Index matrix = s.extent(1) * 12;
+           for (Index i = 0; i < s.elements(); ++i) {
+             const Index at = i % matrix;
+             const Index from = i - at + at / 16 * 12 + at % 16;
+             s.as<std::uint8_t>()[i] =
+                 at % 16 < 12 ? given.as<std::uint8_t>()[from] : std::uint8_t{127};
+           }
+         })},
     {"amax takes 128 columns for blocks of 96", "scale.amax",
      "scales: amax is that of the 128 columns from where its block begins",
      [](Backend& b) {
-       NamedTensors in;
-       Tensor x = random_floats({64, 480}, 5);
-       for (Index i = 0; i < x.elements(); ++i)
-         x.as<float>()[i] = std::ldexp(x.as<float>()[i], static_cast<int>(i / 96 * 7 % 5));
-       in.emplace("x", x);
-       const Call call = make_call(
-           "quantize", in,
-           with(
-               {{"block", "1x96"}, {"scale", "f32"}, {"rule", "torchao"}, {"power_of_2", "none"}}));
+       const Tensor x = scaled_floats({64, 480}, 5, [](Index i) { return i / 96 * 7 % 5; });
+       const Call call =
+           of_x("quantize", x,
+                {{"block", "1x96"}, {"scale", "f32"}, {"rule", "torchao"}, {"power_of_2", "none"}});
        return spoiled(b, call, [&](NamedTensors& out) {
          for (Index s = 0; s < 64 * 5; ++s) {
            const Index first = s / 5 * 480 + s % 5 * 96;
@@ -82,78 +79,66 @@ const PlantedFault kFaults[] = {
      }},
     {"rows take one scale of the tensor", "scales=first_line",
      "every row of x takes the scale of row 0, and every row of w that of row 0 of its expert",
-     [](Backend& b) {
-       return altered(b, rowwise_product(b, 3, small(64)), {"x.scales", "w.scales"},
-                      [](Tensor& s, const Tensor& given) {
-                        const Index lines = given.rank() > 1 && given.extent(1) > 1
-                                                ? given.extent(1)
-                                                : given.extent(0);
-                        for (Index i = 0; i < s.elements(); ++i)
-                          s.as<float>()[i] = given.as<float>()[i / lines * lines];
-                      });
-     }},
+     alters(by_rows, {"x.scales", "w.scales"},
+            [](Tensor& s, const Tensor& given) {
+              const Index lines =
+                  given.rank() > 1 && given.extent(1) > 1 ? given.extent(1) : given.extent(0);
+              runs_from(s, given, 4, [=](Index i) { return i / lines * lines; });
+            })},
     {"gate and up keep the larger of their MX scales", "w.scales=largest_of_halves",
      "both halves of w take the larger of their scales",
-     [](Backend& b) {
-       return altered(b, mx_product(b, 3, small(64)), {"w.scales"}, [](Tensor& s, const Tensor&) {
-         const Index half = s.extent(1) / 2 * s.extent(2);
-         for (Index e = 0; e < s.extent(0); ++e) {
-           std::uint8_t* own = s.as<std::uint8_t>() + 2 * e * half;
-           join(own, own + half, half);
-         }
-       });
-     }},
+     alters(mx, {"w.scales"},
+            [](Tensor& s, const Tensor&) {
+              const Index half = s.extent(1) / 2 * s.extent(2);
+              for (Index e = 0; e < s.extent(0); ++e) {
+                std::uint8_t* own = s.as<std::uint8_t>() + 2 * e * half;
+                join(own, own + half, half);
+              }
+            })},
     {"interleaved gate and up keep the larger of their scales", "w.scales=largest_of_pairs",
      "lines 2 i and 2 i + 1 of w take the larger",
-     [](Backend& b) {
-       return altered(b, mx_product(b, 3, small(64)), {"w.scales"}, [](Tensor& s, const Tensor&) {
-         const Index line = s.extent(2);
-         for (Index l = 0; l < rows_of(s); l += 2) {
-           std::uint8_t* own = s.as<std::uint8_t>() + l * line;
-           join(own, own + line, line);
-         }
-       });
-     }},
+     alters(mx, {"w.scales"},
+            [](Tensor& s, const Tensor&) {
+              const Index line = s.extent(2);
+              for (Index l = 0; l < rows_of(s); l += 2) {
+                std::uint8_t* own = s.as<std::uint8_t>() + l * line;
+                join(own, own + line, line);
+              }
+            })},
     {"an expert has one scale", "w.scales=largest_of_expert", "every expert of w takes the largest",
-     [](Backend& b) {
-       return altered(b, rowwise_product(b, 3, small(64)), {"w.scales"},
-                      [](Tensor& s, const Tensor&) {
-                        const Index lines = s.extent(1);
-                        for (Index e = 0; e < s.extent(0); ++e) {
-                          float* own = s.as<float>() + e * lines;
-                          std::fill_n(own, lines, *std::max_element(own, own + lines));
-                        }
-                      });
-     }},
+     alters(by_rows, {"w.scales"},
+            [](Tensor& s, const Tensor&) {
+              const Index lines = s.extent(1);
+              for (Index e = 0; e < s.extent(0); ++e) {
+                float* own = s.as<float>() + e * lines;
+                std::fill_n(own, lines, *std::max_element(own, own + lines));
+              }
+            })},
     {"a row of x has one scale", "x.scales=largest_of_line", "every row of x takes the largest",
-     [](Backend& b) {
-       return altered(b, mx_product(b, 3, small(64)), {"x.scales"}, [](Tensor& s, const Tensor&) {
-         const Index blocks = s.extent(1);
-         for (Index r = 0; r < s.extent(0); ++r) {
-           std::uint8_t* own = s.as<std::uint8_t>() + r * blocks;
-           std::fill_n(own, blocks, *std::max_element(own, own + blocks));
-         }
-       });
-     }},
+     alters(mx, {"x.scales"},
+            [](Tensor& s, const Tensor&) {
+              const Index blocks = s.extent(1);
+              for (Index r = 0; r < s.extent(0); ++r) {
+                std::uint8_t* own = s.as<std::uint8_t>() + r * blocks;
+                std::fill_n(own, blocks, *std::max_element(own, own + blocks));
+              }
+            })},
     {"x has one scale", "x.scales=largest_of_tensor", "all of x takes the largest",
-     [](Backend& b) {
-       return altered(b, rowwise_product(b, 3), {"x.scales"}, [](Tensor& s, const Tensor&) {
-         float* own = s.as<float>();
-         std::fill_n(own, s.elements(), *std::max_element(own, own + s.elements()));
-       });
-     }},
+     alters([](Backend& b) { return rowwise_product(b, 3); }, {"x.scales"},
+            [](Tensor& s, const Tensor&) {
+              float* own = s.as<float>();
+              std::fill_n(own, s.elements(), *std::max_element(own, own + s.elements()));
+            })},
     {"block-wise gate and up keep the larger of their scales", "w.scales=largest_of_halves",
      "both halves of w take the larger of their scales",
-     [](Backend& b) {
-       return altered(b, blockwise_product(b, 3, small(256)), {"w.scales"},
-                      [](Tensor& s, const Tensor&) {
-                        const Index half = s.extent(1) / 2 * s.extent(2);
-                        for (Index e = 0; e < s.extent(0); ++e) {
-                          float* own = s.as<float>() + 2 * e * half;
-                          join(own, own + half, half);
-                        }
-                      });
-     }},
+     alters([](Backend& b) { return blockwise_product(b, 3, small(256)); }, {"w.scales"},
+            [](Tensor& s, const Tensor&) {
+              const Index half = s.extent(1) / 2 * s.extent(2);
+              for (Index e = 0; e < s.extent(0); ++e) {
+                float* own = s.as<float>() + 2 * e * half;
+                join(own, own + half, half);
+              }
+            })},
 };
 
 TEST(PlantedInSharedScales, AreNamed) { expect_named(kFaults); }

@@ -1,21 +1,15 @@
 // Shares of sums that are missing, buffers that are read at another stride, codes and numbers that
 // are read as others: layers, exchanges, casts.
-#include <algorithm>
-#include <cmath>
-#include <cstring>
-
-#include "tests/golden/planted.h"
+#include "tests/golden/two_ranks.h"
 
 namespace mxo {
 namespace {
 
-std::string rank(std::uint64_t p) { return "rank" + std::to_string(p) + "."; }
-
 Call layer() {
   NamedTensors in;
-  for (std::uint64_t p = 0; p < 2; ++p) {
-    in.emplace(rank(p) + "x", random_bf16({48, 64}, 3 + p));
-    in.emplace(rank(p) + "dy", random_bf16({48, 64}, 13 + p));
+  for (Index p = 0; p < 2; ++p) {
+    in.emplace(rank(p) + "x", random_bf16({48, 64}, 3 + seed(p)));
+    in.emplace(rank(p) + "dy", random_bf16({48, 64}, 13 + seed(p)));
   }
   in.emplace("shared.w1", random_bf16({64, 64}, 9));
   in.emplace("shared.w2", random_bf16({64, 32}, 10));
@@ -29,9 +23,7 @@ Call layer() {
 Planted lacking(Backend& b, const std::vector<std::string>& names, const std::string& operand,
                 const std::function<bool(Index)>& zero) {
   Planted p = altered(b, layer(), {operand.c_str()}, [&](Tensor& t, const Tensor&) {
-    for (Index i = 0; i < t.elements(); ++i) {
-      if (zero(i)) store_wide(t, i, 0.0f);
-    }
+    t = mapped(t, [&](Index i, float v) { return zero(i) ? 0.0f : v; });
   });
   NamedTensors actual = p.expected;
   for (const std::string& name : names) actual.at(name) = p.actual.at(name);
@@ -39,38 +31,22 @@ Planted lacking(Backend& b, const std::vector<std::string>& names, const std::st
   return p;
 }
 
-Tensor experts_of(std::uint64_t seed) {
-  Tensor t(Dtype::i32, {48, 2});
-  for (Index i = 0; i < 48; ++i) {
-    const auto first = static_cast<std::int32_t>((i * 5 + static_cast<Index>(seed)) % 8);
-    t.as<std::int32_t>()[2 * i] = first;
-    t.as<std::int32_t>()[2 * i + 1] = (first + 1 + static_cast<std::int32_t>(i) % 7) % 8;
-  }
-  return t;
-}
-
 /// Codes and scales of two ranks; what `edit` leaves of the scales is what travels.
 Planted sent(Backend& b, const char* precision, Index columns,
              const std::function<Index(Index row, Index column, Index columns)>& from) {
   NamedTensors in;
-  for (std::uint64_t p = 0; p < 2; ++p) {
-    Tensor x = random_floats({48, columns}, 5 + p);
-    for (Index i = 0; i < x.elements(); ++i)
-      x.as<float>()[i] = std::ldexp(x.as<float>()[i], static_cast<int>(i / 32 * 7 % 11));
-    const bool mx = std::string_view(precision) == "mxfp8";
-    NamedTensors of_x;
-    of_x.emplace("x", std::move(x));
-    NamedTensors parts = run_call(
-        b,
-        make_call("quantize", std::move(of_x),
-                  mx ? with({}) : with({{"block", "1x128"}, {"scale", "f32"}, {"rule", "flow"}})));
-    in.emplace(rank(p) + "codes", std::move(parts.at("codes")));
-    in.emplace(rank(p) + "scales", std::move(parts.at("scales")));
-    in.emplace(rank(p) + "experts", experts_of(p));
+  for (Index p = 0; p < 2; ++p) {
+    Settings set;
+    if (precision != std::string_view("mxfp8"))
+      set = {{"block", "1x128"}, {"scale", "f32"}, {"rule", "flow"}};
+    const Tensor x =
+        scaled_floats({kTokens, columns}, 5 + seed(p), [](Index i) { return i / 32 * 7 % 11; });
+    for (auto& [part, tensor] : run_call(b, of_x("quantize", x, set)))
+      in.emplace(rank(p) + part, std::move(tensor));
+    in.emplace(rank(p) + "experts", experts_of(seed(p)));
   }
-  Call call = make_call(
-      "dispatch", in, with({{"experts", "8"}, {"precision", precision}, {"layout", "rank_major"}}));
-  call.world = &ranks();
+  const Call call =
+      on_two_ranks("dispatch", std::move(in), {{"precision", precision}, {"layout", "rank_major"}});
   return altered(b, call, {"rank0.scales", "rank1.scales"}, [&](Tensor& t, const Tensor& given) {
     const Index n = t.shape().back();
     const std::size_t size = size_of(t.dtype());
@@ -88,38 +64,25 @@ Planted sent(Backend& b, const char* precision, Index columns,
 
 /// Gradients of the weights of slots, zero where `zero` says so of their expert and rank.
 Planted slots_lost(Backend& b, bool (*zero)(Index expert, Index rank)) {
-  NamedTensors in;
-  Index count[2] = {};
-  for (std::uint64_t p = 0; p < 2; ++p) {
-    Tensor experts = experts_of(p);
-    for (Index i = 0; i < experts.elements(); ++i) ++count[experts.as<std::int32_t>()[i] / 4];
-    in.emplace(rank(p) + "experts", std::move(experts));
-    in.emplace(rank(p) + "weights", random_floats({48, 2}, 23 + p));
-    in.emplace(rank(p) + "dout", random_bf16({48, 64}, 33 + p));
-  }
-  for (std::uint64_t p = 0; p < 2; ++p)
-    in.emplace(rank(p) + "y", random_bf16({count[p], 64}, 43 + p));
-  Call call = make_call("combine_backward", in, with({{"experts", "8"}}));
-  call.world = &ranks();
+  Call call = returned();
+  call.op = "combine_backward";
+  for (Index p = 0; p < 2; ++p)
+    call.replace(rank(p) + "dout", random_bf16({kTokens, 64}, 33 + seed(p)));
   return spoiled(b, call, [&](NamedTensors& out) {
     for (Index p = 0; p < 2; ++p) {
-      const Tensor& experts = call.input(rank(static_cast<std::uint64_t>(p)) + "experts");
-      auto* w = out.at(rank(static_cast<std::uint64_t>(p)) + "dweights").as<float>();
-      for (Index i = 0; i < experts.elements(); ++i) {
-        if (zero(experts.as<std::int32_t>()[i], p)) w[i] = 0.0f;
-      }
+      const auto* experts = call.input(rank(p) + "experts").as<std::int32_t>();
+      Tensor& w = out.at(rank(p) + "dweights");
+      w = mapped(w, [&](Index i, float v) { return zero(experts[i], p) ? 0.0f : v; });
     }
   });
 }
 
 Planted decoded(Backend& b, const char* format, const std::function<float(int, float)>& as) {
-  Tensor codes(Dtype::u8, {64, 64});
-  for (Index i = 0; i < codes.elements(); ++i)
-    codes.as<std::uint8_t>()[i] = static_cast<std::uint8_t>(i * 37 + i / 256);
+  const auto codes =
+      filled<std::uint8_t>(Dtype::u8, {64, 64}, [](Index i) { return i * 37 + i / 256; });
   return spoiled(b, of("decode", {{"codes", codes}}, {{"format", format}}), [&](NamedTensors& out) {
     Tensor& x = out.at("x");
-    for (Index i = 0; i < x.elements(); ++i)
-      store_wide(x, i, as(codes.as<std::uint8_t>()[i], wide_value(x, i)));
+    x = mapped(x, [&](Index i, float v) { return as(codes.as<std::uint8_t>()[i], v); });
   });
 }
 
@@ -144,36 +107,29 @@ const PlantedFault kFaults[] = {
      }},
     {"gradients of slots elsewhere are lost", "dweights=zero",
      "dweights of slots whose expert is on another rank than their token are zero",
-     [](Backend& b) { return slots_lost(b, [](Index e, Index p) { return e / 4 != p; }); }},
+     planted_by(slots_lost, [](Index e, Index p) { return e / 4 != p; })},
     {"scales in rows of 32 bytes are read 17 apart", "scales=misread",
      "scales of rows that lie 32 apart are read 17 apart",
-     [](Backend& b) {
-       return sent(b, "mxfp8", 544, [](Index r, Index c, Index n) {
-         const Index at = r * n + c;
-         return at % 32 < n ? at / 32 * n + at % 32 : -1;
-       });
-     }},
+     planted_by(sent, "mxfp8", 544,
+                [](Index r, Index c, Index n) {
+                  const Index at = r * n + c;
+                  return at % 32 < n ? at / 32 * n + at % 32 : -1;
+                })},
     {"the second stride of scales is ignored", "scales=misread",
      "scales lie column by column, and the stride from column to column is taken for 1",
-     [](Backend& b) {
-       return sent(b, "fp8_blockwise", 512,
-                   [](Index r, Index c, Index n) { return (r + c) % 48 * n + (r + c) / 48; });
-     }},
+     planted_by(
+         sent, "fp8_blockwise", 512,
+         [](Index r, Index c, Index n) { return (r + c) % kTokens * n + (r + c) / kTokens; })},
     {"one of two NaN codes is zero", "codes.decoded", "code FF is read as 0 rather than NaN",
-     [](Backend& b) {
-       return decoded(b, "e4m3", [](int c, float v) { return c == 255 ? 0.0f : v; });
-     }},
+     planted_by(decoded, "e4m3", [](int c, float v) { return c == 255 ? 0.0f : v; })},
     {"NaN codes are numbers", "codes.decoded",
      "7F as 480 rather than NaN, FF as -480 rather than NaN",
-     [](Backend& b) {
-       return decoded(b, "e4m3", [](int c, float v) {
-         return c == 127 ? 480.0f : c == 255 ? -480.0f : v;
-       });
-     }},
+     planted_by(decoded, "e4m3",
+                [](int c, float v) { return c == 127   ? 480.0f
+                                            : c == 255 ? -480.0f
+                                                       : v; })},
     {"the NaN of scales is a number", "codes.decoded", "code FF is read as 1 rather than NaN",
-     [](Backend& b) {
-       return decoded(b, "e8m0", [](int c, float v) { return c == 255 ? 1.0f : v; });
-     }},
+     planted_by(decoded, "e8m0", [](int c, float v) { return c == 255 ? 1.0f : v; })},
     {"padded groups are read without padding", "starts=unpadded",
      "groups are read from starts without padding: each row of x is the same row of y",
      [](Backend& b) {
@@ -194,10 +150,8 @@ const PlantedFault kFaults[] = {
      "all groups are swizzled as one matrix: none begins with a tile of its own",
      [](Backend& b) {
        NamedTensors in;
-       Tensor scales(Dtype::u8, {330, 8});
-       for (Index i = 0; i < scales.elements(); ++i)
-         scales.as<std::uint8_t>()[i] = static_cast<std::uint8_t>(100 + i * 7919 % 41);
-       in.emplace("scales", scales);
+       in.emplace("scales", filled<std::uint8_t>(Dtype::u8, {330, 8},
+                                                 [](Index i) { return 100 + i * 7919 % 41; }));
        const NamedTensors one = run_call(b, make_call("swizzle_scales", in, {}));
        in.emplace("group_ends", ends_of({70, 200, 330}));
        return spoiled(b, make_call("swizzle_scales", in, with({{"layout", "m_groups"}})),
@@ -211,13 +165,9 @@ const PlantedFault kFaults[] = {
     {"a scale that is never updated", "output.operand",
      "all of next_scale holds scale as it was given",
      [](Backend& b) {
-       NamedTensors in;
-       in.emplace("x", random_floats({32, 64}, 3));
-       in.emplace("history", random_floats({16}, 4));
-       Tensor scale(Dtype::f32, {1});
-       *scale.as<float>() = 37.5f;
-       in.emplace("scale", std::move(scale));
-       const Call call = make_call("delayed_scale", in, {});
+       const Call call = of("delayed_scale", {{"x", random_floats({32, 64}, 3)},
+                                              {"history", random_floats({16}, 4)},
+                                              {"scale", floats({1}, {37.5f})}});
        return spoiled(b, call,
                       [&](NamedTensors& out) { out.at("next_scale").as<float>()[0] = 37.5f; });
      }},

@@ -1,48 +1,13 @@
 // Slots and scales that changed places, weights of the wrong slot or token: each has to be named.
 #include <bit>
 #include <cmath>
-#include <cstring>
-#include <span>
 
-#include "formats/philox.h"
-#include "tests/golden/planted.h"
+#include "tests/golden/two_ranks.h"
 
 namespace mxo {
 namespace {
 
-constexpr Index kTokens = 40;
-constexpr Index kSlots = 3;
-
-Tensor experts_of(std::uint64_t seed) {
-  Tensor t(Dtype::i32, {kTokens, kSlots});
-  for (Index i = 0; i < t.elements(); ++i) {
-    const auto first = philox(static_cast<std::uint64_t>(i / kSlots), 5, seed).word[0] % 8;
-    t.as<std::int32_t>()[i] = static_cast<std::int32_t>((first + i % kSlots * 3) % 8);
-  }
-  return t;
-}
-
-/// Rows of two ranks that come back to their tokens.
-Call back(const char* op = "combine", const char* rows = "y", bool weighed = true) {
-  NamedTensors in;
-  Index count[2] = {};
-  for (std::uint64_t p = 0; p < 2; ++p) {
-    const std::string rank = "rank" + std::to_string(p) + ".";
-    Tensor experts = experts_of(3 + p);
-    for (Index i = 0; i < experts.elements(); ++i) ++count[experts.as<std::int32_t>()[i] / 4];
-    in.emplace(rank + "experts", std::move(experts));
-    if (!weighed) continue;
-    Tensor w = random_floats({kTokens, kSlots}, 23 + p);
-    for (Index i = 0; i < w.elements(); ++i) w.as<float>()[i] = 0.3f + 0.02f * w.as<float>()[i];
-    in.emplace(rank + "weights", std::move(w));
-  }
-  for (std::uint64_t p = 0; p < 2; ++p) {
-    in.emplace("rank" + std::to_string(p) + "." + rows, random_bf16({count[p], 64}, 43 + p));
-  }
-  Call call = make_call(op, in, with({{"experts", "8"}}));
-  call.world = &ranks();
-  return call;
-}
+Call back() { return returned("combine", 3); }
 
 /// Weights of both ranks as `edit` leaves them.
 Planted weighed(Backend& b, const std::function<void(float*, const float*)>& edit) {
@@ -74,83 +39,61 @@ Call quantize(const char* block) {
   return of_x("quantize", random_floats({256, 512}, 7), {{"block", block}});
 }
 
-/// Rows of a token that went to two experts of a rank are told apart by their place.
-Call sent(const char* layout) {
-  NamedTensors in;
-  for (std::uint64_t p = 0; p < 2; ++p) {
-    const std::string rank = "rank" + std::to_string(p) + ".";
-    in.emplace(rank + "x", random_bf16({kTokens, 64}, 5 + p));
-    in.emplace(rank + "experts", experts_of(5 + p));
-  }
-  Call call = make_call("dispatch", in,
-                        with({{"experts", "8"}, {"precision", "bf16"}, {"layout", layout}}));
-  call.world = &ranks();
-  return call;
-}
+Call quantised(Backend&) { return quantize("1x32"); }
 
 const PlantedFault kFaults[] = {
     {"two slots of a token", "columns.exchanged",
      "slots 1 and 2 of row 17 of weights change places",
-     [](Backend& b) {
-       return spoiled(b, route(), [](NamedTensors& out) {
-         auto* w = out.at("weights").as<float>() + 17 * 4;
-         std::swap(w[1], w[2]);
-       });
-     }},
+     spoils(route,
+            [](NamedTensors& out) {
+              auto* w = out.at("weights").as<float>() + 17 * 4;
+              std::swap(w[1], w[2]);
+            })},
     {"two slots of every token", "columns.exchanged", "slots 0 and 3 of experts change places",
-     [](Backend& b) {
-       return spoiled(b, route(), [](NamedTensors& out) {
-         auto* e = out.at("experts").as<std::int32_t>();
-         for (Index t = 0; t < 64; ++t) std::swap(e[4 * t], e[4 * t + 3]);
-       });
-     }},
+     spoils(route,
+            [](NamedTensors& out) {
+              auto* e = out.at("experts").as<std::int32_t>();
+              for (Index t = 0; t < 64; ++t) std::swap(e[4 * t], e[4 * t + 3]);
+            })},
     {"slots of every token in its own order", "row.reordered", "change places within their rows",
-     [](Backend& b) {
-       return spoiled(b, route(), [](NamedTensors& out) {
-         auto* e = out.at("experts").as<std::int32_t>();
-         for (Index t = 0; t < 64; ++t) std::swap(e[4 * t + t % 2], e[4 * t + 2 + t / 2 % 2]);
-       });
-     }},
+     spoils(route,
+            [](NamedTensors& out) {
+              auto* e = out.at("experts").as<std::int32_t>();
+              for (Index t = 0; t < 64; ++t) std::swap(e[4 * t + t % 2], e[4 * t + 2 + t / 2 % 2]);
+            })},
     {"scales of two blocks", "columns.exchanged", "columns 4 and 5 of scales change places",
-     [](Backend& b) {
-       return spoiled(b, quantize("1x32"), [](NamedTensors& out) {
-         auto* s = out.at("scales").as<std::uint8_t>();
-         for (Index r = 0; r < 256; ++r) std::swap(s[16 * r + 4], s[16 * r + 5]);
-       });
-     }},
+     spoils(quantised,
+            [](NamedTensors& out) {
+              auto* s = out.at("scales").as<std::uint8_t>();
+              for (Index r = 0; r < 256; ++r) std::swap(s[16 * r + 4], s[16 * r + 5]);
+            })},
     {"scales one block late, codes right", "columns.shifted",
      "columns 1 to 15 of scales hold those 1 before",
-     [](Backend& b) {
-       return spoiled(b, quantize("1x32"), [](NamedTensors& out) {
-         auto* s = out.at("scales").as<std::uint8_t>();
-         for (Index r = 0; r < 256; ++r) std::memmove(s + 16 * r + 1, s + 16 * r, 15);
-       });
-     }},
+     spoils(quantised,
+            [](NamedTensors& out) {
+              auto* s = out.at("scales").as<std::uint8_t>();
+              for (Index r = 0; r < 256; ++r) std::memmove(s + 16 * r + 1, s + 16 * r, 15);
+            })},
     {"weights of two slots of one token", "weights=slots",
      "the weights of slots 0 and 1 change places, in token 7 of rank1",
-     [](Backend& b) {
-       return altered(b, back(), {"rank1.weights"}, [](Tensor& t, const Tensor&) {
-         std::swap(t.as<float>()[7 * kSlots], t.as<float>()[7 * kSlots + 1]);
-       });
-     }},
+     alters(back, {"rank1.weights"},
+            [](Tensor& t, const Tensor&) {
+              std::swap(t.as<float>()[7 * kSlots], t.as<float>()[7 * kSlots + 1]);
+            })},
     {"weights of slots reversed", "weights=slots", "the weights of slots 0 and 2 change places",
-     [](Backend& b) {
-       return weighed(b, [](float* w, const float*) {
-         for (Index t = 0; t < kTokens; ++t) std::swap(w[kSlots * t], w[kSlots * t + 2]);
-       });
-     }},
+     planted_by(weighed,
+                [](float* w, const float*) {
+                  for (Index t = 0; t < kTokens; ++t) std::swap(w[kSlots * t], w[kSlots * t + 2]);
+                })},
     {"the first slot's weight for all", "weights=slots", "slot 2 takes the weight of slot 0",
-     [](Backend& b) {
-       return weighed(b, [](float* w, const float* given) {
-         for (Index i = 0; i < kTokens * kSlots; ++i) w[i] = given[i / kSlots * kSlots];
-       });
-     }},
+     planted_by(weighed,
+                [](float* w, const float* given) {
+                  for (Index i = 0; i < kTokens * kSlots; ++i) w[i] = given[i / kSlots * kSlots];
+                })},
     {"a slot of a token is dropped", "weights=slots_left_out",
      "slot 2 is left out, in token 9 of rank1",
-     [](Backend& b) {
-       return altered(b, back(), {"rank1.weights"},
-                      [](Tensor& t, const Tensor&) { t.as<float>()[9 * kSlots + 2] = 0.0f; });
-     }},
+     alters(back, {"rank1.weights"},
+            [](Tensor& t, const Tensor&) { t.as<float>()[9 * kSlots + 2] = 0.0f; })},
     {"rows of an expert are dropped", "weights=slots_left_out", "rows of expert 5 are left out",
      [](Backend& b) { return without_experts(b, [](std::int32_t e) { return e == 5; }); }},
     {"rows of the last expert of every rank are dropped", "weights=slots_left_out",
@@ -161,81 +104,81 @@ const PlantedFault kFaults[] = {
      [](Backend& b) { return without_experts(b, [](std::int32_t e) { return e % 4 != 1; }); }},
     {"the same in half of the tokens is a matter of slots", "weights=slots_left_out",
      "slot 0 of 13 tokens, slot 1",
-     [](Backend& b) {
-       return without_experts(
-           b, [](std::int32_t e) { return e % 4 == 3; }, kTokens / 2);
-     }},
+     planted_by(
+         without_experts, [](std::int32_t e) { return e % 4 == 3; }, kTokens / 2)},
     {"weights lie a token apart and are read one apart", "weights=stride",
      "weights of tokens are read 1 apart rather than 3",
-     [](Backend& b) {
-       return weighed(b, [](float* w, const float* given) {
-         for (Index i = 0; i < kTokens * kSlots; ++i) w[i] = given[i / kSlots + i % kSlots];
-       });
-     }},
+     planted_by(weighed,
+                [](float* w, const float* given) {
+                  for (Index i = 0; i < kTokens * kSlots; ++i)
+                    w[i] = given[i / kSlots + i % kSlots];
+                })},
     {"a slot is added twice", "weights=slots_twice", "slot 0 is added twice",
-     [](Backend& b) {
-       return weighed(b, [](float* w, const float*) {
-         for (Index t = 0; t < kTokens; ++t) w[kSlots * t] *= 2.0f;
-       });
-     }},
+     planted_by(weighed,
+                [](float* w, const float*) {
+                  for (Index t = 0; t < kTokens; ++t) w[kSlots * t] *= 2.0f;
+                })},
     {"weights of the token before", "weights=other_token", "those of the token 1 before",
-     [](Backend& b) {
-       return weighed(b, [](float* w, const float* given) {
-         std::memcpy(w + kSlots, given, (kTokens - 1) * kSlots * sizeof(float));
-       });
-     }},
+     planted_by(weighed,
+                [](float* w, const float* given) {
+                  std::memcpy(w + kSlots, given, (kTokens - 1) * kSlots * sizeof(float));
+                })},
     {"weights of the token after, of the last token none", "weights=other_token",
      "those of the token 1 after",
-     [](Backend& b) {
-       return weighed(b, [](float* w, const float* given) {
-         std::memcpy(w, given + kSlots, (kTokens - 1) * kSlots * sizeof(float));
-         std::fill_n(w + (kTokens - 1) * kSlots, kSlots, 0.5f);
-       });
-     }},
+     planted_by(weighed,
+                [](float* w, const float* given) {
+                  std::memcpy(w, given + kSlots, (kTokens - 1) * kSlots * sizeof(float));
+                  std::fill_n(w + (kTokens - 1) * kSlots, kSlots, 0.5f);
+                })},
+    {"weights by the number of the token", "weights=flat", "by the number of the token alone",
+     planted_by(weighed,
+                [](float* w, const float* given) {
+                  for (Index i = 0; i < kTokens * kSlots; ++i) w[i] = given[i / kSlots];
+                })},
+    {"weights that lie slot by slot", "weights=flat", "slot by slot rather than token by token",
+     planted_by(weighed,
+                [](float* w, const float* given) {
+                  for (Index i = 0; i < kTokens * kSlots; ++i)
+                    w[i] = given[i % kSlots * kTokens + i / kSlots];
+                })},
     {"weights of the other rank", "weights=other_rank",
      "those of rank0, in tokens 0 to 39 of rank1",
-     [](Backend& b) {
-       return altered(b, back(), {"rank1.weights"},
-                      [](Tensor& t, const Tensor&) { t = back().input("rank0.weights"); });
-     }},
+     alters(back, {"rank1.weights"},
+            [](Tensor& t, const Tensor&) { t = back().input("rank0.weights"); })},
     {"a row of a gradient is missing", "weights=slots_left_out", "is left out, in token",
-     [](Backend& b) {
-       return altered(b, back("dispatch_backward", "dy", false), {"rank0.dy"},
-                      [](Tensor& t, const Tensor&) { std::memset(row_of(t, 4), 0, row_bytes(t)); });
-     }},
+     alters([](Backend&) { return returned("dispatch_backward", 3); }, {"rank0.dy"},
+            [](Tensor& t, const Tensor&) { std::memset(row_of(t, 4), 0, row_bytes(t)); })},
     {"rows of tokens that have two", "rows.shifted", "",
-     [](Backend& b) {
-       return spoiled(b, sent("rank_major"), [](NamedTensors& out) {
-         Tensor& x = out.at("rank1.x");
-         std::memmove(row_of(x, 0), row_of(x, 1), x.bytes() - row_bytes(x));
-       });
-     }},
+     spoils([](Backend& b) { return sent(b, false); },
+            [](NamedTensors& out) {
+              Tensor& x = out.at("rank1.x");
+              std::memmove(row_of(x, 0), row_of(x, 1), x.bytes() - row_bytes(x));
+            })},
     {"padding holds the first row", "not_zero.padding",
      "(pad rows, zeros expected) hold other bytes: never written, or ",
-     [](Backend& b) {
-       return spoiled(b, sent("expert_major_padded"), [](NamedTensors& out) {
-         Tensor& x = out.at("rank1.x");
-         for (Index r = 0; r < x.extent(0); ++r) {
-           if (out.at("rank1.indices").as<std::int32_t>()[r] < 0)
-             std::memcpy(row_of(x, r), row_of(x, 0), row_bytes(x));
-         }
-       });
-     }},
+     spoils([](Backend& b) { return sent(b, false, "expert_major_padded"); },
+            [](NamedTensors& out) {
+              Tensor& x = out.at("rank1.x");
+              for (Index r = 0; r < x.extent(0); ++r) {
+                if (out.at("rank1.indices").as<std::int32_t>()[r] < 0)
+                  std::memcpy(row_of(x, r), row_of(x, 0), row_bytes(x));
+              }
+            })},
     {"a gradient of a layer whose steps did not come", "never_written.zero", "",
-     [](Backend& b) {
-       return spoiled(b, moe_layer({{"rank0.dy", random_bf16({48, 64}, 4)}}),
-                      [](NamedTensors& out) {
-                        Tensor& dw = out.at("dw1");
-                        std::memset(dw.data(), 0, dw.bytes() / 2);
-                      });
-     }},
+     spoils(
+         [](Backend&) {
+           return moe_layer({{"rank0.dy", random_bf16({48, 64}, 4)}});
+         },
+         [](NamedTensors& out) {
+           Tensor& dw = out.at("dw1");
+           std::memset(dw.data(), 0, dw.bytes() / 2);
+         })},
     {"a group takes another expert, and no end is called moved", "w=other_expert",
      "group 0 is multiplied by the weights of expert 1, in all of group 0",
-     [](Backend& b) {
-       return altered(b, mx_product(b, 1), {"w.codes", "w.scales"}, [](Tensor& t, const Tensor& w) {
-         std::memcpy(t.data(), w.data() + w.bytes() / 4, w.bytes() / 4);
-       });
-     }},
+     alters([](Backend& b) { return mx_product(b, 1); }, {"w.codes", "w.scales"},
+            [](Tensor& t, const Tensor& w) {
+              std::memcpy(t.data(), w.data() + w.bytes() / 4, w.bytes() / 4);
+            })},
 };
 
 TEST(PlantedInSlots, AreNamed) { expect_named(kFaults); }
@@ -243,21 +186,19 @@ TEST(PlantedInSlots, AreNamed) { expect_named(kFaults); }
 /// Counts and scales are alike by chance.
 const PlantedFault kNoNames[] = {
     {"two counts exchanged", "", "",
-     [](Backend& b) {
-       return spoiled(b, route(), [](NamedTensors& out) {
-         auto* n = out.at("tokens_per_expert").as<std::int32_t>();
-         std::swap(n[1], n[2]);
-       });
-     }},
+     spoils(route,
+            [](NamedTensors& out) {
+              auto* n = out.at("tokens_per_expert").as<std::int32_t>();
+              std::swap(n[1], n[2]);
+            })},
     {"two scales exchanged", "", "",
-     [](Backend& b) {
-       return spoiled(b, quantize("1x32"), [](NamedTensors& out) {
-         auto* s = out.at("scales").as<std::uint8_t>() + 24 * 16;
-         Index far = 2;
-         while (std::popcount(static_cast<unsigned>(s[far] ^ s[0])) < 2) ++far;
-         std::swap(s[0], s[far]);
-       });
-     }},
+     spoils(quantised,
+            [](NamedTensors& out) {
+              auto* s = out.at("scales").as<std::uint8_t>() + 24 * 16;
+              Index far = 2;
+              while (std::popcount(static_cast<unsigned>(s[far] ^ s[0])) < 2) ++far;
+              std::swap(s[0], s[far]);
+            })},
 };
 TEST(PlantedInRows, OfNumbersAlikeByChanceHaveNoName) { expect_not_named(kNoNames); }
 

@@ -1,7 +1,5 @@
 // Single terms of sums that are missing, doubled or negated, in all of an output and in tiles of
 // it; stages of both sides that were not loaded again; codes whose nibbles are exchanged.
-#include <cstring>
-
 #include "tests/golden/planted_places.h"
 
 namespace mxo {
@@ -13,12 +11,11 @@ ProductSize tall() { return {{200, 512}, 512, 384, 512}; }
 Call changed(const Call& call, const std::function<bool(Index)>& takes,
              const std::function<std::uint8_t(std::uint8_t)>& change) {
   Call wrong = call;
-  Tensor codes = call.input("x.codes");
-  for (Index i = 0; i < codes.elements(); ++i) {
-    auto& c = codes.as<std::uint8_t>()[i];
-    if (takes(i % codes.extent(1))) c = change(c);
-  }
-  wrong.replace("x.codes", std::move(codes));
+  const Tensor& x = call.input("x.codes");
+  wrong.replace("x.codes", filled<std::uint8_t>(x.dtype(), x.shape(), [&](Index i) {
+                  const std::uint8_t code = x.as<std::uint8_t>()[i];
+                  return takes(i % x.extent(1)) ? change(code) : code;
+                }));
   return wrong;
 }
 
@@ -31,14 +28,11 @@ Planted without(Backend& b, const Call& call, const std::function<bool(Index)>& 
 
 /// `p` in a tile of the output only, as expected elsewhere.
 Planted in_tile(Planted p, Index row, Index column) {
-  constexpr Index kTile = 128;
-  Tensor& y = p.actual.at("y");
-  const Tensor& expected = p.expected.at("y");
-  for (Index i = 0; i < y.elements(); ++i) {
-    const Index r = i / y.extent(1) - row;
-    const Index c = i % y.extent(1) - column;
-    if (r < 0 || r >= kTile || c < 0 || c >= kTile) y.as<BF16>()[i] = expected.as<BF16>()[i];
-  }
+  const Index n = p.actual.at("y").extent(1);
+  runs_from(p.actual.at("y"), p.expected.at("y"), sizeof(BF16), [=](Index i) {
+    const Index r = i / n - row, c = i % n - column;
+    return r < 0 || r >= 128 || c < 0 || c >= 128 ? i : -1;
+  });
   return p;
 }
 
@@ -48,10 +42,8 @@ Planted twice(Backend& b, const Call& call, const std::function<bool(Index)>& ta
   const Tensor part = in_f32(b, changed(
                                     call, [&](Index k) { return !takes(k); }, zero));
   return spoiled(b, call, [&](NamedTensors& out) {
-    Tensor& y = out.at("y");
-    for (Index i = 0; i < y.elements(); ++i) {
-      y.as<BF16>()[i] = encode<kBF16>(all.as<float>()[i] + part.as<float>()[i]);
-    }
+    out.at("y") = mapped(out.at("y"),
+                         [&](Index i, float) { return all.as<float>()[i] + part.as<float>()[i]; });
   });
 }
 
@@ -121,14 +113,9 @@ const PlantedFault kFaults[] = {
      "stage 1 of 3, of 32 of K each, takes the scales of the first pass, on both sides",
      both_scales([](Index c) { return c % 3 == 1 ? Index{1} : c; })},
     {"nibbles of w are exchanged", "w.codes=nibbles", "the nibbles of every code of w",
-     [](Backend& b) {
-       return altered(b, mx_product(b, 1), {"w.codes"}, [](Tensor& t, const Tensor&) {
-         for (Index i = 0; i < t.elements(); ++i) {
-           auto& c = t.as<std::uint8_t>()[i];
-           c = static_cast<std::uint8_t>(c << 4 | c >> 4);
-         }
-       });
-     }},
+     elements_as<std::uint8_t>(
+         [](Backend& b) { return mx_product(b, 1); }, {"w.codes"},
+         [](Index i, const std::uint8_t* c) { return c[i] << 4 | c[i] >> 4; })},
 };
 
 TEST(PlantedInTerms, AreNamed) { expect_named(kFaults); }

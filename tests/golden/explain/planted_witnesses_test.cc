@@ -16,10 +16,8 @@ Call of_logits(Tensor logits, Settings set) {
 /// Every fourth row is what gives zeros.
 Tensor fourth_row(Tensor x, float v) {
   const Index columns = x.shape().back();
-  for (Index i = 0; i < x.elements(); ++i) {
-    if (i / columns % 4 == 0) store_wide(x, i, v);
-  }
-  return x;
+  return mapped(std::move(x),
+                [=](Index i, float given) { return i / columns % 4 == 0 ? v : given; });
 }
 
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
@@ -40,12 +38,8 @@ TEST(PlantedWitnesses, OneReplacedValueIsOnlySeen) {
                                           {{"top_k", "4"}, {"score", "sigmoid"}})
                               : of_x("swiglu", fourth_row(random_bf16({64, 128}, 4), 0.0f),
                                      {{"rounding", "bf16"}});
-      const std::string text = said_of(call, [&](NamedTensors& out) {
-        Tensor& t = out.at(name);
-        for (Index i = 0; i < t.elements(); ++i) {
-          if (i / t.shape().back() % 4 == 0) store_wide(t, i, r.by);
-        }
-      });
+      const std::string text =
+          said_of(call, [&](NamedTensors& out) { out.at(name) = fourth_row(out.at(name), r.by); });
       const std::string seen =
           "seen, its cause not known: " + name + ": where 0 is expected, " + r.words + " came";
       EXPECT_EQ(text.find(seen), 0u) << text;
@@ -125,24 +119,23 @@ TEST(PlantedWitnesses, NanCodesOfAnotherSignDiffer) {
 }
 
 TEST(PlantedWitnesses, LimitsOfAmaxThatAreLeftOut) {
-  Tensor x = random_bf16({64, 128}, 5);
-  for (Index i = 0; i < x.elements(); ++i)
-    store_wide(x, i, std::ldexp(wide_value(x, i), static_cast<int>(i / 128 % 9)));
+  const Tensor x = mapped(random_bf16({64, 128}, 5), [](Index i, float v) {
+    return std::ldexp(v, static_cast<int>(i / 128 % 9));
+  });
   const Call call = of_x(
       "quantize", x, {{"block", "1xK"}, {"scale", "f32"}, {"rule", "fbgemm"}, {"scale_max", "12"}});
   EXPECT_EQ(said_with(call, [](Call& c) { c.set.set("scale_max", "0"); }),
             "explained: scales: the upper bound of amax is left out");
-  const Call floored = of_x(
-      "quantize", x, {{"block", "1x128"}, {"scale", "f32"}, {"rule", "vllm"}, {"epsilon", "100000"}});
+  const Call floored =
+      of_x("quantize", x,
+           {{"block", "1x128"}, {"scale", "f32"}, {"rule", "vllm"}, {"epsilon", "100000"}});
   EXPECT_EQ(said_with(floored, [](Call& c) { c.set.set("epsilon", "0"); }),
             "explained: scales: the floor of amax, epsilon, is left out");
 }
 
 /// One format, though its scales and codes differ in some blocks only, as two causes would.
 TEST(PlantedWitnesses, AnotherFormatIsOneCause) {
-  Tensor x = random_floats({64, 256}, 5);
-  for (Index i = 0; i < x.elements(); ++i)
-    store_wide(x, i, std::ldexp(wide_value(x, i), static_cast<int>(i / 256 % 13) - 6));
+  const Tensor x = scaled_floats({64, 256}, 5, [](Index i) { return i / 256 % 13 - 6; });
   const auto made = [&](const char* format, const char* other) {
     return said_with(of_x("quantize", x, {{"format", format}}),
                      [other](Call& c) { c.set.set("format", other); });
@@ -158,11 +151,9 @@ TEST(PlantedWitnesses, FactorsHereAndThereAreOfNoRows) {
   const Call call = of_x("quantize", random_floats({64, 256}, 7),
                          {{"rule", "flow"}, {"block", "1x128"}, {"scale", "f32"}});
   const std::string text = said_of(call, [](NamedTensors& out) {
-    Tensor& scales = out.at("scales");
-    for (Index i = 0; i < scales.elements(); ++i) {
-      if (static_cast<std::uint32_t>(i) * 2654435761u < 2u << 30)
-        store_wide(scales, i, 2.0f * wide_value(scales, i));
-    }
+    out.at("scales") = mapped(out.at("scales"), [](Index i, float v) {
+      return static_cast<std::uint32_t>(i) * 2654435761u < 2u << 30 ? 2.0f * v : v;
+    });
   });
   EXPECT_NE(text.find("are multiplied by 2^1, of no whole row"), std::string::npos) << text;
 }
@@ -174,13 +165,9 @@ TEST(PlantedWitnesses, PaddingThatHoldsTheRowsBehindIsCalledSo) {
   const Call call = of("pad_groups", in, {{"alignment", "32"}});
   EXPECT_EQ(said_of(call,
                     [&](NamedTensors& out) {
-                      for (const Index to : {0, 32, 64}) {
-                        const Index from = to == 0 ? 0 : to == 32 ? 10 : 27;
-                        for (Index r = 0; r < 32 && from + r < 50; ++r)
-                          for (Index c = 0; c < 32; ++c)
-                            store_wide(out.at("y"), (to + r) * 32 + c,
-                                       wide_value(call.input("x"), (from + r) * 32 + c));
-                      }
+                      const Index from[] = {0, 10, 27};  // rows of each group, and those behind
+                      runs_from(out.at("y"), call.input("x"), 64,
+                                [&](Index r) { return from[r / 32] + r % 32; });
                     }),
             "explained: padding rows hold the rows that follow instead of zeros");
 }

@@ -1,9 +1,7 @@
 // Faults of reports of kernels and near them that several finders could take for theirs: of
 // products, casts and moves, each planted by another route than the cause that names it.
 #include <cmath>
-#include <cstring>
 
-#include "golden/explain/case/wide_values.h"
 #include "golden/judge/elements.h"
 #include "tests/golden/planted.h"
 
@@ -49,29 +47,24 @@ Planted read_as(Backend& b, Read of, bool subnormal = false, Index unscaled = 51
 Planted rounded_by(Backend& b, const Call& call, float (*of)(float)) {
   return spoiled(b, call, [&](NamedTensors& out) {
     const Tensor y = in_f32(b, call);
-    for (Index i = 0; i < y.elements(); ++i) store_wide(out.at("y"), i, of(y.as<float>()[i]));
+    out.at("y") = mapped(out.at("y"), [&](Index i, float) { return of(y.as<float>()[i]); });
   });
 }
 
 /// x of quantize, each element by `of`.
 Planted rounded_first(Backend& b, float (*of)(float)) {
   return altered(b, quantize_call("1x32"), {"x"}, [of](Tensor& t, const Tensor&) {
-    for (Index i = 0; i < t.elements(); ++i) t.as<float>()[i] = of(t.as<float>()[i]);
+    t = mapped(t, [of](Index, float v) { return of(v); });
   });
 }
 
 /// Scales in tiles, whose bytes come from elsewhere.
 Planted swizzled(Backend& b, Index (*source)(Index)) {
-  NamedTensors x;
-  x.emplace("x", random_floats({256, 256}, 3));
-  return spoiled(
-      b, of("swizzle_scales", {{"scales", call_operator(b, "quantize", x, {}).at("scales")}}),
-      [source](NamedTensors& out) {
-        Tensor& t = out.begin()->second;
-        const Tensor given = t;
-        for (Index i = 0; i < t.elements(); ++i)
-          t.as<std::uint8_t>()[i] = given.as<std::uint8_t>()[source(i)];
-      });
+  const Tensor scales = run_call(b, of_x("quantize", random_floats({256, 256}, 3))).at("scales");
+  return spoiled(b, of("swizzle_scales", {{"scales", scales}}), [source](NamedTensors& out) {
+    const Tensor given = out.begin()->second;
+    runs_from(out.begin()->second, given, 1, source);
+  });
 }
 
 /// dw of dy [512, 96] and x [512, 160] in four groups of 128 rows.
@@ -98,12 +91,8 @@ Planted mapped_experts(Backend& b, const std::vector<Index>& taken) {
                                        {"w", random_bf16({5, 64, 128}, 2)},
                                        {"group_ends", ends_of({64, 67, 107, 107, 128})}}),
                  {"w"}, [&](Tensor& t, const Tensor& given) {
-                   const std::size_t expert = t.bytes() / 5;
-                   for (std::size_t e = 0; e < 5; ++e) {
-                     std::memcpy(t.data() + e * expert,
-                                 given.data() + static_cast<std::size_t>(taken[e]) * expert,
-                                 expert);
-                   }
+                   runs_from(t, given, t.bytes() / 5,
+                             [&](Index e) { return taken[static_cast<std::size_t>(e)]; });
                  });
 }
 
@@ -116,29 +105,24 @@ const PlantedFault kFaults[] = {
          std::vector<float> sums(static_cast<std::size_t>(y.elements()));
          for (Index part = 3; part >= 0; --part) {
            Call one = call;
-           Tensor x = call.input("x");
-           for (Index i = 0; i < x.elements(); ++i) {
-             if (i % 512 / 128 != part) x.as<BF16>()[i] = {};
-           }
-           one.replace("x", std::move(x));
+           one.replace("x", mapped(call.input("x"), [part](Index i, float v) {
+                         return i % 512 / 128 == part ? v : 0.0f;
+                       }));
            const Tensor more = in_f32(b, one);
            for (std::size_t i = 0; i < sums.size(); ++i)
              sums[i] = by_bf16(sums[i] + by_bf16(more.as<float>()[i]));
          }
-         for (Index i = 0; i < y.elements(); ++i)
-           store_wide(y, i, sums[static_cast<std::size_t>(i)]);
+         y = mapped(y, [&](Index i, float) { return sums[static_cast<std::size_t>(i)]; });
        });
      }},
     {"the last K block is not scaled (FBGEMM#6159)", "scales=unscaled_block",
      "both sides are left out in the last block of K",
-     [](Backend& b) {
-       return read_as(
-           b,
-           [](std::uint8_t, double v, int scale, Index k) {
-             return std::ldexp(v, k >= 480 ? 0 : scale - 127);
-           },
-           false, 480);
-     }},
+     planted_by(
+         read_as,
+         [](std::uint8_t, double v, int scale, Index k) {
+           return std::ldexp(v, k >= 480 ? 0 : scale - 127);
+         },
+         false, 480)},
     {"scale bytes are numbers (mlx#3762)", "scales=bytes_as_numbers", "rather than as exponents",
      [](Backend& b) {
        return read_as(b, [](std::uint8_t, double v, int scale, Index) { return v * scale; });
@@ -163,18 +147,17 @@ const PlantedFault kFaults[] = {
      }},
     {"an exact sum by way of f16", "out=f16", "rounded to f16 before it is rounded to bf16",
      [](Backend& b) { return rounded_by(b, mx_product(b, 7), by_f16); }},
-    {"x is kept in f16", "x=f16", "x is rounded to f16 first",
-     [](Backend& b) { return rounded_first(b, by_f16); }},
+    {"x is kept in f16", "x=f16", "x is rounded to f16 first", planted_by(rounded_first, by_f16)},
     {"x loses its lower half", "x=bf16_cut", "x is cut to bf16 first, toward zero",
-     [](Backend& b) { return rounded_first(b, cut); }},
+     planted_by(rounded_first, cut)},
     {"x of f16 goes through bf16", "x=bf16", "x is rounded to bf16 first",
      [](Backend& b) {
        const Tensor wide = random_floats({256, 512}, 7);
-       Tensor x(Dtype::f16, wide.shape());
-       for (Index i = 0; i < x.elements(); ++i) store_wide(x, i, wide.as<float>()[i]);
-       return altered(b, of_x("quantize", std::move(x)), {"x"}, [](Tensor& t, const Tensor& given) {
-         t = Tensor(Dtype::f32, given.shape());
-         for (Index i = 0; i < t.elements(); ++i) store_wide(t, i, by_bf16(wide_value(given, i)));
+       const Tensor x = mapped(Tensor(Dtype::f16, wide.shape()),
+                               [&](Index i, float) { return wide.as<float>()[i]; });
+       return altered(b, of_x("quantize", x), {"x"}, [](Tensor& t, const Tensor& given) {
+         t = mapped(Tensor(Dtype::f32, given.shape()),
+                    [&](Index i, float) { return by_bf16(wide_value(given, i)); });
        });
      }},
     {"exponents stay where they were", "codes=not_moved", "exponents are not moved",
@@ -194,14 +177,10 @@ const PlantedFault kFaults[] = {
      }},
     {"tiles of scales are written column by column", "layout=tiles_down",
      "tiles lie column by column rather than row by row",
-     [](Backend& b) {
-       return swizzled(b, [](Index i) { return i / 512 % 2 * 1024 + i / 1024 * 512 + i % 512; });
-     }},
+     planted_by(swizzled, [](Index i) { return i / 512 % 2 * 1024 + i / 1024 * 512 + i % 512; })},
     {"one tile of scales is transposed", "order.axes", "tiles of 512 are written as",
-     [](Backend& b) {
-       return swizzled(b,
-                       [](Index i) { return i / 512 == 1 ? 512 + i % 4 * 128 + i % 512 / 4 : i; });
-     }},
+     planted_by(swizzled,
+                [](Index i) { return i / 512 == 1 ? 512 + i % 4 * 128 + i % 512 / 4 : i; })},
     {"scale rows in another order (sglang#35703)", "scales=source", "those of rows 3, 1, 2",
      [](Backend& b) {
        NamedTensors in;
@@ -211,39 +190,31 @@ const PlantedFault kFaults[] = {
            make_call("dequantize", run_call(b, make_call("quantize", in, tiles)), tiles);
        return altered(b, call, {"scales"}, [](Tensor& t, const Tensor& given) {
          const Index from[] = {0, 3, 1, 2, 4};
-         for (Index i = 0; i < t.elements(); ++i)
-           t.as<float>()[i] = given.as<float>()[from[i / 2] * 2 + i % 2];
+         runs_from(t, given, row_bytes(t), [&](Index r) { return from[r]; });
        });
      }},
     {"the last block of every group is left out", "k.missing", "rows 96 to 127",
-     [](Backend& b) {
-       return altered(b, gradient(b), {"x.codes"}, [](Tensor& t, const Tensor&) {
-         for (Index r = 0; r < t.extent(0); ++r) {
-           if (r % 128 >= 96) std::memset(row_of(t, r), 0, row_bytes(t));
-         }
-       });
-     }},
+     alters(gradient, {"x.codes"},
+            [](Tensor& t, const Tensor&) {
+              for (Index r = 0; r < t.extent(0); ++r) {
+                if (r % 128 >= 96) std::memset(row_of(t, r), 0, row_bytes(t));
+              }
+            })},
     {"two blocks of x are exchanged in every group", "dy=blocks|x=blocks", "of x",
-     [](Backend& b) {
-       return altered(b, gradient(b), {"x.codes", "x.scales"}, [](Tensor& t, const Tensor& f) {
-         const Index block = t.extent(0) / 16;  // rows, or scales, of one
-         for (Index r = 0; r < t.extent(0); ++r) {
-           const Index source = r % (4 * block) < 2 * block ? r ^ block : r;
-           std::memcpy(row_of(t, r), f.data() + static_cast<std::size_t>(source) * row_bytes(t),
-                       row_bytes(t));
-         }
-       });
-     }},
+     alters(gradient, {"x.codes", "x.scales"},
+            [](Tensor& t, const Tensor& f) {
+              const Index block = t.extent(0) / 16;  // rows, or scales, of one
+              runs_from(t, f, row_bytes(t),
+                        [=](Index r) { return r % (4 * block) < 2 * block ? r ^ block : r; });
+            })},
     {"scales of x rolled by a column", "x.scales=source", "1 column before",
-     [](Backend& b) {
-       return altered(b, gradient(b), {"x.scales"}, [](Tensor& t, const Tensor& f) {
-         const Index columns = t.extent(1);
-         for (Index i = 0; i < t.elements(); ++i) {
-           const Index from = i / columns * columns + (i % columns + columns - 1) % columns;
-           t.as<std::uint8_t>()[i] = f.as<std::uint8_t>()[from];
-         }
-       });
-     }},
+     alters(gradient, {"x.scales"},
+            [](Tensor& t, const Tensor& f) {
+              const Index columns = t.extent(1);
+              runs_from(t, f, 1, [=](Index i) {
+                return i / columns * columns + (i % columns + columns - 1) % columns;
+              });
+            })},
     {"the next experts", "", "groups are multiplied by the next expert's weights",
      [](Backend& b) {
        return mapped_experts(b, {1, 2, 3, 4, 0});

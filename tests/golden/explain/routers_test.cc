@@ -1,10 +1,7 @@
 // Routers that score, choose or weigh in another way, as a table: each token's slots by the rule.
-#include <algorithm>
 #include <cmath>
-#include <cstring>
 #include <numeric>
 
-#include "golden/explain/case/wide_values.h"
 #include "golden/explain/hypotheses.h"
 #include "tests/golden/planted.h"
 
@@ -15,9 +12,7 @@ constexpr Index kTokens = 96;
 
 /// A call with an operand of f32 or bf16 whose element i is of(given, i).
 Call edited(Call call, const char* name, const std::function<float(float, Index)>& of) {
-  Tensor t = call.input(name);
-  for (Index i = 0; i < t.elements(); ++i) store_wide(t, i, of(wide_value(t, i), i));
-  call.replace(name, std::move(t));
+  call.replace(name, mapped(call.input(name), [&](Index i, float v) { return of(v, i); }));
   return call;
 }
 
@@ -222,9 +217,8 @@ INSTANTIATE_TEST_SUITE_P(All, PlantedBeforeRouters, testing::ValuesIn(kOperands)
 TEST_P(PlantedBeforeRouters, AreNamed) {
   const OperandFault& row = GetParam();
   const auto plant = [&](Backend& b) {
-    return altered(b, route(16, {}, true), {row.operand}, [&](Tensor& t, const Tensor& given) {
-      for (Index i = 0; i < t.elements(); ++i) t.as<float>()[i] = row.of(given.as<float>(), i);
-    });
+    return altered_as<float>(b, route(16, {}, true), {row.operand},
+                             [&](Index i, const float* given) { return row.of(given, i); });
   };
   if (row.id != nullptr) return expect_named({row.words, row.id, row.words, plant});
   const auto backend = make_cpu_backend();
@@ -290,24 +284,21 @@ Planted divided(Backend& b, float (*divide)(float weight, float sum)) {
 
 const PlantedFault kOthers[] = {
     {"1e-20 is forgotten", "normalize=bare_sum", "1e-20 is not added to the sum of the weights",
-     [](Backend& b) { return divided(b, [](float w, float sum) { return w / sum; }); }},
+     planted_by(divided, [](float w, float sum) { return w / sum; })},
     {"weights times a reciprocal", "normalize=reciprocal", "the rounded reciprocal of their sum",
-     [](Backend& b) {
-       return divided(b, [](float w, float sum) { return w * (1.0f / (sum + 1e-20f)); });
-     }},
+     planted_by(divided, [](float w, float sum) { return w * (1.0f / (sum + 1e-20f)); })},
     {"slots by expert, weighed before", "top_k=by_index", "sorted after their weights were divided",
-     [](Backend& b) {
-       return spoiled(b, route(16, {}), [](NamedTensors& out) {
-         auto* e = out.at("experts").as<std::int32_t>();
-         auto* w = out.at("weights").as<float>();
-         for (Index s = 0; s < kTokens * 4 * 4; ++s) {
-           const Index i = s / 16 * 4 + s % 3;
-           if (e[i] <= e[i + 1]) continue;
-           std::swap(e[i], e[i + 1]);
-           std::swap(w[i], w[i + 1]);
-         }
-       });
-     }},
+     spoils([](Backend&) { return route(16, {}); },
+            [](NamedTensors& out) {
+              auto* e = out.at("experts").as<std::int32_t>();
+              auto* w = out.at("weights").as<float>();
+              for (Index s = 0; s < kTokens * 4 * 4; ++s) {
+                const Index i = s / 16 * 4 + s % 3;
+                if (e[i] <= e[i + 1]) continue;
+                std::swap(e[i], e[i + 1]);
+                std::swap(w[i], w[i + 1]);
+              }
+            })},
     {"weights hold the bias, in f64 (PaddleFormers#3452)", "bias=in_weights",
      "but for the last bits of weights",
      [](Backend& b) {
@@ -327,20 +318,25 @@ const PlantedFault kOthers[] = {
        });
      }},
     {"two logits as one (flashinfer#2889)", "logits=as_f32", "bf16 logits are read as f32",
-     [](Backend& b) {
-       return altered(b, route(16, {}, true, Dtype::bf16), {"logits"},
-                      [](Tensor& t, const Tensor& given) {
-                        t = Tensor(Dtype::f32, given.shape());
-                        std::memcpy(t.data(), given.data(), given.bytes());
-                      });
-     }},
+     alters([](Backend&) { return route(16, {}, true, Dtype::bf16); }, {"logits"},
+            [](Tensor& t, const Tensor& given) {
+              t = Tensor(Dtype::f32, given.shape());
+              std::memcpy(t.data(), given.data(), given.bytes());
+            })},
+    {"the bias is added before softmax and after it (aiter#4247)", "bias=in_logits",
+     "to the logits, and to their scores again",
+     alters([](Backend&) { return route(16, {{"score", "softmax"}}, true); }, {"logits"},
+            [](Tensor& t, const Tensor&) {
+              const Tensor bias = route(16, {}, true).input("bias");
+              for (Index i = 0; i < t.elements(); ++i)
+                t.as<float>()[i] += bias.as<float>()[i % 16];
+            })},
     {"weights in bf16", "value.rounded", "weights: values are rounded to 7 fraction",
-     [](Backend& b) {
-       return spoiled(b, route(16, {}), [](NamedTensors& out) {
-         Tensor& w = out.at("weights");
-         for (Index i = 0; i < w.elements(); ++i) w.as<float>()[i] = narrow(w.as<float>()[i]);
-       });
-     }},
+     spoils([](Backend&) { return route(16, {}); },
+            [](NamedTensors& out) {
+              out.at("weights") =
+                  mapped(out.at("weights"), [](Index, float w) { return narrow(w); });
+            })},
 };
 
 TEST(PlantedInRouters, AreNamed) { expect_named(kOthers); }

@@ -1,6 +1,4 @@
 // Rows that are moved, left out of a sum, or found by another's number, and what resembles it.
-#include <algorithm>
-#include <cstring>
 
 #include "tests/golden/planted.h"
 
@@ -8,10 +6,7 @@ namespace mxo {
 namespace {
 
 Tensor numbers(std::vector<Index> shape, Index (*of)(Index)) {
-  Tensor t(Dtype::i32, std::move(shape));
-  for (Index i = 0; i < t.elements(); ++i)
-    t.as<std::int32_t>()[i] = static_cast<std::int32_t>(of(i));
-  return t;
+  return filled<std::int32_t>(Dtype::i32, std::move(shape), of);
 }
 
 /// 48 rows by indices of which five are -1.
@@ -81,45 +76,39 @@ Call indices_of(const char* max_len) {
 
 const PlantedFault kFaults[] = {
     {"-1 is the last row (TransformerEngine#2908)", "indices=marker", "last row of x",
-     [](Backend& b) { return marker_is(b, 47); }},
-    {"-1 is the first row", "indices=marker", "first row of x",
-     [](Backend& b) { return marker_is(b, 0); }},
+     planted_by(marker_is, 47)},
+    {"-1 is the first row", "indices=marker", "first row of x", planted_by(marker_is, 0)},
     {"an order for its inverse (TileOPs#640)", "indices=inverse", "taken for its inverse",
-     [](Backend& b) { return inverse(b, "unpermute", "permute"); }},
+     planted_by(inverse, "unpermute", "permute")},
     {"scattered for gathered", "indices=inverse", "scattered by the indices rather than gathered",
-     [](Backend& b) { return inverse(b, "permute", "unpermute"); }},
+     planted_by(inverse, "permute", "unpermute")},
     {"a mask for a map (vllm#49758)", "local=mask", "taken as a mask",
      [](Backend& b) { return mapped(b, [](Index e) { return Index{e / 4 == 2}; }); }},
     {"foreign experts are expert 0 (ATOM#875)", "local=expert_0", "become expert 0, and counted so",
      [](Backend& b) { return mapped(b, [](Index e) { return e / 4 == 2 ? e % 4 : 0; }); }},
     {"foreign experts are expert 0, not counted", "local=expert_0", "become expert 0",
-     [](Backend& b) {
-       return mapped(
-           b, [](Index e) { return e / 4 == 2 ? e % 4 : 0; }, false);
-     }},
+     planted_by(
+         mapped, [](Index e) { return e / 4 == 2 ? e % 4 : 0; }, false)},
     {"global numbers", "local=global", "they are those of experts",
-     [](Backend& b) {
-       return mapped(
-           b, [](Index e) { return e / 4 == 2 ? e : -1; }, false);
-     }},
+     planted_by(
+         mapped, [](Index e) { return e / 4 == 2 ? e : -1; }, false)},
     {"no map", "local=unmapped", "expert_map is left out",
      [](Backend& b) { return mapped(b, [](Index e) { return e; }); }},
     {"an expert without tokens has no tile", "sizes=empty_experts", "experts without tokens",
-     [](Backend& b) {
-       return spoiled(b, indices_of("640"), [](NamedTensors& out) {  // the third, of 32 rows
-         auto* sizes = out.at("sizes").as<std::int32_t>();
-         auto* ends = out.at("ends").as<std::int32_t>();
-         auto* at = out.at("indices").as<std::int32_t>();
-         const std::int32_t given = sizes[2];
-         const std::int32_t own = given == 0 ? 32 : 0;
-         const std::int32_t begin = ends[1];
-         const std::vector<std::int32_t> rest(at + begin + given, at + 640);
-         std::fill(at + begin, at + 640, -1);
-         std::copy_n(rest.begin(), std::min<std::size_t>(rest.size(), 608), at + begin + own);
-         sizes[2] = own;
-         for (Index e = 2; e < 8; ++e) ends[e] += own - given;
-       });
-     }},
+     spoils([](Backend&) { return indices_of("640"); },
+            [](NamedTensors& out) {  // the third, of 32 rows
+              auto* sizes = out.at("sizes").as<std::int32_t>();
+              auto* ends = out.at("ends").as<std::int32_t>();
+              auto* at = out.at("indices").as<std::int32_t>();
+              const std::int32_t given = sizes[2];
+              const std::int32_t own = given == 0 ? 32 : 0;
+              const std::int32_t begin = ends[1];
+              const std::vector<std::int32_t> rest(at + begin + given, at + 640);
+              std::fill(at + begin, at + 640, -1);
+              std::copy_n(rest.begin(), std::min<std::size_t>(rest.size(), 608), at + begin + own);
+              sizes[2] = own;
+              for (Index e = 2; e < 8; ++e) ends[e] += own - given;
+            })},
     {"padding is slot 0", "sorted_token_ids=padding_0", "point to slot 0 rather than beyond all",
      [](Backend& b) {
        NamedTensors in;
@@ -137,8 +126,7 @@ const PlantedFault kFaults[] = {
        x.emplace("x", random_floats({64, 256}, 3));
        const Call call = make_call("dequantize", run_call(b, make_call("quantize", x, {})), {});
        return altered(b, call, {"codes"}, [](Tensor& t, const Tensor& given) {
-         for (Index i = 0; i < t.elements(); ++i)
-           t.data()[i] = given.data()[i / 256 * 256 + i % 64];
+         runs_from(t, given, 1, [](Index i) { return i / 256 * 256 + i % 64; });
        });
      }},
     {"a sum is short of a row", "rows.missing", "row 40 is left out of the sum",
@@ -156,18 +144,16 @@ TEST(PlantedInRows, AreNamed) { expect_named(kFaults); }
 /// What resembles a cause, and the beginnings of what it must not be called.
 const PlantedFault kNearMisses[] = {
     {"a call has one alignment", "alignment", "",
-     [](Backend& b) {
-       return spoiled(b, indices_of("640"), [](NamedTensors& out) {
-         for (Index i = 40; i < 200; i += 3) out.at("indices").as<std::int32_t>()[i] += 1;
-       });
-     }},
+     spoils([](Backend&) { return indices_of("640"); },
+            [](NamedTensors& out) {
+              for (Index i = 40; i < 200; i += 3) out.at("indices").as<std::int32_t>()[i] += 1;
+            })},
     {"sums that are off by no row", "rows.missing", "",
-     [](Backend& b) {
-       return spoiled(b, summed(false), [](NamedTensors& out) {
-         for (Index i = 0; i < 64; ++i)
-           out.at("sum").as<BF16>()[i].bits ^= static_cast<std::uint16_t>(1 + i % 7);
-       });
-     }},
+     spoils([](Backend&) { return summed(false); },
+            [](NamedTensors& out) {
+              for (Index i = 0; i < 64; ++i)
+                out.at("sum").as<BF16>()[i].bits ^= static_cast<std::uint16_t>(1 + i % 7);
+            })},
     {"a sum that has a row twice", "rows.missing", "",
      [](Backend& b) {
        const Call call = summed(false);

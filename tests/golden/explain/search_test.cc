@@ -2,12 +2,6 @@
 // matter.
 #include <gtest/gtest.h>
 
-#include <functional>
-#include <string>
-#include <utility>
-#include <vector>
-
-#include "golden/explain/confirm/altered_call_runner.h"
 #include "tests/golden/small_bench.h"
 
 namespace mxo {

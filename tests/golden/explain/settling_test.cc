@@ -1,7 +1,6 @@
 // Causes confirmed and placed: piece by piece of a product, or by some rows and columns.
 #include <gtest/gtest.h>
 
-#include "golden/explain/confirm/altered_call_runner.h"
 #include "tests/golden/small_bench.h"
 
 namespace mxo {

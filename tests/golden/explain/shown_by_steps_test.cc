@@ -2,15 +2,10 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
-#include <cstring>
-#include <memory>
-#include <string>
-#include <vector>
 
 #include "emu/backends.h"
 #include "golden/explain/finders.h"
 #include "tests/golden/differing.h"
-#include "tests/golden/tensors.h"
 
 namespace mxo {
 namespace {

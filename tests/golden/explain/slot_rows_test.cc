@@ -1,21 +1,12 @@
 // Tokens to which one slot brought the row of another.
-#include <gtest/gtest.h>
 
-#include <algorithm>
-#include <cstring>
-#include <string>
-#include <utility>
-#include <vector>
-
-#include "golden/explain/explain.h"
-#include "tests/golden/slots_weighed.h"
+#include "golden/explain/find/output/slots.h"
+#include "tests/golden/two_ranks.h"
 
 namespace mxo {
 namespace {
 
-constexpr Index kTokens = 24;
-constexpr Index kSlots = 3;
-constexpr Index kColumns = 32;
+constexpr Index kColumns = 64;
 
 struct At {
   Index rank;
@@ -23,10 +14,10 @@ struct At {
   Index slot;
 };
 
-/// Two ranks of kTokens, some slots of which bring the rows of others.
-struct Brought : SlotsWeighed {
+/// Two ranks, some slots of which bring the rows of others.
+struct Brought {
   explicit Brought(bool gradient = false)
-      : SlotsWeighed(kTokens, kSlots, kColumns, gradient), end(gradient ? "dy" : "y") {
+      : call(returned(gradient ? "dispatch_backward" : "combine")), end(gradient ? "dy" : "y") {
     begin();
   }
   /// The call, which tests may have changed, as it should come.
@@ -48,13 +39,6 @@ struct Brought : SlotsWeighed {
       }
       call.replace(rank(p) + end, std::move(y));
     }
-    begin();
-  }
-  void weights_of(Index token, const std::vector<float>& given) {
-    Tensor w = weights(0);
-    for (Index s = 0; s < kSlots; ++s)
-      w.as<float>()[token * kSlots + s] = given[static_cast<std::size_t>(s)];
-    call.replace("rank0.weights", std::move(w));
     begin();
   }
   const BF16* row(const At& at) const {
@@ -86,9 +70,11 @@ struct Brought : SlotsWeighed {
   }
   std::string said() { return explain(*backend, call, expected_output, got).sentence(); }
 
+  std::unique_ptr<Backend> backend = make_cpu_backend();
+  Call call, altered;
   std::string end;
+  NamedTensors expected_output, got;
   std::vector<NamedTensors> rows;
-  Call altered;
 };
 
 TEST(SlotRows, AreNamedByWhatTheyTook) {

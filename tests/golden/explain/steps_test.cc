@@ -1,8 +1,6 @@
 // Operators of many steps: what is said is said of the step that made an output, and steps give
 // what the operator expects.
-#include <algorithm>
 #include <cmath>
-#include <cstring>
 #include <set>
 
 #include "golden/explain/steps/steps.h"
@@ -194,19 +192,15 @@ const PlantedFault kLayers[] = {
     {"rows come back without their weights", "weights=left_out", "as combine: router weights",
      unweighed},
     {"weighed codes arrive a row late", "rows.shifted", "rank1.dispatched.codes as dispatch",
-     [](Backend& b) { return rolled(b, "input", "rank1.dispatched.codes"); }},
+     planted_by(rolled, "input", "rank1.dispatched.codes")},
     {"weighed codes are permuted a row late", "order.rows", "rolled back by 1",
-     [](Backend& b) { return rolled(b, "input_bf16", "rank0.permuted.codes"); }},
+     planted_by(rolled, "input_bf16", "rank0.permuted.codes")},
     {"scales of weighed rows are raised", "scale.rule", "rank1.quantized.scales as quantize",
-     [](Backend& b) {
-       return spoiled(b, layer("input"), [](NamedTensors& out) {
-         Tensor& t = out.at("rank1.quantized.scales");
-         for (Index i = 0; i < t.elements(); ++i) {
-           float& s = t.as<float>()[i];
-           s = std::exp2(std::ceil(std::log2(s)));
-         }
-       });
-     }},
+     spoils([](Backend&) { return layer("input"); },
+            [](NamedTensors& out) {
+              Tensor& t = out.at("rank1.quantized.scales");
+              t = mapped(t, [](Index, float s) { return std::exp2(std::ceil(std::log2(s))); });
+            })},
 };
 
 TEST(PlantedLayers, AreNamed) { expect_named(kLayers); }

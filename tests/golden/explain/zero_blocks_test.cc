@@ -3,7 +3,6 @@
 
 #include <limits>
 #include <set>
-#include <string>
 
 #include "golden/explain/find/quantiser/quantiser.h"
 #include "golden/explain/find/quantiser/quantiser_call.h"
@@ -127,6 +126,7 @@ TEST(ZeroBlocks, AreSaidWhereTheyAreAllThatIsWrong) {
 /// are zero came as NaN.
 std::string of_columns(const std::vector<Index>& ends, bool (*zero)(Index row, Index column)) {
   Call call{"quantize", {}, {}};
+  call.set.set("block", "Rx1");
   call.replace("x", filled<float>(Dtype::f32, {8, 10},
                                   [&](Index i) { return zero(i / 10, i % 10) ? 0 : 1; }));
   const auto groups = static_cast<Index>(ends.size());

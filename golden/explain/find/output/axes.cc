@@ -1,7 +1,10 @@
 // The axes of a tensor, or of tiles of it, in another order.
 #include <bit>
+#include <functional>
+#include <optional>
 
 #include "formats/scale_layout.h"
+#include "golden/explain/alter/alterations.h"
 #include "golden/explain/find/finding.h"
 #include "golden/explain/find/output/recover.h"
 
@@ -19,15 +22,12 @@ constexpr Index kSides[] = {4, 8, 16, 32, 64, 128};  ///< of tiles
 /// for: bit b of the index of an element is bit bits()[b] of the index it came from.
 class AxisSearch {
  public:
-  AxisSearch(const Output& output, Index unit)
-      : o_(output),
-        from_(static_cast<std::size_t>(unit)),
-        taken_(static_cast<std::size_t>(std::countr_zero(static_cast<std::uint64_t>(unit)))) {
-    for (Index at = 0; at + unit <= o_.compared_rows * o_.columns; at += unit) {
+  AxisSearch(const Output& output, Index unit) : o_(output), from_(static_cast<std::size_t>(unit)) {
+    for (Index at = 0; at + unit <= compared(o_); at += unit) {
       if (o_.differs_in(at, unit)) units_.push_back(at);
     }
   }
-  bool found() { return holds(0, 1) && fits(0); }
+  bool found() { return holds(0, 1) && fits(); }
   const std::vector<int>& bits() const { return bits_; }
 
  private:
@@ -41,22 +41,20 @@ class AxisSearch {
     }
     return true;
   }
-  bool fits(std::size_t bit) {
-    if (bit == taken_.size()) return true;
+  /// Whether the bits from the next on are some of those that are left.
+  bool fits() {
+    const auto bit = static_cast<int>(bits_.size());
     const Index half = Index{1} << bit;
+    if (half == static_cast<Index>(from_.size())) return true;
     // Its own place first: what cannot be told apart moved no further than it must.
-    for (std::size_t n = 0; n < taken_.size(); ++n) {
-      const std::size_t b = n == 0 ? bit : n <= bit ? n - 1 : n;
-      if (taken_[b] || trials_ > kMostTrials) continue;
-      for (Index i = 0; i < half; ++i) {
-        nth(from_, half + i) = nth(from_, i) | (Index{1} << b);
-      }
+    for (int n = -1; Index{1} << std::max(n, 0) < static_cast<Index>(from_.size()); ++n) {
+      const int b = n < 0 ? bit : n;
+      if (n == bit || std::ranges::count(bits_, b) > 0 || trials_ > kMostTrials) continue;
+      for (Index i = 0; i < half; ++i) nth(from_, half + i) = nth(from_, i) | Index{1} << b;
       if (!holds(half, 2 * half)) continue;
-      taken_[b] = 1;
-      bits_.push_back(static_cast<int>(b));
-      if (fits(bit + 1)) return true;
+      bits_.push_back(b);
+      if (fits()) return true;
       bits_.pop_back();
-      taken_[b] = 0;
     }
     return false;
   }
@@ -64,89 +62,60 @@ class AxisSearch {
   const Output& o_;
   std::vector<Index> units_;
   std::vector<Index> from_;
-  std::vector<std::uint8_t> taken_;
   std::vector<int> bits_;
   Index trials_ = 0;
 };
 
 /// "[4, 32, 4] with its axes in the order 1, 0, 2": runs of bits that stay together are axes.
 std::string axes_in_words(const std::vector<int>& bits) {
-  struct Axis {
-    int source;
-    int length;
-  };
-  std::vector<Axis> axes;  // as they are written, innermost first
+  std::vector<std::pair<int, int>> axes;  // their lowest bit and length, innermost first
   for (const int b : bits) {
-    if (!axes.empty() && axes.back().source + axes.back().length == b) {
-      ++axes.back().length;
+    if (!axes.empty() && axes.back().first + axes.back().second == b) {
+      ++axes.back().second;
     } else {
-      axes.push_back({b, 1});
+      axes.emplace_back(b, 1);
     }
   }
-  std::reverse(axes.begin(), axes.end());
-  std::vector<Axis> given = axes;
-  std::sort(given.begin(), given.end(),
-            [](const Axis& a, const Axis& b) { return a.source > b.source; });
+  std::ranges::reverse(axes);  // as they are written
+  auto given = axes;
+  std::ranges::sort(given, std::greater{});
   std::string shape;
   std::string order;
-  for (const Axis& a : given) shape += ", " + std::to_string(Index{1} << a.length);
-  for (const Axis& a : axes) {
-    const auto outer = std::count_if(given.begin(), given.end(),
-                                     [&](const Axis& g) { return g.source > a.source; });
-    order += ", " + std::to_string(outer);
-  }
-  return "[" + shape.substr(2) + "] with its axes in the order " + order.substr(2);
+  for (const auto& axis : given) list_words(shape, std::to_string(Index{1} << axis.second));
+  for (const auto& axis : axes)
+    list_words(order, std::to_string(std::ranges::find(given, axis) - given.begin()));
+  return "[" + shape + "] with its axes in the order " + order;
 }
 
-/// A rectangle of the output.
-struct TileBox {
-  Index row;
-  Index column;
+/// Tiles of one shape that are transposed: written column by column, or read so.
+struct Tiling {
+  const Output& o;
   Index height;
   Index width;
-  Index elements() const { return height * width; }
-  /// Flat index of its element k, row by row.
-  Index at(const Output& o, Index k) const {
-    return (row + k / width) * o.columns + column + k % width;
-  }
-  /// Which of its elements is expected where k came: written column by column, or read so.
-  Index source(Index k, bool written) const {
-    return written ? k % height * width + k / height : k % width * height + k / width;
-  }
-};
-
-/// Tiles of one shape that are transposed.
-struct Tiling {
   bool written;
-  std::vector<TileBox> tiles;
+  std::vector<Index> corners = {};
   Index elements = 0;  ///< that differ, in them
+
+  /// Element `k` of a tile, row by row, and the one that is expected there.
+  Index at(Index corner, Index k) const { return corner + k / width * o.columns + k % width; }
+  Index source(Index corner, Index k) const {
+    return at(corner, written ? k % height * width + k / height : k % width * height + k / width);
+  }
+  /// The tile, if all of it is transposed.
+  void take(Index corner) {
+    Index differing = 0;
+    for (Index n = 0; n < height * width; ++n) {
+      const Index k = n < 2 ? 1 - n : n;  // most tiles fail in their second element
+      const Index i = at(corner, k);
+      if (o.actual_bits(i) != o.expected_bits(source(corner, k))) return;
+      if (nth(o.marks, i) == Mark::explained) return;
+      differing += o.differs(i);
+    }
+    if (differing < kLeastInTile) return;
+    elements += differing;
+    corners.push_back(corner);
+  }
 };
-
-/// Elements of the tile that differ, if all of it is transposed; else 0.
-Index transposed(const Output& o, const TileBox& tile, bool written) {
-  Index differing = 0;
-  for (Index k = 0; k < tile.elements(); ++k) {
-    const Index i = tile.at(o, k);
-    if (o.actual_bits(i) != o.expected_bits(tile.at(o, tile.source(k, written)))) return 0;
-    if (nth(o.marks, i) == Mark::explained) return 0;
-    differing += o.differs(i);
-  }
-  return differing;
-}
-
-/// Tiles like `tile`, from it on beside each other up to column `end`.
-void add_transposed(const Output& o, TileBox tile, Index end, Tiling& found) {
-  // Most tiles fail in their second element.
-  const Index second = tile.at(o, tile.source(1, found.written)) - tile.at(o, 0);
-  for (; tile.column + tile.width <= end; tile.column += tile.width) {
-    const Index first = tile.at(o, 0);
-    if (o.actual_bits(first + 1) != o.expected_bits(first + second)) continue;
-    const Index here = transposed(o, tile, found.written);
-    if (here < kLeastInTile) continue;
-    found.elements += here;
-    found.tiles.push_back(tile);
-  }
-}
 
 /// Rows at which tiles of a height may begin: of each matrix, or of each group.
 std::vector<Index> tops(const Output& o, Index height, bool of_groups) {
@@ -165,7 +134,7 @@ std::vector<Index> tops(const Output& o, Index height, bool of_groups) {
 }  // namespace
 
 Claims recover_axes(Output& output) {
-  const Index n = output.compared_rows * output.columns;
+  const Index n = compared(output);
   if (!is_unexplained(output, kLeast) || n > kMostElements) return {};
   for (const Index unit : {n, kTileBytes}) {
     if (!std::has_single_bit(static_cast<std::uint64_t>(unit)) || n % unit != 0) continue;
@@ -182,51 +151,47 @@ Claims recover_axes(Output& output) {
 
 Claims recover_tiles(Output& output) {
   if (output.left < kLeastOfTiles) return {};
-  Tiling best{true, {}};
-  const auto consider = [&best](Tiling found) {
-    if (found.elements > best.elements) best = std::move(found);
+  std::optional<Tiling> best;
+  const auto consider = [&](Index height, Index width, const auto& corners) {
+    for (const bool written : {true, false}) {
+      Tiling found{output, height, width, written};
+      corners(found);
+      if (found.elements > (best ? best->elements : 0)) best.emplace(std::move(found));
+    }
   };
   for (const bool of_groups : {false, true}) {
     if (of_groups && (output.ends.size() < 2 || output.group == "expert")) continue;  // the same
     for (const Index height : kSides) {
       const std::vector<Index> rows = tops(output, height, of_groups);
       for (const Index width : kSides) {
-        for (const bool written : {true, false}) {
-          Tiling found{written, {}};
+        consider(height, width, [&](Tiling& tiles) {
           for (const Index row : rows) {
-            add_transposed(output, {row, 0, height, width}, output.columns, found);
+            for (Index c = 0; c + width <= output.columns; c += width)
+              tiles.take(row * output.columns + c);
           }
-          consider(std::move(found));
-        }
+        });
       }
     }
   }
   // One tile that is all that differs may begin anywhere.
-  const Place all = place_of(output, [&](Index i) { return output.differs(i); });
-  const TileBox box{all.rows.front(), all.columns.front(), all.rows.back() - all.rows.front() + 1,
-                    all.columns.back() - all.columns.front() + 1};
-  for (const bool written : {true, false}) {
-    Tiling found{written, {}};
-    add_transposed(output, box, box.column + box.width, found);
-    consider(std::move(found));
-  }
-  if (best.elements < kLeastOfTiles) return {};
+  const std::vector<Index> rows = Lines{output}.failing();
+  const std::vector<Index> columns = Lines{output, true}.failing();
+  consider(rows.back() - rows.front() + 1, columns.back() - columns.front() + 1,
+           [&](Tiling& tile) { tile.take(rows.front() * output.columns + columns.front()); });
+  if (!best || best->elements < kLeastOfTiles) return {};
   std::vector<std::uint8_t> in(output.marks.size());
-  for (const TileBox& tile : best.tiles) {
-    for (Index k = 0; k < tile.elements(); ++k) {
-      nth(in, tile.at(output, k)) = 1;
-    }
+  for (const Index corner : best->corners) {
+    for (Index k = 0; k < best->height * best->width; ++k) nth(in, best->at(corner, k)) = 1;
   }
-  const TileBox& shape = best.tiles.front();
-  const bool one = best.tiles.size() == 1;
-  const std::string how = shape.height == shape.width ? "transposed"
-                          : best.written              ? "written column-major"
+  const bool one = best->corners.size() == 1;
+  const std::string how = best->height == best->width ? "transposed"
+                          : best->written             ? "written column-major"
                                                       : "read column-major";
   return claim_where(
       output, {"order.tiles_transposed"}, [&](Index i) { return nth(in, i) != 0; },
       [&](const Place& place) {
-        return (one ? "a tile of " : "tiles of ") + std::to_string(shape.height) + " x " +
-               std::to_string(shape.width) + (one ? " is " : " are ") + how + ", in " + place.words;
+        return filled("{} of {} x {} {} {}, in {}", one ? "a tile" : "tiles", best->height,
+                      best->width, one ? "is" : "are", how, place.words);
       });
 }
 

@@ -28,9 +28,30 @@ std::string_view bytes_of(const Tensor& t, Index at, Index n) {
           static_cast<std::size_t>(n) * size};
 }
 
+bool Lines::came_as(Index line, Index source) const {
+  if (!are_columns) {
+    return bytes_of(*o.actual, line * o.columns, o.columns) ==
+           bytes_of(*o.expected, source * o.columns, o.columns);
+  }
+  Index k = 0;
+  while (k < length() && o.actual_bits(at(line, k)) == o.expected_bits(at(source, k))) ++k;
+  return k == length();
+}
+
+std::vector<Index> Lines::failing() const {
+  std::vector<std::uint8_t> fails(static_cast<std::size_t>(count()));
+  for (Index r = 0; r < o.compared_rows; ++r) {
+    if (!o.differs_in(r * o.columns, o.columns)) continue;
+    for (Index c = 0; c < o.columns && are_columns; ++c)
+      nth(fails, c) |= o.differs(r * o.columns + c);
+    if (!are_columns) nth(fails, r) = 1;
+  }
+  return marked(fails);
+}
+
 bool are_of_several_values(const Output& output, const Holds& holds, std::size_t several) {
   std::set<std::uint64_t> values;
-  for (Index i = 0; i < output.compared_rows * output.columns; ++i) {
+  for (Index i = 0; i < compared(output); ++i) {
     if (output.differs(i) && holds(i)) values.insert(output.expected_bits(i));
     if (values.size() >= several) return true;
   }
@@ -63,10 +84,18 @@ Claims claim_where(Output& output, const ClaimId& id, const Holds& holds, const 
   const Place place = place_of(output, [&](Index i) { return output.differs(i) && holds(i); });
   if (place.elements == 0) return {};
   Claim claim = made(id, sentence(place), place.where, place.elements);
-  for (Index i = 0; i < output.rows * output.columns; ++i) {
+  for (Index i = 0; i < compared(output); ++i) {
     if (output.differs(i) && holds(i)) output.mark_explained(i);
   }
   return {std::move(claim)};
+}
+
+Claims claim_lines(Output& output, const ClaimId& id, const Lines& lines,
+                   const std::vector<Index>& found, const InPlace& sentence) {
+  std::vector<std::uint8_t> in(static_cast<std::size_t>(lines.count()));
+  for (const Index line : found) nth(in, line) = 1;
+  return claim_where(
+      output, id, [&](Index i) { return nth(in, lines.of(i)) != 0; }, sentence);
 }
 
 Claims claim_place(Output& output, const ClaimId& id, const InPlace& sentence) {
@@ -76,29 +105,28 @@ Claims claim_place(Output& output, const ClaimId& id, const InPlace& sentence) {
 
 std::optional<Claim> claim_fits(Output& output, const std::function<RowFit(Index row)>& fit,
                                 const std::string& id, const std::string& phrase, Index least) {
-  std::vector<std::uint8_t> good(static_cast<std::size_t>(output.rows));
+  std::vector<Index> rows;
   Index fixed = 0;
   Index misfits = 0;
   for (Index r = 0; r < output.compared_rows; ++r) {
     const auto [fits, here] = fit(r);
     if (!fits && ++misfits > kHopeless && fixed == 0) return std::nullopt;
     if (!fits || here == 0) continue;
-    nth(good, r) = 1;
+    rows.push_back(r);
     fixed += here;
   }
   // What needs many elements to be told from chance needs them even where no others are left.
   if (fixed == 0 || (fixed < least && (least >= kMany || fixed != output.left)))
     return std::nullopt;
   const bool whole = misfits == 0;
-  const std::vector<Index> rows = marked(good);
   // A part must be most of what is left, or a block of rows too large for chance.
   if (!whole && fixed * 2 < output.left && (runs(rows) > 1 || fixed < kLargeBlock))
     return std::nullopt;
   if (!whole && runs(rows) > kMostRuns && ranges(rows).find("mod") == std::string::npos)
     return std::nullopt;
-  Claims claims = claim_where(
-      output, {id}, [&](Index i) { return nth(good, i / output.columns) != 0; },
-      [&](const Place& place) { return (whole ? output.name : place.words) + ": " + phrase; });
+  Claims claims = claim_lines(output, {id}, {output}, rows, [&](const Place& place) {
+    return (whole ? output.name : place.words) + ": " + phrase;
+  });
   return claims.empty() ? std::nullopt : std::optional(std::move(claims.front()));
 }
 

@@ -1,54 +1,85 @@
-// Outputs that are an operand as it was given, and rows that all hold one row.
+// Outputs, rows and tiles that hold an operand, one and the same row, or their own sum and what is
+// expected, or came, elsewhere.
 #include <algorithm>
-#include <cmath>
 #include <cstring>
 #include <map>
 #include <set>
 
+#include "golden/explain/alter/alterations.h"
 #include "golden/explain/confirm/score.h"
+#include "golden/explain/find/finding.h"
 #include "golden/explain/find/output/recover.h"
 
 namespace mxo {
 namespace {
 
 constexpr Index kLeastElements = 16;  ///< that differ
-constexpr std::size_t kLeastRows = 4;
+constexpr Index kLeastRows = 4;
 constexpr double kLeastBits = 2.0 * kCertain;  ///< of one row
+constexpr Index kRows = 24;                    ///< of sums that are looked at
+constexpr Index kLeastTile = 64;               ///< elements of tiles of sums
+constexpr Index kLeastTold = 32;               ///< elements of running totals
+constexpr double kSteps = 64;                  ///< roundings that totals in f32 may be away
+constexpr Index kApart[] = {8, 16, 32, 64, 128, 192, 256, 512};  ///< columns of tiles
 
-/// What one number may be of the one that is expected.
-struct SeenNumber {
-  const char* words;
-  float (*of)(float expected);
+/// Elements that hold what is expected there and something else, each of both rounded.
+class Sums {
+ public:
+  /// `steps`: roundings of a sum in f32.
+  explicit Sums(const Output& o, double steps = 1.0)
+      : o_(o),
+        read_(o.expected->dtype()),
+        half_(o.expected->dtype() == Dtype::bf16  ? 0x1p-8
+              : o.expected->dtype() == Dtype::f16 ? 0x1p-11
+                                                  : 0x1p-23 * steps) {}
+
+  /// How many elements from `first` to `end` - 1 show, by more than rounding, that more(i) was
+  /// added; -1 where one of them, or of those of them that `differ`, is no such sum.
+  template <typename More>
+  Index shown(Index first, Index end, bool differ, const More& more) const {
+    Index n = 0;
+    for (Index i = first; i < end; ++i) {
+      if (differ && !o_.differs(i)) continue;
+      const double own = read_(o_.expected_bits(i)).value;
+      const double got = read_(o_.actual_bits(i)).value;
+      const double added = read_(more(i)).value;
+      const double bound = half_ * (std::abs(own) + std::abs(added) + std::abs(got));
+      if (!(std::abs(got - own - added) <= bound)) return -1;
+      n += std::abs(added) > 4.0 * half_ * std::abs(own);
+    }
+    return n;
+  }
+  /// Whether row `r` holds its own sum and that of row `from`.
+  bool row_holds(Index r, Index from) const {
+    const Index by = (from - r) * o_.columns;
+    return 4 * shown(r * o_.columns, (r + 1) * o_.columns, false,
+                     [&](Index i) { return o_.expected_bits(i + by); }) >
+           o_.columns;
+  }
+
+ private:
+  const Output& o_;
+  ElementReader read_;
+  double half_;
 };
-constexpr SeenNumber kSeen[] = {
-    {"infinity", [](float) { return HUGE_VALF; }},
-    {"1 over what is expected", [](float v) { return 1.0f / v; }},
-    {"the power of two at or below what is expected",
-     [](float v) { return std::ldexp(1.0f, std::ilogb(v)); }},
-    {"the power of two above what is expected",
-     [](float v) { return std::ldexp(1.0f, std::ilogb(v) + 1); }},
-    {"the square of what is expected", [](float v) { return v * v; }},
-    {"half of what is expected", [](float v) { return 0.5f * v; }},
-    {"twice what is expected", [](float v) { return 2.0f * v; }},
-    {"what is expected with the other sign", [](float v) { return -v; }},
-    {"1: as it was set up, or never written", [](float) { return 1.0f; }},
-    {"0: as it was set up, or never written", [](float) { return 0.0f; }},
-};
 
-}  // namespace
-
-Claims recover_one_number(Output& output) {
-  if (output.expected->elements() != 1 || output.left != 1 ||
-      output.expected->dtype() != Dtype::f32 || !std::isfinite(*output.expected->as<float>()) ||
-      *output.expected->as<float>() == 0.0f)
-    return {};
-  for (const SeenNumber& row : kSeen) {
-    if (row.of(*output.expected->as<float>()) != *output.actual->as<float>()) continue;
-    return claim_all(output, {"number.seen", FindingKind::symptom},
-                     "all of " + output.name + " is " + row.words);
+/// Tiles to which the actual output some columns before was added, where they are all that differs.
+Claims claim_tiles(Output& output, const Sums& sums) {
+  if (!is_unexplained(output, kLeastTile)) return {};
+  const Index first = Lines{output, true}.failing().front();
+  for (const Index by : kApart) {
+    if (first < by) break;
+    const Index shown =
+        sums.shown(by, compared(output), true, [&](Index i) { return output.actual_bits(i - by); });
+    if (shown * 4 < output.left) continue;
+    return claim_place(output, {"columns.added"}, [by](const Place& place) {
+      return filled("{} hold their own sum and what came {} columns before", place.words, by);
+    });
   }
   return {};
 }
+
+}  // namespace
 
 Claims recover_copied(const Call& call, Output& output) {
   const bool number = output.expected->elements() == 1 && is_wide_float(output.expected->dtype());
@@ -59,39 +90,83 @@ Claims recover_copied(const Call& call, Output& output) {
         std::memcmp(operand->data(), got.data(), got.bytes()) != 0)
       continue;
     return claim_all(output, {"output.operand", FindingKind::symptom, true},
-                     "all of " + output.name + " holds " + name + " as it was given");
+                     filled("all of {} holds {} as it was given", output.name, name));
   }
   return {};
 }
 
 Claims recover_one_row(Output& output) {
   if (!is_unexplained(output, kLeastElements) || output.columns < 2) return {};
+  const auto row_of = [&](const Tensor& t, Index r) {
+    return bytes_of(t, r * output.columns, output.columns);
+  };
   std::map<std::string_view, std::vector<Index>> rows;  // that differ, by what they hold
-  for (Index r = 0; r < output.compared_rows; ++r) {
-    const Index first = r * output.columns;
-    if (output.differs_in(first, output.columns))
-      rows[bytes_of(*output.actual, first, output.columns)].push_back(r);
-  }
-  const auto most = std::max_element(rows.begin(), rows.end(), [](const auto& a, const auto& b) {
-    return a.second.size() < b.second.size();
-  });
-  if (most == rows.end() || most->second.size() < kLeastRows) return {};
+  for (const Index r : Lines{output}.failing()) rows[row_of(*output.actual, r)].push_back(r);
+  const auto& [held, most] =
+      *std::ranges::max_element(rows, {}, [](const auto& entry) { return entry.second.size(); });
+  if (static_cast<Index>(most.size()) < kLeastRows) return {};
   std::set<std::uint64_t> values;
-  const Index first = most->second.front() * output.columns;
-  for (Index i = first; i < first + output.columns; ++i) values.insert(output.actual_bits(i));
+  const Index first = most.front() * output.columns;
+  for (const Index i : elements_of_row(output, most.front())) values.insert(output.actual_bits(i));
   if (values.size() < 3 || Chance(output).bits(first, output.columns) < kLeastBits) return {};
-  std::string words = "the same values";
-  for (Index r = 0; r < output.rows; ++r) {
-    if (bytes_of(*output.expected, r * output.columns, output.columns) != most->first) continue;
-    words = "what is expected in row " + std::to_string(r);
-    break;
+  Index source = 0;
+  while (source < output.rows && row_of(*output.expected, source) != held) ++source;
+  const std::string words = source == output.rows
+                                ? "the same values"
+                                : "what is expected in row " + std::to_string(source);
+  return claim_lines(output, {"rows.one", FindingKind::symptom, true}, {output}, most,
+                     [&](const Place& place) { return place.words + " all hold " + words; });
+}
+
+Claims recover_running(Output& output) {
+  if (!is_unexplained(output, 1) || !is_wide_float(output.expected->dtype())) return {};
+  const bool experts = output.group == "expert";
+  const Index by = (experts ? output.ends.front() : 1) * output.columns;
+  if (by > compared(output) || output.differs_in(0, by)) return {};
+  const Index shown = Sums(output, kSteps).shown(by, compared(output), false, [&](Index i) {
+    return output.actual_bits(i - by);
+  });
+  if (shown < kLeastTold || shown * 2 <= output.left) return {};
+  const std::string each = experts ? "expert" : "row";
+  return claim_all(output, {"rows.running", FindingKind::cause, true},
+                   filled("every {} of {} holds its own sum and what came in the {} before: "
+                          "running totals, sums that are not begun anew",
+                          each, output.name, each));
+}
+
+Claims recover_added(Output& output) {
+  if (output.columns < 4 || !is_wide_float(output.expected->dtype())) return {};
+  const Sums sums(output);
+  if (Claims tiles = claim_tiles(output, sums); !tiles.empty()) return tiles;
+  std::vector<Index> failing = Lines{output}.failing();
+  std::erase_if(failing, [&](Index r) {
+    const auto first = output.marks.begin() + r * output.columns;
+    return 2 * std::count(first, first + output.columns, Mark::differs) <= output.columns;
+  });
+  std::map<Index, Index> votes;  // how many rows on
+  for (const Index r : evenly_spread(failing, kRows)) {
+    Index from = 0;
+    while (from < output.compared_rows && !sums.row_holds(r, from)) ++from;
+    if (from < output.compared_rows) ++votes[from - r];
   }
-  std::vector<std::uint8_t> in(static_cast<std::size_t>(output.rows));
-  for (const Index r : most->second) in[static_cast<std::size_t>(r)] = 1;
-  return claim_where(
-      output, {"rows.one", FindingKind::symptom, true},
-      [&](Index i) { return in[static_cast<std::size_t>(i / output.columns)] != 0; },
-      [&](const Place& place) { return place.words + " all hold " + words; });
+  Claims claims;
+  for (const auto& [by, count] : votes) {
+    if (count < 2 || by == 0) continue;  // added to itself it is a factor of two, whatever made it
+    std::vector<Index> rows = failing;
+    std::erase_if(rows, [&, by = by](Index r) {
+      return r + by < 0 || r + by >= output.compared_rows || !sums.row_holds(r, r + by);
+    });
+    if (static_cast<Index>(rows.size()) < kLeastRows) continue;
+    const bool experts = output.group == "expert" && by % output.ends.front() == 0;
+    const std::string source = experts ? away(by / output.ends.front(), "expert") : away(by, "row");
+    const auto words = [&](const Place& place) {
+      return filled("{}{}{} own sum and that of {}", place.words, place.hold(),
+                    place.one() ? "its" : "their", source);
+    };
+    append(claims,
+           claim_lines(output, {"rows.added", FindingKind::cause, true}, {output}, rows, words));
+  }
+  return claims;
 }
 
 }  // namespace mxo

@@ -3,6 +3,7 @@
 #include <cstdio>
 #include <map>
 
+#include "golden/explain/alter/alterations.h"
 #include "golden/explain/find/finding.h"
 #include "golden/explain/find/output/recover.h"
 
@@ -17,18 +18,6 @@ constexpr std::size_t kMostNumbers = 3;  ///< that are named one by one
 constexpr std::size_t kLeastLines = 4;   ///< with numbers of their own
 constexpr double kLoose = 0x1p-21;       ///< what sums in f32 may have lost on the way
 
-/// Rows, or columns, of an output.
-struct Lines {
-  const Output& o;
-  bool are_columns;
-  Index count() const { return are_columns ? o.columns : o.compared_rows; }
-  Index length() const { return are_columns ? o.compared_rows : o.columns; }
-  Index of(Index i) const { return are_columns ? i % o.columns : i / o.columns; }
-  Index at(Index line, Index k) const {
-    return are_columns ? k * o.columns + line : line * o.columns + k;
-  }
-};
-
 struct Interval {
   double low = -HUGE_VAL;
   double high = HUGE_VAL;
@@ -41,11 +30,10 @@ struct Interval {
   }
 };
 
-/// Half the distance between neighbours of a type at v, and a little more.
-double half_step(Dtype dtype, double v) {
-  const int bits = dtype == Dtype::bf16 ? 8 : dtype == Dtype::f16 ? 11 : 24;
-  const int least = dtype == Dtype::f16 ? -14 : -126;
-  return std::ldexp(1.0, std::max(std::ilogb(v), least) - bits) + kLoose * std::abs(v);
+/// Half the distance to the next number of a type, and a little more.
+double half_step(const ElementReader& read, std::uint64_t bits) {
+  const double v = read(bits).value;
+  return std::abs(read(bits + 1).value - v) / 2.0 + kLoose * std::abs(v);
 }
 
 enum class Made : std::uint8_t { doubled, multiplied, added };  ///< doubled: by a power of two
@@ -64,8 +52,8 @@ bool cut(const Output& o, const ElementReader& read, Made made, Index i, Interva
     number.cut({ratio, ratio});
     return !number.empty();
   }
-  const double a = half_step(o.expected->dtype(), want.value);
-  const double b = half_step(o.expected->dtype(), got.value);
+  const double a = half_step(read, o.expected_bits(i));
+  const double b = half_step(read, o.actual_bits(i));
   if (made == Made::added) {
     const double by = got.value - want.value;
     number.cut({by - a - b, by + a + b});
@@ -105,31 +93,28 @@ std::vector<LineNumber> numbers_of(const Lines& lines, Made made) {
   const Output& o = lines.o;
   const ElementReader read(o.expected->dtype());
   std::vector<LineNumber> list;
-  for (Index line = 0; line < lines.count(); ++line) {
+  for (const Index line : lines.failing()) {
     LineNumber found{line, 0, {}};
-    Index first = lines.length();
-    Index last = 0;
     for (Index k = 0; k < lines.length(); ++k) {
       if (!o.differs(lines.at(line, k))) continue;
-      ++found.differing;
-      first = std::min(first, k);
-      last = k;
+      if (found.differing++ == 0) found.first = k;
+      found.last = k;
     }
     if (made == Made::doubled) {
-      first = 0;
-      last = lines.length() - 1;
+      found.first = 0;
+      found.last = lines.length() - 1;
+    } else if (found.differing < kLeastInLine) {
+      continue;  // of few elements a number that is rounded says little more than they do
     }
-    // Of few elements a number that is rounded says little more than they do.
-    bool all = found.differing >= (made == Made::doubled ? 1 : kLeastInLine);
-    for (Index k = first; k <= last && all; ++k) {
+    bool all = true;
+    for (Index k = found.first; k <= found.last && all; ++k) {
       const Index i = lines.at(line, k);
       all = nth(o.marks, i) == Mark::explained || cut(o, read, made, i, found.number);
     }
-    found.first = first;
-    found.last = last;
     Interval beyond = found.number;
     for (Index k = 0; k < lines.length() && all && found.whole; ++k) {
-      if (k < first || k > last) found.whole = cut(o, read, made, lines.at(line, k), beyond);
+      if (k < found.first || k > found.last)
+        found.whole = cut(o, read, made, lines.at(line, k), beyond);
     }
     // Zeros alone, of either sign, are times any power.
     if (all && (made != Made::doubled || std::isfinite(found.number.low))) list.push_back(found);
@@ -145,27 +130,20 @@ struct Shared {
 };
 
 Shared shared_number(const std::vector<LineNumber>& lines) {
-  struct Edge {
-    double at;
-    Index change;
-  };
-  std::vector<Edge> edges;
+  // Where numbers of a line begin, and end: closed, one begins before another one ends there.
+  std::vector<std::pair<double, Index>> edges;
   for (const LineNumber& l : lines) {
-    edges.push_back({l.number.low, l.differing});
-    edges.push_back({l.number.high, -l.differing});
+    edges.emplace_back(l.number.low, -l.differing);
+    edges.emplace_back(l.number.high, l.differing);
   }
-  // Ends are closed: one begins before another one ends at the same place.
-  std::sort(edges.begin(), edges.end(), [](const Edge& a, const Edge& b) {
-    return a.at < b.at || (a.at == b.at && a.change > b.change);
-  });
+  std::ranges::sort(edges);
   Index depth = 0;
   Index most = 0;
   double where = 0.0;
-  for (const Edge& e : edges) {
-    depth += e.change;
-    if (depth <= most) continue;
-    most = depth;
-    where = e.at;
+  for (const auto& [at, less] : edges) {
+    depth -= less;
+    if (depth > most) where = at;
+    most = std::max(most, depth);
   }
   Shared best;
   for (const LineNumber& l : lines) {
@@ -197,12 +175,12 @@ std::string in_words(const Interval& number) {
 }
 
 /// The cause of what differs in some lines, where something does.
-void add_claim(Output& output, const Lines& lines, const std::vector<LineNumber>& found,
-               const ClaimId& id, const std::string& words, Claims& claims) {
-  std::vector<Index> in;
-  for (const LineNumber& l : found) in.push_back(l.line);
-  std::sort(in.begin(), in.end());
-  const auto is_in = [&](Index i) { return std::binary_search(in.begin(), in.end(), lines.of(i)); };
+void add_claim(Output& output, const Lines& lines, std::vector<LineNumber> found, const ClaimId& id,
+               const std::string& words, Claims& claims) {
+  std::ranges::sort(found, {}, &LineNumber::line);
+  const auto is_in = [&](Index i) {
+    return std::ranges::binary_search(found, lines.of(i), {}, &LineNumber::line);
+  };
   if (!are_of_several_values(output, is_in)) return;
   append(claims, claim_where(output, id, is_in, [&](const Place& place) {
            return place.words + ": " + between(found) + words;
@@ -246,7 +224,7 @@ void claim_own(Output& output, const Lines& lines, const std::vector<LineNumber>
     range.high = std::max(range.high, l.number.middle());
   }
   if (told < kLeastLines || differing * 10 < output.left * 9) return;
-  const std::string each = lines.are_columns ? "each column" : "each row";
+  const std::string each = "each " + lines.noun();
   const std::string from_to = digits(range.low, 3) + " to " + digits(range.high, 3);
   if (made == Made::multiplied) {
     add_claim(output, lines, in, {"value.factors", FindingKind::look},
@@ -267,14 +245,14 @@ bool claim_scattered(Output& output, const Lines& lines, int by, Index in_lines,
     return output.differs(i) && cut(output, read, Made::doubled, i, number);
   };
   Index all = 0;
-  for (Index i = 0; i < output.compared_rows * output.columns; ++i) all += holds(i);
+  for (Index i = 0; i < compared(output); ++i) all += holds(i);
   if ((all - in_lines) * 2 < in_lines || !are_of_several_values(output, holds)) return false;
-  append(claims, claim_where(output, {"value.power_of_2", FindingKind::look}, holds,
-                             [&](const Place& place) {
-                               return std::to_string(all) + " elements in " + place.words +
-                                      " are multiplied by 2^" + std::to_string(by) +
-                                      ", of no whole " + (lines.are_columns ? "column" : "row");
-                             }));
+  append(
+      claims,
+      claim_where(output, {"value.power_of_2", FindingKind::look}, holds, [&](const Place& place) {
+        return filled("{} elements in {} are multiplied by 2^{}, of no whole {}", all, place.words,
+                      by, lines.noun());
+      }));
   return true;
 }
 
@@ -282,18 +260,14 @@ bool claim_scattered(Output& output, const Lines& lines, int by, Index in_lines,
 
 Claims recover_factors(Output& output) {
   if (output.left < kFew || !is_wide_float(output.expected->dtype())) return {};
-  struct Power {
-    std::vector<LineNumber> lines;
-    Index differing = 0;
-  };
-  std::map<int, Power> best;  // by exponent
+  std::map<int, Shared> best;  // by exponent
   Index most = 0;
   bool are_columns = false;
   for (const bool columns : {false, true}) {
-    std::map<int, Power> powers;
+    std::map<int, Shared> powers;
     Index elements = 0;
     for (const LineNumber& l : numbers_of({output, columns}, Made::doubled)) {
-      Power& power = powers[std::ilogb(l.number.low)];
+      Shared& power = powers[std::ilogb(l.number.low)];
       power.lines.push_back(l);
       power.differing += l.differing;
       elements += l.differing;
@@ -312,10 +286,8 @@ Claims recover_factors(Output& output) {
       all.insert(all.end(), power.lines.begin(), power.lines.end());
     }
     add_claim(output, lines, all, {"value.power_of_2", FindingKind::look},
-              (are_columns ? "every column" : "every row") +
-                  std::string(" is multiplied by a power of two of its own, 2^") +
-                  std::to_string(best.begin()->first) + " to 2^" +
-                  std::to_string(best.rbegin()->first),
+              filled("every {} is multiplied by a power of two of its own, 2^{} to 2^{}",
+                     lines.noun(), best.begin()->first, best.rbegin()->first),
               claims);
     return claims;
   }
@@ -332,13 +304,13 @@ Claims recover_one_factor(Output& output) {
   if (!is_unexplained(output, kMany) || !is_wide_float(output.expected->dtype())) return {};
   const ElementReader read(output.expected->dtype());
   Interval number;
-  for (Index i = 0; i < output.compared_rows * output.columns; ++i) {
+  for (Index i = 0; i < compared(output); ++i) {
     if (!cut(output, read, Made::multiplied, i, number)) return {};
   }
   if (number.holds(std::exp2(std::round(std::log2(std::abs(number.middle())))))) return {};
   return claim_all(
       output, {"value.factor"},
-      "all of " + output.name + ": every value is " + in_words(number) + " times what is expected");
+      filled("all of {}: every value is {} times what is expected", output.name, in_words(number)));
 }
 
 Claims recover_scaled(Output& output) {

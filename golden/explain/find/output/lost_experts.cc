@@ -1,8 +1,11 @@
-// Experts of a layer whose slots are missing, found by the tokens that chose them.
+// What the experts of a layer add: slots of some that are missing, found by the tokens that chose
+// them, and factors of the two sums, the routed experts' and the shared one's.
+#include <array>
 #include <map>
 #include <set>
 
 #include "golden/explain/alter/alterations.h"
+#include "golden/explain/find/finding.h"
 #include "golden/explain/find/output/slots.h"
 #include "golden/explain/words/places.h"
 
@@ -10,6 +13,8 @@ namespace mxo {
 namespace {
 
 constexpr std::size_t kLeastTokens = 3;
+constexpr Index kSampled = 2048;       ///< elements of y that tell two factors
+constexpr double kFitOfParts = 0.005;  ///< of an output that may be left: a unit of bf16
 
 /// The experts of which most tokens fail, if every token that fails chose one of them; a token
 /// that weighs its expert little may be as it should.
@@ -69,6 +74,64 @@ void add_lost_experts(Backend& backend, const Call& call, const std::vector<Outp
                 }
                 return true;
               });
+}
+
+void add_factors_of_parts(Backend& backend, const Call& call, const std::vector<Output>& outputs,
+                          std::vector<Hypothesis>& list) {
+  if (call.op != "moe_layer" || !call.has("shared.w2") || outputs.empty()) return;
+  const auto shares = [](Backend& b, const Call& given) {
+    std::pair<NamedTensors, NamedTensors> of;  // of the experts, and of the shared one
+    Call part = given;
+    part.inputs.erase("shared.w1");
+    part.inputs.erase("shared.w2");
+    of.first = run_call(b, part);
+    part = given;
+    part.inputs.erase("w2.bias");
+    part.replace("w2", Tensor(given.input("w2").dtype(), given.input("w2").shape()));
+    of.second = run_call(b, part);
+    return of;
+  };
+  const auto parts = shares(backend, call);
+  LeastSquares equations(2);
+  for (const Output& o : outputs) {
+    if (!o.name.ends_with(".y")) return;
+    const std::vector<Index> sample =
+        evenly_spread(Index{0}, o.compared_rows * o.columns, kSampled);
+    const ActualNumbers got = actual_numbers(o, sample);
+    if (!got.tell()) return;
+    for (std::size_t i = 0; i < sample.size(); ++i) {
+      const std::array<double, 2> of = {
+          static_cast<double>(wide_value(parts.first.at(o.name), sample[i])),
+          static_cast<double>(wide_value(parts.second.at(o.name), sample[i]))};
+      equations.add(of, got.values[i], got.weight(i));
+    }
+  }
+  const auto fit = equations.solved();
+  if (!fit || !(fit->misfit <= kFitOfParts)) return;
+  const ShortFactor experts = short_factor(fit->x[0]);
+  const ShortFactor shared = short_factor(fit->x[1]);
+  // Where one of them is as it should be, that is left out of what is said.
+  if (experts.words.empty() || shared.words.empty() || experts.times == 1.0 || shared.times == 1.0)
+    return;
+  for (const bool rounded : {true, false}) {
+    const auto times = [=](const ShortFactor& by, float v) {
+      return rounded ? by_bf16(static_cast<float>(by.times) * v) : static_cast<float>(by.times) * v;
+    };
+    add_run(list, "parts=times",
+            filled("what the experts add is multiplied by {} and what the shared expert adds by {}",
+                   experts.words, shared.words),
+            [=](Backend& b, const Call& given) {
+              auto [y, alone] = shares(b, given);
+              for (auto& [name, tensor] : y) {
+                if (!name.ends_with(".y")) continue;
+                for (Index i = 0; i < tensor.elements(); ++i)
+                  store_wide(tensor, i,
+                             times(experts, wide_value(tensor, i)) +
+                                 times(shared, wide_value(alone.at(name), i)));
+              }
+              return y;
+            });
+  }
 }
 
 }  // namespace mxo

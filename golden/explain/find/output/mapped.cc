@@ -5,6 +5,7 @@
 #include <map>
 #include <optional>
 
+#include "golden/explain/alter/alterations.h"
 #include "golden/explain/find/finding.h"
 #include "golden/explain/find/output/recover.h"
 #include "golden/judge/elements.h"
@@ -16,17 +17,8 @@ constexpr Index kSampled = 512;  ///< elements that differ, from all over the ou
 constexpr Index kTold = 8;       ///< elements that tell a function of many values from chance
 constexpr Index kLeastSigns = 4;
 
-struct ValueMap {
-  std::string id;
-  std::string phrase;
-  std::function<std::uint64_t(std::uint64_t)> map;
-  Index least = 2;
-  std::size_t values = least >= kTold ? 3 : 1;  ///< that are expected where it shows
-};
-
 /// Words of a type, and what their bits mean: fraction 0 where it is no float with a sign.
-class Words {
- public:
+struct Words {
   explicit Words(Dtype dtype)
       : read(dtype), bits(8 * static_cast<int>(size_of(dtype))), fraction(fraction_of(dtype)) {}
 
@@ -56,38 +48,52 @@ class Words {
   }
 };
 
-void add_float_maps(const Words& f, std::vector<ValueMap>& list) {
-  const auto add = [&](const char* id, const char* phrase, Index least, const auto& map) {
-    list.push_back({id, phrase, map, least});
-  };
-  add("value.subnormals_flushed", "subnormal values are flushed to zero", 2,
-      [&f](std::uint64_t w) { return f.is_normal(w) ? w : w & f.sign(); });
-  add("value.minus_zero", "negative zeros lose their sign", 2,
-      [&f](std::uint64_t w) { return w == f.sign() ? 0 : w; });
-  add("value.subnormals_zero", "subnormal values are flushed to +0", 2,
-      [&f](std::uint64_t w) { return f.is_normal(w) ? w : 0; });
-  add("value.nan_zero", "NaN is written as zero", 2,
-      [&f](std::uint64_t w) { return f.is_nan(w) ? 0 : w; });
-  add("value.relu", "negative values are written as zero (ReLU)", kTold,
-      [&f](std::uint64_t w) { return (w & f.sign()) != 0 && !f.is_nan(w) ? 0 : w; });
-  if (f.bits == 32) {
-    add("value.reciprocal", "values are 1 over what is expected", kTold, [](std::uint64_t w) {
-      const auto value = std::bit_cast<float>(static_cast<std::uint32_t>(w));
-      return std::uint64_t{std::bit_cast<std::uint32_t>(1.0f / value)};
-    });
-  }
-  add("value.sign_lost", "signs are lost", 2, [&f](std::uint64_t w) { return f.magnitude(w); });
-  add("value.negated", "every value is negated", kTold,
-      [&f](std::uint64_t w) { return w ^ f.sign(); });
-}
+struct ValueMap {
+  std::string id;
+  std::string phrase;
+  std::function<std::uint64_t(std::uint64_t)> map;
+  Index least = 2;
+  std::size_t values = least >= kTold ? 3 : 1;  ///< that are expected where it shows
+};
+
+/// What is known to be done to floats.
+struct FloatMap {
+  const char* id;
+  const char* phrase;
+  Index least;
+  std::uint64_t (*map)(const Words& f, std::uint64_t w);
+  int bits = 0;  ///< of the one type; 0: of any
+};
+constexpr FloatMap kFloatMaps[] = {
+    {"value.subnormals_flushed", "subnormal values are flushed to zero", 2,
+     [](const Words& f, std::uint64_t w) { return f.is_normal(w) ? w : w & f.sign(); }},
+    {"value.minus_zero", "negative zeros lose their sign", 2,
+     [](const Words& f, std::uint64_t w) { return w == f.sign() ? 0 : w; }},
+    {"value.subnormals_zero", "subnormal values are flushed to +0", 2,
+     [](const Words& f, std::uint64_t w) { return f.is_normal(w) ? w : 0; }},
+    {"value.nan_zero", "NaN is written as zero", 2,
+     [](const Words& f, std::uint64_t w) { return f.is_nan(w) ? 0 : w; }},
+    {"value.relu", "negative values are written as zero (ReLU)", kTold,
+     [](const Words& f, std::uint64_t w) { return (w & f.sign()) != 0 && !f.is_nan(w) ? 0 : w; }},
+    {"value.reciprocal", "values are 1 over what is expected", kTold,
+     [](const Words&, std::uint64_t w) {
+       const auto value = std::bit_cast<float>(static_cast<std::uint32_t>(w));
+       return std::uint64_t{std::bit_cast<std::uint32_t>(1.0f / value)};
+     },
+     32},
+    {"value.sign_lost", "signs are lost", 2,
+     [](const Words& f, std::uint64_t w) { return f.magnitude(w); }},
+    {"value.negated", "every value is negated", kTold,
+     [](const Words& f, std::uint64_t w) { return w ^ f.sign(); }},
+};
 
 /// Values that are clamped at the largest that came, on both sides or on one.
 void add_clamps(const Output& output, const Words& f, std::vector<ValueMap>& list) {
-  std::uint64_t most = 0;                                              // of what is not explained
-  std::map<std::uint64_t, std::uint64_t> ends{{0, 0}, {f.sign(), 0}};  // of all numbers, by sign
+  std::uint64_t most = 0;          // of what is not explained
+  std::uint64_t ends[2] = {0, 0};  // of all numbers, and of all that are negative
   bool keeps_nan = false;
   bool varied = false;  // one value alone is a fill
-  for (Index i = 0; i < output.compared_rows * output.columns; ++i) {
+  for (Index i = 0; i < compared(output); ++i) {
     const std::uint64_t w = output.actual_bits(i);
     varied = varied || w != output.actual_bits(0);
     const bool explained = nth(output.marks, i) == Mark::explained;
@@ -96,85 +102,75 @@ void add_clamps(const Output& output, const Words& f, std::vector<ValueMap>& lis
       continue;
     }
     if (!explained) most = std::max(most, f.magnitude(w));
-    std::uint64_t& end = ends.at(w & f.sign());
+    std::uint64_t& end = ends[(w & f.sign()) != 0];
     end = std::max(end, f.magnitude(w));
   }
   if (!varied) return;
-  const auto add = [&](std::uint64_t end, const std::string& side, const std::string& rest,
-                       Index least, const std::function<bool(std::uint64_t)>& is_meant) {
+  // Of one sign, or of both.
+  const auto add = [&](std::uint64_t limit, std::uint64_t sign, bool both, const char* side) {
     char text[32];
-    std::snprintf(text, sizeof text, "%.9g", f.read(end).value);
-    const std::uint64_t limit = f.magnitude(end);
-    list.push_back({"value.clamped", "values are clamped " + side + "at " + text + rest,
-                    [&f, limit, keeps_nan, is_meant](std::uint64_t w) {
-                      const bool stays = keeps_nan && f.is_nan(w);
-                      return is_meant(w) && f.magnitude(w) > limit && !stays
-                                 ? (w & f.sign()) | limit
-                                 : w;
+    std::snprintf(text, sizeof text, "%.9g", f.read(limit | sign).value);
+    list.push_back({"value.clamped",
+                    filled("values are clamped {}at {}{}", side, text,
+                           both ? "" : ", and not on the other side"),
+                    [&f, limit, sign, both, keeps_nan](std::uint64_t w) {
+                      const bool stays = (keeps_nan && f.is_nan(w)) || f.magnitude(w) <= limit ||
+                                         (!both && (w & f.sign()) != sign);
+                      return stays ? w : (w & f.sign()) | limit;
                     },
-                    least, 2});
+                    both ? 2 : kTold, 2});
   };
-  if (most > 0) add(most, "", "", 2, [](std::uint64_t) { return true; });
-  for (const auto& [sign, end] : ends) {
-    add(end | sign, sign == 0 ? "above " : "below ", ", and not on the other side", kTold,
-        [&f, sign = sign](std::uint64_t w) { return (w & f.sign()) == sign; });
-  }
+  if (most > 0) add(most, 0, true, "");
+  add(ends[0], 0, false, "above ");
+  add(ends[1], f.sign(), false, "below ");
 }
 
 /// What most of the differing elements show: a difference, a power of two, bits.
 void add_shown(const Output& output, const Words& f, std::vector<ValueMap>& list) {
-  std::vector<Index> failing;
-  for (Index i = 0; i < output.rows * output.columns; ++i) {
-    if (output.differs(i)) failing.push_back(i);
-  }
   std::vector<Index> sample;
   const Index step = std::max<Index>(1, output.left / kSampled);
-  for (Index n = 0; n < static_cast<Index>(failing.size()); n += step)
-    sample.push_back(nth(failing, n));
+  Index seen = 0;
+  for (Index i = 0; i < compared(output); ++i) {
+    if (output.differs(i) && seen++ % step == 0) sample.push_back(i);
+  }
   // What more than half of the sample agree on.
-  const auto agreed = [&](const auto& of) -> std::optional<std::int64_t> {
+  using Vote = std::optional<std::int64_t>;
+  const auto agreed = [&](const auto& of) -> Vote {
     std::map<std::int64_t, std::size_t> votes;
     for (const Index i : sample) {
-      if (const std::optional<std::int64_t> vote =
-              of(output.expected_bits(i), output.actual_bits(i)))
-        ++votes[*vote];
+      if (const Vote vote = of(output.expected_bits(i), output.actual_bits(i))) ++votes[*vote];
     }
     for (const auto& [value, count] : votes) {
       if (count * 2 > sample.size()) return value;
     }
     return std::nullopt;
   };
-  using Vote = std::optional<std::int64_t>;
-  if (f.fraction == 0) {
-    const Vote delta = agreed(
-        [](std::uint64_t a, std::uint64_t b) -> Vote { return static_cast<std::int64_t>(b - a); });
-    if (delta) {
-      const bool scale = output.expected->dtype() == Dtype::e8m0;
-      const auto by = static_cast<std::uint64_t>(*delta);
-      list.push_back({scale ? "scale.exponent" : "value.offset",
-                      (scale ? "every scale byte is " : "every number is ") +
-                          std::to_string(*delta < 0 ? 0 - by : by) +
-                          (*delta < 0 ? " too low" : " too high"),
-                      [&f, by](std::uint64_t w) { return (w + by) & f.all(); }, 4});
-    }
-  } else {
-    const Vote power = agreed([&](std::uint64_t a, std::uint64_t b) -> Vote {
-      int e = 0;  // of a ratio that is no number, or zero, the fraction is no half
-      if (std::frexp(f.read(b).value / f.read(a).value, &e) != 0.5) return std::nullopt;
-      return e - 1;
-    });
-    if (power) {
-      // Powers of two move the exponent field; subnormal results are left to other causes.
-      list.push_back({"value.power_of_2",
-                      "every value is multiplied by 2^" + std::to_string(*power),
-                      [&f, by = *power](std::uint64_t w) {
-                        if (!std::isfinite(f.read(w).value)) return w;
-                        const auto field = static_cast<std::int64_t>(f.magnitude(w) >> f.fraction);
-                        if (field == 0 || field + by <= 0) return f.magnitude(w) == 0 ? w : ~w;
-                        return w + (static_cast<std::uint64_t>(by) << f.fraction);
-                      },
-                      kTold});
-    }
+  const Vote delta = agreed(
+      [](std::uint64_t a, std::uint64_t b) -> Vote { return static_cast<std::int64_t>(b - a); });
+  if (f.fraction == 0 && delta) {
+    const bool scale = output.expected->dtype() == Dtype::e8m0;
+    const auto by = static_cast<std::uint64_t>(*delta);
+    list.push_back({scale ? "scale.exponent" : "value.offset",
+                    (scale ? "every scale byte is " : "every number is ") +
+                        std::to_string(*delta < 0 ? 0 - by : by) +
+                        (*delta < 0 ? " too low" : " too high"),
+                    [&f, by](std::uint64_t w) { return (w + by) & f.all(); }, 4});
+  }
+  const Vote power = agreed([&](std::uint64_t a, std::uint64_t b) -> Vote {
+    int e = 0;  // of a ratio that is no number, or zero, the fraction is no half
+    if (std::frexp(f.read(b).value / f.read(a).value, &e) != 0.5) return std::nullopt;
+    return e - 1;
+  });
+  if (f.fraction != 0 && power) {
+    // Powers of two move the exponent field; subnormal results are left to other causes.
+    list.push_back({"value.power_of_2", "every value is multiplied by 2^" + std::to_string(*power),
+                    [&f, by = *power](std::uint64_t w) {
+                      if (!std::isfinite(f.read(w).value)) return w;
+                      const auto field = static_cast<std::int64_t>(f.magnitude(w) >> f.fraction);
+                      if (field == 0 || field + by <= 0) return f.magnitude(w) == 0 ? w : ~w;
+                      return w + (static_cast<std::uint64_t>(by) << f.fraction);
+                    },
+                    kTold});
   }
   const Vote flipped = agreed(
       [](std::uint64_t a, std::uint64_t b) -> Vote { return static_cast<std::int64_t>(a ^ b); });
@@ -216,7 +212,7 @@ Claims claim_flipped_bit(Output& output, const Words& f) {
   bool lost = true;  // whether what differs came without it
   bool zeros = true;
   bool lost_number = false;
-  for (Index i = 0; i < output.rows * output.columns; ++i) {
+  for (Index i = 0; i < compared(output); ++i) {
     if (!output.differs(i)) continue;
     const std::uint64_t bits = output.expected_bits(i) ^ output.actual_bits(i);
     if (!std::has_single_bit(bits) || (mask != 0 && bits != mask)) return {};
@@ -290,7 +286,11 @@ Claims recover_mapped(Output& output) {
   const Words f(output.expected->dtype());
   std::vector<ValueMap> list;
   if (f.fraction != 0) {
-    add_float_maps(f, list);
+    for (const FloatMap& row : kFloatMaps) {
+      if (row.bits != 0 && row.bits != f.bits) continue;
+      list.push_back({row.id, row.phrase,
+                      [&f, map = row.map](std::uint64_t w) { return map(f, w); }, row.least});
+    }
     add_clamps(output, f, list);
   }
   add_shown(output, f, list);
@@ -318,7 +318,7 @@ Claims recover_mapped(Output& output) {
 Claims recover_replaced(Output& output) {
   const Dtype dtype = output.expected->dtype();
   std::map<std::uint64_t, Replaced> values;
-  for (Index i = 0; i < output.compared_rows * output.columns; ++i) {
+  for (Index i = 0; i < compared(output); ++i) {
     if (!output.differs(i)) continue;
     Replaced& r = values[output.expected_bits(i)];
     if (values.size() > kMostValues || (r.n > 0 && r.got != output.actual_bits(i))) return {};
@@ -326,7 +326,7 @@ Claims recover_replaced(Output& output) {
     ++r.n;
   }
   if (values.empty()) return {};
-  for (Index i = 0; i < output.compared_rows * output.columns; ++i) {
+  for (Index i = 0; i < compared(output); ++i) {
     const auto at = values.find(output.expected_bits(i));
     if (at != values.end()) ++at->second.all;
   }
@@ -334,9 +334,11 @@ Claims recover_replaced(Output& output) {
   for (const auto& [want, r] : values) {
     const bool whole = r.n == r.all && r.n >= kLeast;
     if (!whole && (values.size() > 1 || r.n < kLeastPart)) return {};
-    words += (words.empty() ? "" : " and ") + std::string("where ") + in_words(dtype, want) +
-             " is expected, " + in_words(dtype, r.got) + " came";
-    if (!whole) words += ", in " + std::to_string(r.n) + " of " + std::to_string(r.all) + " places";
+    list_words(
+        words,
+        filled("where {} is expected, {} came", in_words(dtype, want), in_words(dtype, r.got)),
+        " and ");
+    if (!whole) words += filled(", in {} of {} places", r.n, r.all);
   }
   return claim_all(output, {"value.replaced", FindingKind::look, true}, output.name + ": " + words);
 }

@@ -1,4 +1,6 @@
 // The right values at other places: in a known order, some elements late, lines exchanged.
+#include <algorithm>
+
 #include "formats/scale_layout.h"
 #include "golden/explain/alter/alterations.h"
 #include "golden/explain/find/finding.h"
@@ -124,84 +126,77 @@ void add_orders_of_matrices(const Output& output, Orders& list) {
   }
 }
 
+/// One value wherever something differs: a marker or a fill, which no order puts there.
+bool is_one_value(const Output& o) {
+  std::optional<std::uint64_t> one;
+  for (Index i = 0; i < o.compared_rows * o.columns; ++i) {
+    if (!o.differs(i)) continue;
+    if (one && *one != o.actual_bits(i)) return false;
+    one = o.actual_bits(i);
+  }
+  return true;
+}
+
 // ---- Lines in an order that comes again every few.
 
-Claims claim_line_order(Output& output, bool rows) {
-  if (!is_unexplained(output, kLeast)) return {};
-  const Index columns = output.columns;
-  const Index n = rows ? output.compared_rows : columns;
-  const auto is_from = [&](Index line, Index source) {
-    if (rows) {
-      return bytes_of(*output.actual, line * columns, columns) ==
-             bytes_of(*output.expected, source * columns, columns);
-    }
-    for (Index r = 0; r < output.compared_rows; ++r) {
-      if (output.actual_bits(r * columns + line) != output.expected_bits(r * columns + source))
-        return false;
-    }
-    return true;
-  };
+Claims claim_line_order(Output& output, bool are_columns) {
+  if (!is_unexplained(output, kLeast) || is_one_value(output)) return {};
+  const Lines lines{output, are_columns};
+  const Index n = lines.count();
   const auto fits = [&](Index period, Index i, Index j) {
     for (Index run = 0; run + period <= n; run += period) {  // an incomplete one may be any
-      if (!is_from(run + i, run + j)) return false;
+      if (!lines.came_as(run + i, run + j)) return false;
     }
     return period <= n;
   };
-  const auto runs_that_differ = [&](Index period) {
-    Index found = 0;
-    for (Index run = 0; run < n; run += period) {
-      Index i = run;
-      while (i < std::min(run + period, n) && is_from(i, i)) ++i;
-      found += i < std::min(run + period, n);
-    }
-    return found;
-  };
+  const std::vector<Index> failing = lines.failing();
   for (const Permutation& p : permutations_of(fits)) {
     // An order without a name has to come again, and one line for all of them.
-    const bool again = 2 * p.period() <= n && runs_that_differ(p.period()) > 1;
+    const Index period = p.period();
+    const bool again = 2 * period <= n && failing.front() / period != failing.back() / period;
     if ((!p.has_name() || p.source.front() == p.source.back()) && !again) continue;
     const auto model = [&](Index i) {
-      const Index line = p.from(rows ? i / columns : i % columns);
-      const Index from = rows ? line * columns + i % columns : i / columns * columns + line;
-      return output.expected_bits(line >= n ? i : from);
+      const Index line = p.from(lines.of(i));
+      return output.expected_bits(line >= n ? i : lines.at(line, lines.place(i)));
     };
-    const std::string lines = rows ? "rows" : "columns";
-    const auto claim =
-        claim_model(output, model, "order." + lines, lines + " are taken " + p.words(), kLeast);
-    if (claim) return {*claim};
+    const std::string noun = lines.noun() + "s";
+    if (auto claim =
+            claim_model(output, model, "order." + noun, noun + " are taken " + p.words(), kLeast))
+      return {*claim};
   }
   return {};
 }
 
 // ---- Columns of some rows that hold what is expected in others of them.
 
+/// The columns that differ, of the rows that do.
 struct Columns {
-  std::vector<Index> rows;  ///< those in which something differs
+  const Output& o;
+  std::vector<Index> rows;
   std::vector<Index> columns;
   bool are_slots;  ///< a router calls its columns so
   std::string noun() const { return are_slots ? "slot" : "column"; }
-  std::string of(const Output& o) const {
+  bool is_one() const { return columns.size() == 1; }
+  bool hold(Index column, Index source) const {
+    return std::ranges::all_of(rows, [&](Index r) {
+      return o.actual_bits(r * o.columns + column) == o.expected_bits(r * o.columns + source);
+    });
+  }
+  std::string of_rows() const {
     const bool most = static_cast<Index>(rows.size()) * 4 >= o.compared_rows * 3;
     return (most ? "" : " of " + ranges_in_words("row", rows)) + " of " + o.name;
   }
 };
 
-bool holds(const Output& o, const std::vector<Index>& rows, Index column, Index source) {
-  return std::all_of(rows.begin(), rows.end(), [&](Index r) {
-    return o.actual_bits(r * o.columns + column) == o.expected_bits(r * o.columns + source);
-  });
-}
-
 /// "columns 2 and 6 change places": every column that differs with one other; empty if not.
-std::string pairs_in_words(const Output& o, const Columns& wrong) {
+std::string pairs_in_words(const Columns& wrong) {
   std::vector<Index> rest = wrong.columns;
   std::string text;
   std::size_t pairs = 0;
   while (!rest.empty()) {
     const Index c = rest.front();
-    const auto other = std::find_if(rest.begin() + 1, rest.end(), [&](Index d) {
-      return holds(o, wrong.rows, c, d) && holds(o, wrong.rows, d, c);
-    });
+    const auto other = std::find_if(rest.begin() + 1, rest.end(),
+                                    [&](Index d) { return wrong.hold(c, d) && wrong.hold(d, c); });
     if (other == rest.end()) return {};
     if (++pairs <= kMostPairs) list_words(text, filled("{}s {} and {}", wrong.noun(), c, *other));
     rest.erase(other);
@@ -209,30 +204,27 @@ std::string pairs_in_words(const Output& o, const Columns& wrong) {
   }
   if (pairs > kMostPairs) text += filled(" and {} more pairs", pairs - kMostPairs);
   // In one row numbers are alike by chance: two neighbours, or the slots of a token.
-  const std::vector<Index>& all = wrong.columns;
-  const bool neighbours = all.size() == 2 && all.back() == all.front() + 1;
-  if (wrong.rows.size() == 1 && !wrong.are_slots && (!neighbours || o.compared_rows == 1))
+  const bool neighbours = pairs == 1 && wrong.columns.back() == wrong.columns.front() + 1;
+  if (wrong.rows.size() == 1 && !wrong.are_slots && (!neighbours || wrong.o.compared_rows == 1))
     return {};
-  return text + wrong.of(o) + " change places";
+  return text + wrong.of_rows() + " change places";
 }
 
 /// "columns 2 to 5 hold those 1 after", "columns 1 to 3 hold column 0": every column that differs
 /// one so far away, or one and the same.
-std::string source_in_words(const Output& o, const Columns& wrong) {
-  if (o.left < kLeast) return {};
+std::string source_in_words(const Columns& wrong) {
+  if (wrong.o.left < kLeast) return {};
   const auto all = [&](const auto& source) {
-    return std::all_of(wrong.columns.begin(), wrong.columns.end(), [&](Index c) {
-      const Index from = source(c);
-      return from >= 0 && from < o.columns && holds(o, wrong.rows, c, from);
+    return std::ranges::all_of(wrong.columns, [&](Index c) {
+      return source(c) >= 0 && source(c) < wrong.o.columns && wrong.hold(c, source(c));
     });
   };
-  const bool one = wrong.columns.size() == 1;
-  const std::string words =
-      ranges_in_words(wrong.noun(), wrong.columns) + wrong.of(o) + (one ? " holds " : " hold ");
-  for (const Index by : both_ways(o.columns - 1)) {
-    if (!one && all([by](Index c) { return c + by; })) return words + "those " + away(by);
+  const std::string words = ranges_in_words(wrong.noun(), wrong.columns) + wrong.of_rows() +
+                            (wrong.is_one() ? " holds " : " hold ");
+  for (const Index by : both_ways(wrong.is_one() ? 0 : wrong.o.columns - 1)) {
+    if (all([by](Index c) { return c + by; })) return words + "those " + away(by);
   }
-  for (Index from = 0; from < o.columns; ++from) {
+  for (Index from = 0; from < wrong.o.columns; ++from) {
     if (all([from](Index) { return from; })) return words + filled("{} {}", wrong.noun(), from);
   }
   return {};
@@ -257,13 +249,13 @@ Claims recover_order(Output& output) {
   return claims;
 }
 
-Claims recover_row_order(Output& output) { return claim_line_order(output, true); }
+Claims recover_row_order(Output& output) { return claim_line_order(output, false); }
 
-Claims recover_column_order(Output& output) { return claim_line_order(output, false); }
+Claims recover_column_order(Output& output) { return claim_line_order(output, true); }
 
 Claims shifted_output(Output& output) {
   if (!is_unexplained(output, kLeastLate)) return {};
-  const Index n = output.compared_rows * output.columns;
+  const Index n = compared(output);
   // Whether every element came as what is expected `by` elements after it, the ends apart.
   const auto is_moved = [&](Index by) {
     Index told = 0;
@@ -287,21 +279,22 @@ Claims shifted_output(Output& output) {
 }
 
 Claims recover_exchanged(Output& output) {
-  if (!is_unexplained(output, 2) || output.columns > kMostColumns) return {};
-  const Place place = place_of(output, [&](Index i) { return output.differs(i); });
+  if (!is_unexplained(output, 2) || output.columns > kMostColumns || is_one_value(output))
+    return {};
   const bool slots = output.name.ends_with("experts") || output.name.ends_with("weights");
-  const Columns wrong{place.rows, place.columns, slots};
+  const Columns wrong{output, Lines{output}.failing(), Lines{output, true}.failing(), slots};
   const auto claim = [&](const ClaimId& id, const std::string& sentence) {
     return claim_place(output, id, [&](const Place&) { return sentence; });
   };
-  if (const std::string text = pairs_in_words(output, wrong); !text.empty())
+  if (const std::string text = pairs_in_words(wrong); !text.empty())
     return claim({"columns.exchanged", FindingKind::symptom}, text);
-  if (const std::string text = source_in_words(output, wrong); !text.empty())
+  if (const std::string text = source_in_words(wrong); !text.empty())
     return claim({"columns.shifted"}, text);
   // Tokens that hold their own slots in another order, each in its own.
   if (!slots || wrong.rows.size() < kLeastTokens || !is_reordered_in_rows(output)) return {};
-  return claim({"row.reordered", FindingKind::symptom},
-               "values change places within their rows in " + place.words);
+  return claim_place(output, {"row.reordered", FindingKind::symptom}, [](const Place& place) {
+    return "values change places within their rows in " + place.words;
+  });
 }
 
 }  // namespace mxo

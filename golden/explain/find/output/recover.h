@@ -32,8 +32,30 @@ inline bool is_unexplained(const Output& o, Index least) {
   return o.left >= least && o.left == o.differing;
 }
 
+/// Elements that are compared, from the first on.
+inline Index compared(const Output& o) { return o.compared_rows * o.columns; }
+
 /// `n` elements of a tensor from `at` on, as their bytes.
 std::string_view bytes_of(const Tensor& t, Index at, Index n);
+
+/// Rows, or columns, of an output.
+struct Lines {
+  const Output& o;
+  bool are_columns = false;
+  std::string noun() const { return are_columns ? "column" : "row"; }
+  Index count() const { return are_columns ? o.columns : o.compared_rows; }
+  Index length() const { return are_columns ? o.compared_rows : o.columns; }
+  /// The line of element `i`, and its place in it; the element of both.
+  Index of(Index i) const { return are_columns ? i % o.columns : i / o.columns; }
+  Index place(Index i) const { return are_columns ? i / o.columns : i % o.columns; }
+  Index at(Index line, Index place) const {
+    return are_columns ? place * o.columns + line : line * o.columns + place;
+  }
+  /// Whether a line came as another one is expected.
+  bool came_as(Index line, Index source) const;
+  /// Those in which something differs that nothing explains.
+  std::vector<Index> failing() const;
+};
 
 /// Whether the elements that differ and that `holds` are of several values that are expected: one
 /// value for which another came, however often, is one witness.
@@ -47,6 +69,10 @@ Claims claim_all(Output& output, const ClaimId& id, std::string sentence);
 
 /// The cause of the elements that differ and that `holds`, in words that name their place.
 Claims claim_where(Output& output, const ClaimId& id, const Holds& holds, const InPlace& sentence);
+
+/// The same of lines, ascending.
+Claims claim_lines(Output& output, const ClaimId& id, const Lines& lines,
+                   const std::vector<Index>& found, const InPlace& sentence);
 
 /// The same of everything that differs.
 Claims claim_place(Output& output, const ClaimId& id, const InPlace& sentence);

@@ -1,4 +1,4 @@
-// Tokens to which one slot brought the row of another: found among all rows that came back.
+// Tokens to which one slot brought the row of another, found among all rows that came back.
 #include <cstring>
 #include <map>
 #include <optional>
@@ -6,13 +6,13 @@
 
 #include "golden/explain/alter/alterations.h"
 #include "golden/explain/find/finding.h"
+#include "golden/explain/find/output/recover.h"
 #include "golden/explain/find/output/slots.h"
 #include "golden/explain/words/places.h"
 
 namespace mxo {
 namespace {
 
-constexpr double kFit = 0.0025;  ///< of an output that may be left: half a unit of bf16
 constexpr Index kMostFailing = 256;
 constexpr Index kMostTrials = 1 << 26;
 constexpr Index kLeastColumns = 16;
@@ -25,8 +25,8 @@ struct Slot {
   Index slot = 0;
   std::span<const BF16> row;
   bool is(const Slot& o) const { return rank == o.rank && token == o.token && slot == o.slot; }
-  bool is_alike(const Slot& o) const {
-    return std::memcmp(row.data(), o.row.data(), row.size_bytes()) == 0;
+  std::string bytes() const {
+    return {reinterpret_cast<const char*>(row.data()), row.size_bytes()};
   }
   std::string words(bool with_rank) const {
     return filled("slot {} of token {}", slot, token) +
@@ -68,7 +68,7 @@ std::optional<Replaced> replaced(const Call& call, const Output& o, const std::v
       if (left > limit || from.is(slot)) continue;
       if (!found) {
         found = Replaced{slot, from};
-      } else if (!from.is_alike(found->from) || !found->slot.is(slot)) {
+      } else if (from.bytes() != found->from.bytes() || !found->slot.is(slot)) {
         return std::nullopt;
       }
     }
@@ -93,29 +93,22 @@ std::string in_words(const std::vector<Replaced>& list) {
   }
   std::map<std::string, std::vector<Index>> tokens;
   for (const Replaced& r : list) tokens[r.slot.rank].push_back(r.slot.token);
-  for (const auto& [rank, at] : tokens) {
-    list_words(text, ranges_in_words("token", at) + " of " + rank.substr(0, rank.size() - 1),
-               " and ");
-  }
   return (near ? "a slot takes the row of the token " + away(by)
                : "a slot takes the row of another token") +
-         ", in " + text;
+         ", in " + tokens_in_words(tokens);
 }
 
-/// Writes what rows hold to where others lie, each found by its bytes; false if one is not there.
-bool bring(Call& call, const std::string& operand,
-           const std::vector<std::pair<std::vector<BF16>, std::vector<BF16>>>& moved) {
+/// Writes the bytes of rows to where others lie, each found by its own; false if one is not there.
+bool bring(Call& call, const char* operand, const std::map<std::string, std::string>& moved) {
   std::size_t done = 0;
-  for (const auto& [name, given] : Call(call).inputs) {
-    if (!name.ends_with(operand)) continue;
-    Tensor t = *given;
-    for (Index r = 0; r < t.extent(0); ++r) {
-      const std::size_t bytes = static_cast<std::size_t>(t.extent(1)) * sizeof(BF16);
-      for (const auto& [own, from] : moved) {
-        if (std::memcmp(given->as<BF16>() + r * t.extent(1), own.data(), bytes) != 0) continue;
-        std::memcpy(t.as<BF16>() + r * t.extent(1), from.data(), bytes);
-        ++done;
-      }
+  for (const std::string& name : names_ending(call.inputs, operand)) {
+    Tensor t = call.input(name);
+    const Index columns = t.extent(1);
+    for (Index i = 0; i < t.elements(); i += columns) {
+      const auto from = moved.find(std::string(bytes_of(t, i, columns)));
+      if (from == moved.end()) continue;
+      std::memcpy(t.as<BF16>() + i, from->second.data(), from->second.size());
+      ++done;
     }
     call.replace(name, std::move(t));
   }
@@ -127,46 +120,37 @@ bool bring(Call& call, const std::string& operand,
 void add_measured_slot_rows(Backend& backend, const Call& call, const std::vector<Output>& outputs,
                             std::vector<Hypothesis>& list) {
   if (call.op != "combine" && call.op != "dispatch_backward") return;
-  const auto fails = [](const Output& o, Index r) {
-    return o.differs_in(r * o.columns, o.columns);
-  };
   Index failing = 0;
   Index tokens = 0;
   for (const Output& o : outputs) {
     if (o.expected->dtype() != Dtype::bf16 || o.columns < kLeastColumns) return;
-    for (Index r = 0; r < o.compared_rows; ++r) failing += fails(o, r);
+    failing += static_cast<Index>(Lines{o}.failing().size());
     tokens += o.rows;
   }
   const Index slots = slots_of(call);
   if (failing == 0 || failing > kMostFailing || failing * slots * tokens * slots > kMostTrials)
     return;
-  std::vector<NamedTensors> rows;
-  for (Index s = 0; s < slots; ++s) rows.push_back(rows_of_slot(backend, call, s));
+  const std::vector<NamedTensors> rows = rows_of_slots(backend, call);
   std::vector<Slot> all;                     // those of a token side by side
   std::map<std::string, std::size_t> first;  // slot of a rank
   for (const auto& [name, tensor] : rows.front()) {
     first[rank_of(name)] = all.size();
     const auto columns = static_cast<std::size_t>(tensor.extent(1));
     for (Index i = 0; i < tensor.extent(0) * slots; ++i) {
-      const Tensor& of_slot = rows[static_cast<std::size_t>(i % slots)].at(name);
-      const BF16* row = of_slot.as<BF16>() + i / slots * tensor.extent(1);
+      const BF16* row = nth(rows, i % slots).at(name).as<BF16>() + i / slots * tensor.extent(1);
       all.push_back({rank_of(name), i / slots, i % slots, {row, columns}});
     }
   }
   std::vector<Replaced> found;
+  std::map<std::string, std::string> moved;
   for (const Output& o : outputs) {
-    for (Index r = 0; r < o.compared_rows; ++r) {
-      if (!fails(o, r)) continue;
+    for (const Index r : Lines{o}.failing()) {
       const std::size_t at = first.at(rank_of(o.name)) + static_cast<std::size_t>(r * slots);
       const auto one = replaced(call, o, all, {all.data() + at, static_cast<std::size_t>(slots)});
       if (!one) return;
       found.push_back(*one);
+      moved.emplace(one->slot.bytes(), one->from.bytes());
     }
-  }
-  std::vector<std::pair<std::vector<BF16>, std::vector<BF16>>> moved;
-  for (const Replaced& r : found) {
-    moved.push_back(
-        {{r.slot.row.begin(), r.slot.row.end()}, {r.from.row.begin(), r.from.row.end()}});
   }
   const char* operand = call.op == "combine" ? ".y" : ".dy";
   add_altered(list, "rows=other_token", in_words(found),

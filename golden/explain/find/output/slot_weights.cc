@@ -1,5 +1,6 @@
 // What every slot of a token weighed when rows came back, measured from sums over slots, and the
 // weights that this may have been.
+#include <algorithm>
 #include <map>
 #include <numeric>
 #include <optional>
@@ -8,18 +9,17 @@
 #include "golden/explain/alter/alterations.h"
 #include "golden/explain/case/wide_values.h"
 #include "golden/explain/find/finding.h"
+#include "golden/explain/find/output/recover.h"
 #include "golden/explain/find/output/slots.h"
 #include "golden/explain/words/places.h"
 
 namespace mxo {
 namespace {
 
-constexpr double kFit = 0.0025;  ///< of an output that may be left: half a unit of bf16
 constexpr Index kMostSlots = 16;
 constexpr Index kMostTokens = 8;  ///< by which weights may be those of another token
 constexpr double kAlike = 0.01;  ///< of the largest weight of a token, of weights that are the same
 constexpr double kSigmas = 5.0;
-constexpr double kRatio = 0.002;         ///< by which a measured factor may be off
 constexpr std::size_t kLeastTokens = 3;  ///< of an order that is another in each
 
 /// A token whose sum is not the expected one, and what its slots weighed.
@@ -86,12 +86,11 @@ class SlotWeights {
     }
     std::map<std::string, Tensor> made;
     const auto n = static_cast<Index>(slots_);
-    for (const auto& [name, experts] : call_.inputs) {
-      if (!name.ends_with("experts")) continue;
-      const std::string rank = rank_of(name);
-      Tensor& w = made[rank] = Tensor(Dtype::f32, experts->shape());
-      for (Index i = 0; i < w.elements(); ++i)
-        w.as<float>()[i] = static_cast<float>(given_weight(call_, rank, i / n, i % n));
+    for (const std::string& name : names_ending(call_.inputs, ".experts")) {
+      made[rank_of(name)] =
+          with_values(Tensor(Dtype::f32, call_.input(name).shape()), [&](Index i) {
+            return static_cast<float>(given_weight(call_, rank_of(name), i / n, i % n));
+          });
     }
     for (const Token& t : tokens_) {
       for (std::size_t s = 0; s < slots_; ++s) {
@@ -99,13 +98,14 @@ class SlotWeights {
             static_cast<float>(weights(t, s));
       }
     }
-    Hypothesis h{"weights=" + id, words + where(), Stage::input};
-    h.run = [made = std::move(made)](Backend& backend, const Call& call) {
-      Call altered = call;
-      for (const auto& [rank, w] : made) altered.replace(rank + "weights", w);
-      return combined(backend, std::move(altered));
-    };
-    list_.push_back(std::move(h));
+    add_run(
+        list_, "weights=" + id, words + where(),
+        [made = std::move(made)](Backend& backend, const Call& call) {
+          Call altered = call;
+          for (const auto& [rank, w] : made) altered.replace(rank + "weights", w);
+          return combined(backend, std::move(altered));
+        },
+        Stage::input);
     return true;
   }
   /// "slot 2 is left out", where every slot has its own weight but some that have `times` as much.
@@ -133,17 +133,9 @@ class SlotWeights {
         certainty += certain * certain;
       }
     }
-    const double factor = certainty > 0.0 ? sum / certainty : 0.0;
-    // The shortest number: by its denominator.
-    for (const double parts : {1.0, 2.0, 4.0, 8.0, 10.0, 3.0, 20.0, 6.0, 100.0}) {
-      const double times = std::round(factor * parts) / parts;
-      if (!(std::abs(times - factor) <= kRatio * std::abs(factor))) continue;
-      if (times == 0.0 || times == 1.0 || times == 2.0) return;
-      std::string text = std::to_string(times);
-      while (text.ends_with('0')) text.pop_back();
-      if (text.ends_with('.')) text.pop_back();
-      return add_some(times, "slots_fraction", "weighed by " + text + " times the weight");
-    }
+    const auto [times, words] = short_factor(certainty > 0.0 ? sum / certainty : 0.0);
+    if (times == 0.0 || times == 1.0 || times == 2.0) return;
+    add_some(times, "slots_fraction", filled("weighed by {} times the weight", words));
   }
   /// Weights that went to other slots of their token: the same in all, or by a rule in each.
   void add_other_slots() {
@@ -167,10 +159,8 @@ class SlotWeights {
         const auto weights = [&](const Token& t, std::size_t s) {
           std::vector<std::size_t> order(slots_);
           std::iota(order.begin(), order.end(), std::size_t{0});
-          std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
-            return rule.key(t, a) < rule.key(t, b);
-          });
-          const auto place = std::find(order.begin(), order.end(), s) - order.begin();
+          std::ranges::stable_sort(order, {}, [&](std::size_t a) { return rule.key(t, a); });
+          const auto place = std::ranges::find(order, s) - order.begin();
           return t.given[inverse ? static_cast<std::size_t>(place) : order[s]];
         };
         if (add(rule.id, permuted + ": " + rule.words, weights)) return;
@@ -178,19 +168,16 @@ class SlotWeights {
     }
     // The given weight of the token that is nearest to what a slot weighed.
     const auto nearest = [](const Token& t, std::size_t s) {
-      return *std::min_element(t.given.begin(), t.given.end(), [&](double a, double b) {
-        return std::abs(a - t.seen[s]) < std::abs(b - t.seen[s]);
-      });
+      return *std::ranges::min_element(t.given, {},
+                                       [&](double g) { return std::abs(g - t.seen[s]); });
     };
     const auto takes_each_once = [&](const Token& t) {
       std::vector<double> taken;
       for (std::size_t s = 0; s < slots_; ++s) taken.push_back(nearest(t, s));
-      return std::is_permutation(taken.begin(), taken.end(), t.given.begin());
+      return std::ranges::is_permutation(taken, t.given);
     };
-    if (tokens_.size() < kLeastTokens ||
-        !std::all_of(tokens_.begin(), tokens_.end(), takes_each_once))
-      return;
-    add("permuted", permuted + ", in each token another way", nearest);
+    if (tokens_.size() >= kLeastTokens && std::ranges::all_of(tokens_, takes_each_once))
+      add("permuted", permuted + ", in each token another way", nearest);
   }
   /// Weights that the token `further` of a rank has.  Where there is none, nobody knows what was
   /// read; but most have to be there.
@@ -213,67 +200,65 @@ class SlotWeights {
     return call_.input(t.rank + "experts")
         .as<std::int32_t>()[t.row * static_cast<Index>(slots_) + static_cast<Index>(s)];
   }
-  Index ranks() const {
-    return std::count_if(call_.inputs.begin(), call_.inputs.end(),
-                         [](const auto& input) { return input.first.ends_with(".experts"); });
-  }
+  Index ranks() const { return static_cast<Index>(names_ending(call_.inputs, ".experts").size()); }
   /// Whether every token fails of which a slot holds(rank, expert).
   bool all_fail(const std::function<bool(const std::string&, Index)>& holds) const {
     std::set<std::pair<std::string, Index>> failing;
     for (const Token& t : tokens_) failing.emplace(t.rank, t.row);
-    for (const auto& [name, chosen] : call_.inputs) {
-      if (!name.ends_with("experts")) continue;
-      const std::string rank = rank_of(name);
-      for (Index i = 0; i < chosen->elements(); ++i) {
-        const std::pair token{rank, i / static_cast<Index>(slots_)};
-        if (holds(rank, chosen->as<std::int32_t>()[i]) && !failing.contains(token)) return false;
+    for (const std::string& name : names_ending(call_.inputs, ".experts")) {
+      const Tensor& chosen = call_.input(name);
+      for (Index i = 0; i < chosen.elements(); ++i) {
+        const std::pair token{rank_of(name), i / static_cast<Index>(slots_)};
+        if (holds(token.first, chosen.as<std::int32_t>()[i]) && !failing.contains(token))
+          return false;
       }
     }
     return true;
   }
-  /// Whether these are all slots of some experts, in every token.
-  bool are_of_experts(const std::set<Index>& experts, const std::set<Index>& others) const {
-    return experts.size() >= 2 && !others.empty() && tokens_.size() >= 2 * experts.size() &&
-           std::ranges::none_of(experts, [&](Index e) { return others.contains(e); }) &&
-           all_fail([&](const std::string&, Index e) { return experts.contains(e); });
-  }
   /// "slot 2 is", "rows of expert 5 are", "slots whose rank has an earlier slot of the token are".
   std::string which(const IsMeant& is_meant) const {
-    std::set<Index> experts;
-    std::set<Index> others;         // whose slots have their own weights
-    std::map<Index, Index> tokens;  // of each slot
     const Index all_experts = call_.set.integer("experts", 0);
     const bool shared = ranks() > 1;  // by ranks, each with experts of its own
     const Index own = std::max<Index>(1, shared ? all_experts / ranks() : all_experts);
-    const auto is_far = [own](const std::string& name, Index e) {
-      return e >= 0 && filled("rank{}.", e / own) != name;
+    struct Chosen {
+      std::string rank;
+      Index expert;
+      bool later;  ///< its rank has an earlier slot of the token
+      bool meant;
     };
-    bool far = shared;            // all of the slots whose expert is on another rank
-    bool later_on_rank = shared;  // all of the slots that have one before them on their rank
+    std::vector<Chosen> all;
+    std::set<Index> experts;        // of those that are meant
+    std::map<Index, Index> tokens;  // of each slot
     for (const Token& t : tokens_) {
       std::set<Index> seen;
       for (std::size_t s = 0; s < slots_; ++s) {
         const Index e = expert(t, s);
-        const bool meant = is_meant(t, s);
-        (meant ? experts : others).insert(e);
-        if (meant) ++tokens[static_cast<Index>(s)];
-        far = far && meant == is_far(t.rank, e);
-        const bool first = e < 0 || seen.insert(e / own).second;
-        later_on_rank = later_on_rank && meant == !first;
+        all.push_back({t.rank, e, e >= 0 && !seen.insert(e / own).second, is_meant(t, s)});
+        if (!all.back().meant) continue;
+        experts.insert(e);
+        ++tokens[static_cast<Index>(s)];
       }
     }
     if (tokens.empty()) return {};
+    const auto are = [&](const auto& holds) {
+      return std::ranges::all_of(all, [&](const Chosen& c) { return c.meant == holds(c); });
+    };
+    const auto is_far = [own](const std::string& name, Index e) {
+      return e >= 0 && filled("rank{}.", e / own) != name;
+    };
+    const auto are_of_experts = [&](const std::string&, Index e) { return experts.contains(e); };
     const Index rank = *experts.begin() / own;
-    const auto is_of_rank = [&](Index e) { return e / own == rank; };
     if (tokens_.size() > 1 && experts.size() == 1)
       return filled("rows of expert {} are", *experts.begin());
     if (tokens_.size() > 1 && shared && all_experts >= ranks() &&
-        std::all_of(experts.begin(), experts.end(), is_of_rank) &&
-        std::none_of(others.begin(), others.end(), is_of_rank))
+        are([&](const Chosen& c) { return c.expert / own == rank; }))
       return filled("rows of the experts of rank{} are", rank);
-    if (far && tokens_.size() >= kLeastTokens && all_fail(is_far))
+    if (shared && tokens_.size() >= kLeastTokens && all_fail(is_far) &&
+        are([&](const Chosen& c) { return is_far(c.rank, c.expert); }))
       return "slots whose expert is on another rank are";
-    if (are_of_experts(experts, others)) {
+    if (experts.size() >= 2 && tokens_.size() >= 2 * experts.size() && all_fail(are_of_experts) &&
+        are([&](const Chosen& c) { return experts.contains(c.expert); }) &&
+        !std::ranges::all_of(all, &Chosen::meant)) {
       std::vector<Index> few(experts.begin(), experts.end());
       const bool most = static_cast<Index>(few.size()) * 2 > all_experts;
       if (most) {
@@ -287,29 +272,28 @@ class SlotWeights {
     }
     std::vector<Index> slots;
     std::string counts;
-    bool all = true;  // of the slots, in every token
+    bool whole = true;  // of the slots, in every token
     for (const auto& [slot, n] : tokens) {
       slots.push_back(slot);
-      all = all && n == static_cast<Index>(tokens_.size());
+      whole = whole && n == static_cast<Index>(tokens_.size());
       list_words(counts, filled("slot {} of {}", slot, counted(n, "token")));
     }
-    if (!all && later_on_rank) return "slots whose rank has an earlier slot of the token are";
-    return (all ? ranges_in_words("slot", slots) : counts) + (slots.size() == 1 ? " is" : " are");
+    if (!whole && shared && are([](const Chosen& c) { return c.later; }))
+      return "slots whose rank has an earlier slot of the token are";
+    return (whole ? ranges_in_words("slot", slots) : counts) + (slots.size() == 1 ? " is" : " are");
   }
   bool add_map() {
+    const auto off = [&](std::size_t s, std::size_t from) {
+      double sum = 0.0;
+      for (const Token& t : tokens_)
+        sum += std::pow((t.given[from] - t.seen[s]) / (t.sigma[s] + 1e-9), 2);
+      return sum;
+    };
     std::vector<std::size_t> source(slots_);
     for (std::size_t s = 0; s < slots_; ++s) {
-      double least = HUGE_VAL;
-      for (std::size_t from = 0; from < slots_; ++from) {
-        double off = 0.0;
-        for (const Token& t : tokens_) {
-          const double sigmas = (t.given[from] - t.seen[s]) / (t.sigma[s] + 1e-9);
-          off += sigmas * sigmas;
-        }
-        if (off > least || (off == least && from != s)) continue;
-        least = off;
-        source[s] = from;
-      }
+      source[s] = s;
+      for (std::size_t from = 0; from < slots_; ++from)
+        if (off(s, from) < off(s, source[s])) source[s] = from;
     }
     std::string text;
     for (std::size_t s = 0; s < slots_; ++s) {
@@ -328,14 +312,7 @@ class SlotWeights {
     if (static_cast<Index>(tokens_.size()) * 4 >= all_ * 3) return "";
     std::map<std::string, std::vector<Index>> rows;
     for (const Token& t : tokens_) rows[t.rank].push_back(t.row);
-    std::string text;
-    for (const auto& [rank, list] : rows) {
-      list_words(text,
-                 ranges_in_words("token", list) +
-                     (rank.empty() ? "" : " of " + rank.substr(0, rank.size() - 1)),
-                 " and ");
-    }
-    return ", in " + text;
+    return ", in " + tokens_in_words(rows);
   }
 
   const Call& call_;
@@ -347,21 +324,30 @@ class SlotWeights {
 
 }  // namespace
 
+std::string tokens_in_words(const std::map<std::string, std::vector<Index>>& of_ranks) {
+  std::string text;
+  for (const auto& [rank, tokens] : of_ranks) {
+    list_words(text,
+               ranges_in_words("token", tokens) +
+                   (rank.empty() ? "" : " of " + rank.substr(0, rank.size() - 1)),
+               " and ");
+  }
+  return text;
+}
+
 void add_measured_slots(Backend& backend, const Call& call, const std::vector<Output>& outputs,
                         std::vector<Hypothesis>& list) {
   if (call.op != "combine" && call.op != "dispatch_backward") return;
   const Index n = slots_of(call);
   if (n < 1 || n > kMostSlots) return;
-  std::vector<NamedTensors> rows;
-  for (Index s = 0; s < n; ++s) rows.push_back(rows_of_slot(backend, call, s));
+  const std::vector<NamedTensors> rows = rows_of_slots(backend, call);
   std::vector<Token> tokens;
   Index all = 0;
   for (const Output& o : outputs) {
     if (o.expected->dtype() != Dtype::bf16 || !(o.name.ends_with("out") || o.name.ends_with("dx")))
       return;
     all += o.compared_rows;
-    for (Index r = 0; r < o.compared_rows; ++r) {
-      if (!o.differs_in(r * o.columns, o.columns)) continue;
+    for (const Index r : Lines{o}.failing()) {
       auto t = measured(o, r, rows);
       if (!t) return;
       for (Index s = 0; s < n; ++s) t->given.push_back(given_weight(call, t->rank, r, s));
@@ -389,6 +375,15 @@ void add_measured_slots(Backend& backend, const Call& call, const std::vector<Ou
         "other_token", "weights are those of the token " + away(by),
         [](const Token& t) { return t.rank; }, by);
   }
+  for (const bool by_slot : {false, true})
+    slots.add("flat",
+              by_slot ? "weights are read as if they lay slot by slot rather than token by token"
+                      : "weights are read by the number of the token alone, one for all its slots",
+              [&, by_slot](const Token& t, std::size_t s) {
+                const Index count = call.input(t.rank + "experts").extent(0);
+                const Index at = (by_slot ? static_cast<Index>(s) * count : 0) + t.row;
+                return given_weight(call, t.rank, at / n, at % n);
+              });
   for (const Output& o : outputs) {
     const std::string rank = rank_of(o.name);
     slots.add_others(

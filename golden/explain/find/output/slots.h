@@ -1,6 +1,7 @@
 // Slots of tokens whose rows come back from experts: what each holds, and their sums.
 #pragma once
 
+#include <map>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -9,6 +10,8 @@
 #include "golden/explain/hypotheses.h"
 
 namespace mxo {
+
+inline constexpr double kFit = 0.0025;  ///< of an output that may be left: half a unit of bf16
 
 /// Operands or outputs of ranks whose names end so.
 template <typename Tensors>
@@ -25,10 +28,17 @@ Index slots_of(const Call& call);
 /// Rows [T, D] of one slot of every token, "rank0.out" and so on: a sum in which every other slot
 /// weighs nothing.
 NamedTensors rows_of_slot(Backend& backend, const Call& call, Index slot);
+inline std::vector<NamedTensors> rows_of_slots(Backend& backend, const Call& call) {
+  std::vector<NamedTensors> rows;
+  for (Index s = 0; s < slots_of(call); ++s) rows.push_back(rows_of_slot(backend, call, s));
+  return rows;
+}
 /// The outputs of `call` with its weights, where dispatch_backward has none.
 NamedTensors combined(Backend& backend, Call call);
 /// "rank0." of "rank0.out".
 inline std::string rank_of(const std::string& name) { return name.substr(0, name.find('.') + 1); }
+/// "tokens 3 to 5 of rank0 and token 1 of rank1", by "rank0.".
+std::string tokens_in_words(const std::map<std::string, std::vector<Index>>& of_ranks);
 /// The weight that a slot was given; 1 where there are none.
 inline double given_weight(const Call& call, const std::string& rank, Index token, Index slot) {
   if (!call.has(rank + "weights")) return 1.0;
@@ -47,5 +57,8 @@ void add_measured_slot_rows(Backend& backend, const Call& call, const std::vecto
 /// Experts of a layer whose slots are missing: every token that fails chose one, and no other did.
 void add_lost_experts(Backend& backend, const Call& call, const std::vector<Output>& outputs,
                       std::vector<Hypothesis>& list);
+/// Factors of what the experts of a layer add, and of what its shared expert adds.
+void add_factors_of_parts(Backend& backend, const Call& call, const std::vector<Output>& outputs,
+                          std::vector<Hypothesis>& list);
 
 }  // namespace mxo

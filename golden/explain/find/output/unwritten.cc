@@ -1,9 +1,11 @@
 // Parts of an output that no one wrote: runs of one bit pattern, and what should be zero because no
 // one fills it: padding of groups and tiles, gradients of experts without tokens.
+#include <algorithm>
 #include <functional>
 #include <map>
 
 #include "formats/scale_layout.h"
+#include "golden/explain/alter/alterations.h"
 #include "golden/explain/case/product.h"
 #include "golden/explain/find/finding.h"
 #include "golden/explain/find/output/recover.h"
@@ -49,48 +51,57 @@ Fill described(Dtype dtype, std::uint64_t fill, Index columns) {
           bits + ": the fill of the buffer, never written, or one value for all of them"};
 }
 
-/// Elements of runs, by fill.
-using Runs = std::map<std::uint64_t, std::vector<Index>>;
+/// What an element came as: NaN of any kind and zeros of either sign are one fill each, codes of
+/// eight bits are zero by their scale, too.
+std::uint64_t fill_of(const Output& o, const ElementReader& read, Index i) {
+  const std::uint64_t bits = o.actual_bits(i);
+  const Element e = read(bits);
+  const bool zero = e.value == 0.0 && is_wide_float(o.expected->dtype());
+  return e.nan ? kAnyNan : zero ? 0 : bits;
+}
 
-/// The run that goes on along one row or down one column, elements `step` apart.
-class Run {
- public:
-  /// Neighbours that must hold a fill before it is believed: short runs of one code are common.
-  Run(const Output& output, Index step, Index least)
-      : output_(&output), step_(step), least_(least) {}
-  void take(Index i, std::uint64_t fill, Runs& found) {
-    if (length_ == 0 || fill != fill_) {
-      close(found);
-      first_ = i;
-      fill_ = fill;
-      wanted_ = output_->expected_bits(i);
-    }
-    ++length_;
-    wrong_ += output_->differs(i);
-    varied_ = varied_ || output_->expected_bits(i) != wanted_;
-  }
-  void close(Runs& found) {
-    if (length_ >= least_ && wrong_ * 2 > length_ && (varied_ || is_plain(fill_))) {
-      for (Index n = 0; n < length_; ++n) {
-        const Index i = first_ + n * step_;
-        if (output_->differs(i)) found[fill_].push_back(i);
+/// Elements that differ in runs of one fill, ascending, by fill: along rows, and down columns that
+/// are not short.
+std::map<std::uint64_t, std::vector<Index>> runs_of_fills(const Output& o) {
+  const ElementReader read(o.expected->dtype());
+  std::map<std::uint64_t, std::vector<Index>> found;
+  for (const bool down : {false, true}) {
+    const Lines lines{o, down};
+    // Short runs of one code are common.
+    const Index least =
+        down ? std::max(kLeastDown, o.compared_rows / 4)
+             : std::min<Index>(size_of(o.expected->dtype()) == 1 ? 16 : 8, o.columns);
+    if (lines.length() < least) continue;
+    for (const Index line : lines.failing()) {
+      // A run holds one of these pairs.
+      bool any = least == 1;
+      for (Index k = least - 1; k < lines.length() && !any; k += least - 1) {
+        any = fill_of(o, read, lines.at(line, k)) == fill_of(o, read, lines.at(line, k - 1));
+      }
+      if (!any) continue;
+      for (Index first = 0, end = 0; first < lines.length(); first = end) {
+        const std::uint64_t fill = fill_of(o, read, lines.at(line, first));
+        const std::uint64_t wanted = o.expected_bits(lines.at(line, first));
+        Index wrong = 0;
+        bool varied = is_plain(fill);  // else not all of it should be the same
+        for (; end < lines.length() && fill_of(o, read, lines.at(line, end)) == fill; ++end) {
+          const Index i = lines.at(line, end);
+          wrong += o.differs(i);
+          varied = varied || o.expected_bits(i) != wanted;
+        }
+        if (end - first < least || !varied || wrong * 2 <= end - first) continue;
+        for (Index k = first; k < end; ++k) {
+          if (o.differs(lines.at(line, k))) found[fill].push_back(lines.at(line, k));
+        }
       }
     }
-    length_ = wrong_ = 0;
-    varied_ = false;
   }
-
- private:
-  const Output* output_;
-  Index step_;
-  Index least_;
-  Index first_ = 0;
-  Index length_ = 0;
-  Index wrong_ = 0;
-  std::uint64_t fill_ = 0;
-  std::uint64_t wanted_ = 0;  ///< where it begins
-  bool varied_ = false;       ///< not all of it should be the same
-};
+  for (auto& [fill, elements] : found) {
+    std::ranges::sort(elements);
+    elements.erase(std::unique(elements.begin(), elements.end()), elements.end());
+  }
+  return found;
+}
 
 /// Elements that should be zero, by their index, and what they are; none where there are no such.
 struct Idle {
@@ -214,38 +225,38 @@ Idle zero_lines(const Call& call, const Output& output) {
 /// The cause that idle rows hold what is old, if they do.
 Claims claim_idle(const Idle& idle, Output& output) {
   if (!idle.holds) return {};
-  std::vector<Index> of_row(static_cast<std::size_t>(output.rows));  // idle elements
-  std::vector<std::uint8_t> touched(of_row.size());  // rows beside one that came wrong, and it
+  const ElementReader read(output.expected->dtype());
   Index all = 0;
   Index wrong = 0;
-  const ElementReader read(output.expected->dtype());
-  for (Index i = 0; i < output.rows * output.columns; ++i) {
-    if (!idle.holds(i)) continue;
-    // A bias or a gradient to add to may be expected there.
-    if (output.expected_bits(i) != 0 && read(output.expected_bits(i)).value != 0.0) return {};
-    const auto row = static_cast<std::size_t>(i / output.columns);
-    ++all;
-    ++of_row[row];
-    wrong += output.differs(i);
-    if (output.differs(i)) touched[row] = 1;
+  Index there = 0;  // in runs of rows, or parts of rows, of which some came wrong
+  for (Index i = 0; i < output.rows * output.columns;) {
+    Index idle_here = 0;
+    Index wrong_here = 0;
+    do {
+      for (const Index end = i + output.columns; i < end; ++i) {
+        if (!idle.holds(i)) continue;
+        // A bias or a gradient to add to may be expected there.
+        if (output.expected_bits(i) != 0 && read(output.expected_bits(i)).value != 0.0) return {};
+        ++idle_here;
+        wrong_here += output.differs(i);
+      }
+    } while (i < output.rows * output.columns && idle.holds(i));
+    all += idle_here;
+    wrong += wrong_here;
+    if (wrong_here > 0) there += idle_here;
   }
-  const auto touch = [&](Index r, Index beside) {
-    if (nth(touched, beside) != 0 && idle.holds(r * output.columns)) nth(touched, r) = 1;
-  };
-  for (Index r = 1; r < output.rows; ++r) touch(r, r - 1);
-  for (Index r = output.rows - 2; r >= 0; --r) touch(r, r + 1);
-  Index there = 0;
-  for (std::size_t r = 0; r < touched.size(); ++r) there += touched[r] != 0 ? of_row[r] : 0;
   // Something that was never written is old altogether, not in places.
   if (wrong * 4 < there * 3) return {};
   // Where most of everything differs, idle rows are no place of their own.
-  if ((output.left - wrong) * 2 > output.compared_rows * output.columns - all) return {};
+  if ((output.left - wrong) * 2 > compared(output) - all) return {};
   // Old bytes and bytes that a kernel put there by mistake look the same.
   return claim_where(
       output, {"not_zero.padding", FindingKind::symptom, true}, idle.holds,
       [&](const Place& place) {
-        return place.words + " (" + idle.what + ", zeros expected)" + std::string(place.hold()) +
-               "other bytes: never written, or written with what does not belong there";
+        return filled(
+            "{} ({}, zeros expected){}other bytes: never written, or written with what "
+            "does not belong there",
+            place.words, idle.what, place.hold());
       });
 }
 
@@ -274,64 +285,35 @@ Claims recover_unwritten(Output& output) {
   if (output.left == 0 || output.expected->elements() < kLeastOutput) return {};
   const Dtype dtype = output.expected->dtype();
   const ElementReader read(dtype);
-  const auto fill_of = [&](Index i) {
-    const std::uint64_t bits = output.actual_bits(i);
-    const Element e = read(bits);
-    // Zeros of either sign; codes of eight bits are zero by their scale, too.
-    const bool zero = e.value == 0.0 && is_wide_float(dtype);
-    return e.nan ? kAnyNan : zero ? 0 : bits;
-  };
-  Runs found;
-  const Index least = std::min<Index>(size_of(dtype) == 1 ? 16 : 8, output.columns);
-  const Index least_down = std::max(kLeastDown, output.compared_rows / 4);
-  std::vector<Run> down;
-  if (output.compared_rows >= kLeastDown) {
-    down.assign(static_cast<std::size_t>(output.columns), Run(output, output.columns, least_down));
-  }
-  for (Index r = 0; r < output.compared_rows; ++r) {
-    const Index first = r * output.columns;
-    const bool fails = output.differs_in(first, output.columns);
-    if (!fails && down.empty()) continue;
-    Run along(output, 1, least);
-    for (Index i = first; i < first + output.columns; ++i) {
-      const std::uint64_t fill = fill_of(i);
-      if (fails) along.take(i, fill, found);
-      if (!down.empty()) nth(down, i - first).take(i, fill, found);
-    }
-    along.close(found);
-  }
-  for (Run& column : down) column.close(found);
+  const auto found = runs_of_fills(output);
   std::map<std::uint64_t, std::size_t> everywhere;
-  for (Index i = 0; i < output.compared_rows * output.columns; ++i) {
-    if (output.differs(i) && found.contains(fill_of(i))) ++everywhere[fill_of(i)];
+  for (Index i = 0; i < compared(output) && !found.empty(); ++i) {
+    if (!output.differs(i)) continue;
+    const std::uint64_t fill = fill_of(output, read, i);
+    if (found.contains(fill)) ++everywhere[fill];
   }
   Claims claims;
-  for (auto& [fill, elements] : found) {
-    std::sort(elements.begin(), elements.end());
-    elements.erase(std::unique(elements.begin(), elements.end()), elements.end());
+  for (const auto& [fill, elements] : found) {
     // Among many scattered ones a few are neighbours by chance; many scales are the same.
     if (elements.size() * 2 < everywhere[fill] || elements.size() < kLeastElements) continue;
     if (!is_plain(fill) && size_of(dtype) == 1 && output.name.ends_with("scales")) continue;
     // What came for one value that is expected was computed so.
     const auto is_filled = [&all = elements](Index i) {
-      return std::binary_search(all.begin(), all.end(), i);
+      return std::ranges::binary_search(all, i);
     };
     if (fill != 0 && !are_of_several_values(output, is_filled, 2)) continue;
     const Fill said = described(dtype, fill, output.columns);
-    append(claims,
-           claim_where(
-               output, {said.id, FindingKind::symptom, true}, is_filled,
-               [&, fill = fill](const Place& place) {
-                 // Of a place that holds other values, too, elements are counted.
-                 const bool all = std::all_of(place.rows.begin(), place.rows.end(), [&](Index r) {
-                   return std::all_of(place.columns.begin(), place.columns.end(), [&](Index c) {
-                     return fill_of(r * output.columns + c) == fill;
-                   });
-                 });
-                 return all ? place.words + std::string(place.hold()) + said.words
-                            : std::to_string(place.elements) + " elements in " + place.words +
-                                  " hold " + said.words;
-               }));
+    const auto words = [&, fill = fill](const Place& place) {
+      // Of a place that holds other values, too, elements are counted.
+      const bool all = std::ranges::all_of(place.rows, [&](Index r) {
+        return std::ranges::all_of(place.columns, [&](Index c) {
+          return fill_of(output, read, r * output.columns + c) == fill;
+        });
+      });
+      return all ? filled("{}{}{}", place.words, place.hold(), said.words)
+                 : filled("{} elements in {} hold {}", place.elements, place.words, said.words);
+    };
+    append(claims, claim_where(output, {said.id, FindingKind::symptom, true}, is_filled, words));
   }
   return claims;
 }

@@ -1,5 +1,5 @@
-// What of the depth is missing from every sum, added twice or of the other sign: blocks, from the
-// lines that were measured, and single terms, from regression of the actual output on each of them.
+// What of the depth is missing from every sum, added twice or of the other sign: blocks and single
+// terms, from regression of the actual output on each of them.
 #include "golden/explain/alter/alterations.h"
 #include "golden/explain/find/finding.h"
 #include "golden/explain/find/product/finders.h"
@@ -30,30 +30,25 @@ std::string depths_in_words(const Product& p, const std::vector<Index>& depths) 
   return ranges_in_words("row", depths) + " of " + p.a.name + " and " + p.b.name;
 }
 
-/// Codes of a at the depths named are zero.
-bool leave_out(Call& call, const std::vector<Index>& depths) {
-  const std::optional<Product> p = product_of(call);
-  return p && read_whole(call, read_depth(*p, p->a.codes_name, *p->a.codes, [&](Index d) {
-                           return std::binary_search(depths.begin(), depths.end(), d) ? Index{-1}
-                                                                                      : d;
-                         }));
+/// Codes of a, zero at the depths named.
+Reading left_out(const Product& p, const std::vector<Index>& depths) {
+  return read_depth(p, p.a.codes_name, [depths](Index d) {
+    return std::ranges::binary_search(depths, d) ? Index{-1} : d;
+  });
 }
 
-/// Codes of a at the depths named, columns of x or rows of dy, with the other sign.
-bool negate(Call& call, const std::vector<Index>& depths) {
-  const std::optional<Product> p = product_of(call);
-  if (!p || depths.back() >= (p->wgrad ? p->ends.back() : p->k)) return false;
-  Tensor codes = *p->a.codes;
-  const Index columns = codes.extent(1);
-  const std::size_t size = size_of(codes.dtype());
-  for (const Index d : depths) {
-    for (Index i = 0; i < (p->wgrad ? columns : codes.extent(0)); ++i) {
-      const Index at = p->wgrad ? d * columns + i : i * columns + d;
-      codes.data()[static_cast<std::size_t>(at + 1) * size - 1] ^= std::byte{0x80};
+/// Codes of a, of the other sign at the depths named: columns of x or rows of dy.
+Reading negated(const Product& p, const std::vector<Index>& depths) {
+  Reading reading = read_depth(p, p.a.codes_name, [](Index d) { return d; });
+  reading.read = [depths, rows = p.wgrad, plain = reading.read](const Tensor& given,
+                                                                const Cells& cells, std::byte* to) {
+    plain(given, cells, to);
+    for (const Index column : cells.columns) {
+      to += size_of(given.dtype());
+      if (std::ranges::binary_search(depths, rows ? cells.row : column)) to[-1] ^= std::byte{0x80};
     }
-  }
-  call.replace(p->a.codes_name, std::move(codes));
-  return true;
+  };
+  return reading;
 }
 
 /// The last axis of a tensor made of its places `from`; zeros where there are none.
@@ -99,121 +94,89 @@ struct Odd {
   std::vector<Index> missing;
   std::vector<Index> twice;
   std::vector<Index> negative;
+  bool operator==(const Odd&) const = default;
 };
 
-/// Whether nothing is added up in the groups of a gradient: they are zero.
-bool are_whole_groups(const Product& p, const std::vector<Index>& depths) {
-  Index whole = 0;
-  for (const Index g : range_of(p.groups())) {
-    const auto from = std::lower_bound(depths.begin(), depths.end(), p.begin(g));
-    const bool all = std::lower_bound(from, depths.end(), p.end(g)) - from == p.depth(g);
-    whole += p.wgrad && all ? p.depth(g) : 0;
-  }
-  return whole == static_cast<Index>(depths.size());
-}
-
-/// Whether depths are whole blocks of K with a scale of their own: twice is one byte too high, too.
-bool are_scaled_blocks(const Product& p, const std::vector<Index>& depths) {
-  const auto scaled = [&](const ProductSide& f) {
+/// `blocks`: they were found as whole blocks.
+void propose(const Product& p, const Odd& odd, bool blocks, std::vector<Hypothesis>& list) {
+  // Of all terms alike other causes speak: a factor, a sign.
+  const auto some = [all = p.wgrad ? p.ends.back() : p.k](const std::vector<Index>& depths) {
+    return !depths.empty() && std::ssize(depths) < all;
+  };
+  const auto products = [&p](const std::vector<Index>& depths) {
+    return "the products of " + depths_in_words(p, depths);
+  };
+  if (some(odd.missing))
+    add_read_in_slices(list, "k.missing", products(odd.missing) + " are left out",
+                       {left_out(p, odd.missing)});
+  if (some(odd.negative))
+    add_read_in_slices(list, "k.negative", products(odd.negative) + " have the other sign",
+                       {negated(p, odd.negative)});
+  if (p.wgrad || !some(odd.twice)) return;
+  // A block that has a scale of its own counts twice, too, where that is one byte too high.
+  const auto scaled = [](const ProductSide& f) {
     return f.scales != nullptr && f.scales->rank() > 0 && f.scales->shape().back() > 1;
   };
-  if (!scaled(p.a) && !scaled(p.b)) return false;
-  Index whole = 0;
-  for (Index first = 0; first < p.k; first += p.block) {
-    const Index end = std::min(first + p.block, p.k);
-    const auto from = std::lower_bound(depths.begin(), depths.end(), first);
-    const Index here = std::lower_bound(from, depths.end(), end) - from;
-    whole += here == end - first ? here : 0;
-  }
-  return whole == static_cast<Index>(depths.size());
+  const bool may_be_scale = blocks && (scaled(p.a) || scaled(p.b));
+  add_altered_locally(list, "k.twice",
+                      products(odd.twice) + " are added twice" +
+                          (may_be_scale ? ", or scaled by twice their scales" : ""),
+                      [depths = odd.twice](Call& c) { return append_terms(c, depths); });
 }
 
-void propose(const Product& p, const Odd& odd, std::vector<Hypothesis>& list) {
-  // Of all terms alike other causes speak: a factor, a sign.
-  const Index all = p.wgrad ? p.ends.back() : p.k;
-  using Edit = bool (*)(Call&, const std::vector<Index>&);
-  const auto add = [&](const char* id, const std::vector<Index>& depths, const char* what,
-                       Edit edit) {
-    if (depths.empty() || static_cast<Index>(depths.size()) == all) return;
-    add_altered_locally(list, id, "the products of " + depths_in_words(p, depths) + what,
-                        [depths, edit](Call& c) { return edit(c, depths); });
-  };
-  if (!are_whole_groups(p, odd.missing)) add("k.missing", odd.missing, " are left out", leave_out);
-  add("k.negative", odd.negative, " have the other sign", negate);
-  if (p.wgrad) return;
-  add("k.twice", odd.twice,
-      are_scaled_blocks(p, odd.twice) ? " are added twice, or scaled by twice their scales"
-                                      : " are added twice",
-      append_terms);
-}
-
-/// An element of the output that was sampled; its lines are decoded once.
-struct Sample {
-  const ProductSides::Line* a;
-  const ProductSides::Line* b;
-  double got;
-  double weight;  ///< 1 / sum of the squares of its terms
-};
-
-/// What was sampled of some groups, all of one depth.
+/// What was sampled of some groups, all of one depth: where failing rows and columns meet.
 struct Samples {
-  DecodedLines a;
-  DecodedLines b;
-  std::vector<Sample> list = {};
+  DecodedLines columns;
+  std::vector<SampledLine> rows = {};
 };
 
-/// Adds the elements of group g where failing rows and columns meet.
+/// Adds those of group g, each weighed by the squares of its terms.
 void sample_group(const Product& p, const Output& y, Index g, Index most, Samples& samples) {
   const ProductSides rows{p, Side::a};
   const std::vector<Index> columns = evenly_spread(rows.other().failing(y, g), kColumns);
-  if (columns.empty()) return;
-  const ElementReader read(y.expected->dtype());
-  const Index each = std::max<Index>(1, most / static_cast<Index>(columns.size()));
+  const Index each = most / std::max<Index>(1, std::ssize(columns)) + 1;
   for (const Index i : evenly_spread(rows.failing(y, g), each)) {
-    for (const Index j : columns) {
-      if (rows.mark(y, g, i, j) == Mark::explained) continue;
-      Sample s{&samples.a(g, i), &samples.b(g, j),
-               read(y.actual_bits(rows.element(y, g, i, j))).value, 1.0};
+    std::vector<Index> with = columns;
+    std::erase_if(with, [&](Index j) { return rows.mark(y, g, i, j) == Mark::explained; });
+    SampledLine row = sampled(rows, y, {g, i}, with, samples.columns);
+    for (SampledLine::With& o : row.outputs) {
       double squares = 0.0;
-      for (std::size_t d = 0; d < s.a->size(); ++d) {
-        const double term = (*s.a)[d] * (*s.b)[d];
-        squares += term * term;
-      }
-      if (!std::isfinite(s.got) || !(squares > 0.0) || !std::isfinite(squares)) continue;
-      s.weight = 1.0 / squares;
-      samples.list.push_back(s);
+      for (std::size_t d = 0; d < row.values.size(); ++d)
+        squares += std::pow(row.values[d] * (*o.other)[d], 2.0);
+      o.weight = squares > 0.0 ? 1.0 / squares : 0.0;
     }
+    samples.rows.push_back(std::move(row));
   }
 }
 
-/// How often a term is in the sums, by the samples.
+/// How often a term, or a run of them, is in the sums, by the samples.
 struct Estimate {
   double multiple = 1.0;
   double error = 1e300;
 };
 
-/// From one sample in `step`.
-std::vector<Estimate> estimated(const std::vector<Sample>& samples,
+/// Of each run of terms, from one row in `step`.
+std::vector<Estimate> estimated(const std::vector<SampledLine>& rows, Index run,
                                 const std::vector<int>& believed, std::size_t step) {
   const std::size_t n = believed.size();
   std::vector<double> moved(n);
   std::vector<double> squares(n);
-  std::vector<double> terms(n);
   double noise = 0.0;
-  for (std::size_t i = 0; i < samples.size(); i += step) {
-    const Sample& s = samples[i];
-    double rest = s.got;
-    for (std::size_t d = 0; d < n; ++d) {
-      terms[d] = (*s.a)[d] * (*s.b)[d];
-      rest -= believed[d] * terms[d];
-    }
-    noise += s.weight * rest * rest;
-    for (std::size_t d = 0; d < n; ++d) {
-      moved[d] += s.weight * rest * terms[d];
-      squares[d] += s.weight * terms[d] * terms[d];
+  double samples = 0.0;
+  for (std::size_t i = 0; i < rows.size(); i += step) {
+    for (const SampledLine::With& s : rows[i].outputs) {
+      const std::vector<double> terms = run_sums(rows[i].values, *s.other, run);
+      double rest = s.got;
+      for (std::size_t d = 0; d < n; ++d) rest -= believed[d] * terms[d];
+      noise += s.weight * rest * rest;
+      samples += 1.0;
+      for (std::size_t d = 0; d < n; ++d) {
+        moved[d] += s.weight * rest * terms[d];
+        squares[d] += s.weight * terms[d] * terms[d];
+      }
     }
   }
-  noise /= std::ceil(static_cast<double>(samples.size()) / static_cast<double>(step));
+  noise /= samples;
   std::vector<Estimate> found(n);
   for (std::size_t d = 0; d < n; ++d) {
     if (!(squares[d] > 0.0)) continue;
@@ -235,20 +198,22 @@ void fill_unknown(std::vector<int>& multiple) {
   }
 }
 
-/// The multiple of each term that is in the sums, -1 to 2; empty where the samples do not tell, or
-/// every term is there once.  What is believed is taken off: the rest shows smaller terms.  Whether
-/// it is so the product itself has to tell, run once more.
-std::vector<int> multiples_of(const std::vector<Sample>& samples, Index depth) {
-  const auto n = static_cast<std::size_t>(depth);
+/// The multiple of each run of terms that is in the sums, -1 to 2; empty where the samples do not
+/// tell, or every one is there once.  What is believed is taken off: the rest shows smaller terms.
+/// Whether it is so the product itself has to tell, run once more.
+std::vector<int> multiples_of(const std::vector<SampledLine>& rows, Index depth, Index run) {
+  const auto n = static_cast<std::size_t>(ceil_div(depth, run));
   std::vector<int> believed(n, 1);
-  if (samples.size() < kLeastSamples) return {};
+  std::size_t samples = 0;
+  for (const SampledLine& row : rows) samples += row.outputs.size();
+  if (samples < kLeastSamples) return {};
   for (int round = 0; round < kRounds; ++round) {
     std::vector<int> clear = believed;
     std::vector<int> nearest = believed;
     std::size_t known = 0;
-    // Of long sums a few samples have to show something before all are looked at.
+    // Of long sums a few rows have to show something before all are looked at.
     const bool few = round == 0 && depth > kLong;
-    const std::vector<Estimate> seen = estimated(samples, believed, few ? 8 : 1);
+    const std::vector<Estimate> seen = estimated(rows, run, believed, few ? 8 : 1);
     for (std::size_t d = 0; d < n; ++d) {
       if (seen[d].error > kMaxStdError) continue;
       ++known;
@@ -271,60 +236,42 @@ std::vector<int> multiples_of(const std::vector<Sample>& samples, Index depth) {
   return {};
 }
 
-/// Adds the terms of some groups, whose first one lies at depth `first`, that do not count once.
+/// Adds the terms of some groups, whose first one lies at depth `first`, that do not count once:
+/// single ones, or those of whole blocks.
 void add_odd_terms(const Product& p, const Output& y, const std::vector<Index>& groups, Index first,
-                   Odd& odd) {
+                   Odd& terms, Odd& blocks) {
   const Index depth = p.depth(groups.front());
   if (depth == 0) return;
   const Index samples_of_all = std::max(kSamples, kTerms / std::max<Index>(depth, 512));
   const Index each = ceil_div(samples_of_all, static_cast<Index>(groups.size()));
-  Samples samples{DecodedLines({p, Side::a}), DecodedLines({p, Side::b})};
+  Samples samples{DecodedLines({p, Side::b})};
   for (const Index g : groups) sample_group(p, y, g, each, samples);
-  const std::vector<int> multiple = multiples_of(samples.list, depth);
-  for (std::size_t d = 0; d < multiple.size(); ++d) {
-    const Index at = first + static_cast<Index>(d);
-    if (multiple[d] == 0) odd.missing.push_back(at);
-    if (multiple[d] == 2) odd.twice.push_back(at);
-    if (multiple[d] == -1) odd.negative.push_back(at);
+  for (const Index run : {Index{1}, p.block}) {
+    Odd& odd = run == 1 ? terms : blocks;
+    const std::vector<int> multiple = multiples_of(samples.rows, depth, run);
+    // A gradient in which nothing is added up is zero, whatever its rows.
+    if (std::ranges::count(multiple, 0) == std::ssize(multiple)) continue;
+    for (Index d = 0; d < depth; ++d) {
+      const int times = nth(multiple, d / run);
+      if (times != 1)
+        (times == 0 ? odd.missing : times == 2 ? odd.twice : odd.negative).push_back(first + d);
+    }
   }
 }
 
 }  // namespace
 
-void add_measured_depth(const Product& p, const std::vector<Effective>& lines,
-                        std::vector<Hypothesis>& list) {
-  Odd odd;
-  for (Index g = 0; g < (p.wgrad ? p.groups() : 1); ++g) {  // K is that of all groups
-    for (Index b = 0; b < ceil_div(p.depth(g), p.block); ++b) {
-      Index zero = 0;
-      Index two = 0;
-      Index known = 0;
-      for (const Effective& e : lines) {
-        if ((p.wgrad && e.group != g) || b >= e.blocks() || nth(e.sigma, b) > 0.1) continue;
-        ++known;
-        zero += std::abs(nth(e.ratio, b)) < 0.1;
-        two += std::abs(nth(e.ratio, b) - 2.0) < 0.1;
-      }
-      const Index first = p.wgrad ? p.begin(g) : 0;
-      const Index last = std::min(p.depth(g), (b + 1) * p.block);
-      for (Index d = b * p.block; d < last; ++d) {
-        if (zero * 4 > known * 3) odd.missing.push_back(first + d);
-        if (two * 4 > known * 3) odd.twice.push_back(first + d);
-      }
-    }
-  }
-  propose(p, odd, list);
-}
-
 void add_measured_terms(const Product& p, const Output& y, std::vector<Hypothesis>& list) {
-  Odd odd;
-  std::vector<Index> groups = range_of(p.groups());
+  Odd terms;
+  Odd blocks;
+  const std::vector<Index> groups = range_of(p.groups());
   if (p.wgrad) {  // the depth of each group is its own
-    for (const Index g : groups) add_odd_terms(p, y, {g}, p.begin(g), odd);
+    for (const Index g : groups) add_odd_terms(p, y, {g}, p.begin(g), terms, blocks);
   } else {
-    add_odd_terms(p, y, groups, 0, odd);
+    add_odd_terms(p, y, groups, 0, terms, blocks);
   }
-  propose(p, odd, list);
+  propose(p, blocks, true, list);
+  if (terms != blocks) propose(p, terms, false, list);
 }
 
 }  // namespace mxo

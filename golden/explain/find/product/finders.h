@@ -18,10 +18,8 @@ void add_measured_rows(const Call& call, const Output& output, std::vector<Hypot
 /// or values: expensive, so tried last.
 void add_misread_parts(const Call& call, const Output& output, std::vector<Hypothesis>& list);
 
-/// Blocks of the depth that all measured lines miss, or sum twice.
-void add_measured_depth(const Product& p, const std::vector<Effective>& lines,
-                        std::vector<Hypothesis>& list);
-/// Single terms along the depth that are missing, doubled or negated in every sum that fails.
+/// Blocks and single terms along the depth that are missing, doubled or negated in every sum that
+/// fails.
 void add_measured_terms(const Product& p, const Output& y, std::vector<Hypothesis>& list);
 /// Which block of x met which block of w, where some of the lines measured are no sum over blocks
 /// that meet their own.
@@ -41,8 +39,6 @@ void add_block_map(const Observation& seen, std::vector<Hypothesis>& list);
 void add_scale_sources(const Observation& seen, std::vector<Hypothesis>& list);
 /// Rows that took the scales of other rows in no order, each measured.
 void add_row_sources(const Observation& few, const Output& output, std::vector<Hypothesis>& list);
-/// The lines whose scales were taken, where one scale covers the whole depth of a line.
-void add_line_sources(const Observation& seen, std::vector<Hypothesis>& list);
 
 /// Codes of one side in another order along K, the same in every run of up to 128, where one lane
 /// each was taken: an order of fragments, lanes or bytes.
@@ -52,6 +48,9 @@ void add_measured_blocks(const Call& call, const Output& output, std::vector<Hyp
 /// Of one with many rows that took the scales of others, each of another.
 void add_rows_in_no_order(const Call& call, const Output& output, std::vector<Hypothesis>& list);
 
+/// Operands are read from elsewhere along an axis of which every slice has all: the depth, experts.
+Hypothesis& add_read_in_slices(std::vector<Hypothesis>& list, std::string name, std::string phrase,
+                               std::vector<Reading> readings);
 /// "the scales of x".
 std::string side_words(const ProductSide& factor);
 /// What may have been made of every scale of a factor: squared, left out, rounded.

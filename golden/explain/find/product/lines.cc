@@ -1,5 +1,6 @@
 // Lines of a factor that were taken in another order: codes, scales or both of another line; and
 // codes that were read some elements early or late along the depth.
+#include <iterator>
 #include <map>
 #include <tuple>
 
@@ -15,7 +16,9 @@ constexpr Index kRun = 128;      ///< lines that are looked at
 constexpr Index kPartners = 12;  ///< elements of each
 constexpr double kFit = 0.01;    ///< of the root mean square: bf16 and any accumulation
 constexpr Index kMostShift = 64;
-constexpr Index kElements = 48;  ///< of the output, of which codes may be early or late
+constexpr Index kMostOthers = 8;     ///< lines that fail and did not move with the rest
+constexpr Index kSampledLines = 16;  ///< of which codes may be early or late
+constexpr Index kOfEach = 3;         ///< elements
 constexpr std::size_t kTold = 6;
 
 // ---- Lines.
@@ -64,12 +67,7 @@ class LineRun {
 
   /// Lines of the other side in a group, spread.
   std::vector<Index> partners(Index g) const {
-    const Index from = s_.other().first(g);
-    const Index n = s_.other().last(g) - from;
-    std::vector<Index> found;
-    for (Index i = 0; i < std::min(n, kPartners); ++i)
-      found.push_back(from + (n <= kPartners ? i : std::min(i * n / kPartners + i % 3, n - 1)));
-    return found;
+    return evenly_spread(s_.other().first(g), s_.other().last(g), kPartners);
   }
 
   /// Sums over blocks of the codes of `source` with the partners of group g: [partner][block].
@@ -77,17 +75,9 @@ class LineRun {
     const auto [at, fresh] = sums_.try_emplace({g, source});
     if (!fresh) return at->second;
     const ProductSides::Line codes = s_.codes_of(g, source);
-    const auto depth = static_cast<Index>(codes.size());
-    // The other side's values, with its scales.
-    for (const Index partner : partners(g)) {
-      const ProductSides::Line& v = others_(g, partner);
-      for (Index from = 0; from < depth; from += s_.p.block) {
-        double sum = 0.0;
-        for (Index d = from; d < std::min(depth, from + s_.p.block); ++d)
-          sum += nth(codes, d) * nth(v, d);
-        at->second.push_back(sum);
-      }
-    }
+    for (const Index partner : partners(g))
+      std::ranges::copy(run_sums(codes, others_(g, partner), s_.p.block),
+                        std::back_inserter(at->second));
     return at->second;
   }
 
@@ -95,15 +85,18 @@ class LineRun {
     const Index g = group_of(line);
     auto sum = sums(g, part == LinePart::scales ? line : source).begin();
     const ElementReader read(y_.expected->dtype());
-    Misfit misfit;
+    double noise = 0.0;
+    double signal = 0.0;
     for (const Index partner : partners(g)) {
       double model = 0.0;
       for (Index d = 0; d < s_.p.depth(g); d += s_.p.block)
         model += *sum++ * s_.scale_of(g, part == LinePart::codes ? line : source, d);
       if (s_.mark(y_, g, line, partner) == Mark::explained) continue;
-      misfit.add(read(y_.actual_bits(s_.element(y_, g, line, partner))).value, model);
+      const double got = read(y_.actual_bits(s_.element(y_, g, line, partner))).value;
+      noise += (got - model) * (got - model);
+      signal += got * got;
     }
-    return misfit.within(kFit);
+    return noise < kFit * kFit * signal;  // not where something is no number
   }
 
   ProductSides s_;
@@ -123,14 +116,14 @@ void propose(const ProductSides& s, LinePart part, const std::function<Index(Ind
              const std::string& words, std::vector<Hypothesis>& list) {
   const ProductSide& f = s.factor();
   std::vector<Reading> readings;
-  const auto read = [&](const std::string& name, const Tensor& given) {
-    readings.push_back(read_axis(name, given, s.axis(), [source, n = s.lines()](Index i) {
+  const auto read = [&](const std::string& name) {
+    readings.push_back(read_lines(name, s.axis(), [source, n = s.lines()](Index i) {
       const Index from = source(i);
       return from >= 0 && from < n ? from : i;
     }));
   };
-  if (part != LinePart::scales) read(f.codes_name, *f.codes);
-  if (part != LinePart::codes) read(f.scales_name, *f.scales);
+  if (part != LinePart::scales) read(f.codes_name);
+  if (part != LinePart::codes) read(f.scales_name);
   std::string lines = "the " + std::string(s.by_groups() ? "rows"
                                            : s.p.wgrad   ? "columns"
                                                          : "lines");
@@ -149,21 +142,26 @@ bool enough(Index good, Index all) { return all > 0 && good * 20 >= all * 19; }
 
 bool add_shift(const ProductSides& s, LineRun& run, LinePart part, std::vector<Hypothesis>& list) {
   const Index lines = s.lines();
-  for (const Index by : both_ways(kMostShift)) {
+  std::vector<Index> distances = both_ways(kMostShift);
+  distances.insert(distances.end(), {-kRun, kRun});
+  for (const Index by : distances) {
     Index all = 0;
     Index good = 0;
-    for (Index line = run.first(); line < run.last() && all - good <= 4; ++line) {
+    for (Index line = run.first(); line < run.last() && all - good <= kMostOthers; ++line) {
       if (!run.fails(line) || line + by < 0 || line + by >= lines) continue;
       ++all;
       good += run.fits(part, line, line + by);
     }
-    if (all < 4 || !enough(good, all)) continue;
+    if (good < 4 || all - good > kMostOthers) continue;
     const std::string words = "those of " + away(by);
     propose(
         s, part, [by](Index line) { return line + by; }, words, list);
     propose(
         s, part, [by, lines](Index line) { return modulo(line + by, lines); },
         words + ", wrapping around", list);
+    propose(
+        s, part, [by, lines](Index line) { return std::clamp<Index>(line + by, 0, lines - 1); },
+        words + ", beyond the end the last", list);
     return true;
   }
   return false;
@@ -210,33 +208,16 @@ struct Sample {
 };
 
 std::vector<Sample> samples_of(const ProductSides& s, const Output& y) {
-  struct At {
-    Index group, own, other;
-  };
   const ElementReader read(y.expected->dtype());
-  const auto got = [&](const At& at) {
-    return read(y.actual_bits(s.element(y, at.group, at.own, at.other))).value;
-  };
-  std::vector<At> all;
-  for (Index g = 0; g < s.p.groups(); ++g) {
-    if (s.p.depth(g) == 0) continue;
-    const Index lines = s.p.last_line(g) - s.p.first_line(g);
-    // A stride that has no factor with the usual extents.
-    const Index step = (lines * s.p.n / kElements) | 1;
-    for (Index e = 0; e < lines * s.p.n; e += step) {
-      const Index i = s.p.first_line(g) + e / s.p.n;
-      const Index j = e % s.p.n;
-      const At at = s.side == Side::a ? At{g, i, j} : At{g, j, i};
-      if (s.mark(y, g, at.own, at.other) == Mark::differs && std::isfinite(got(at)))
-        all.push_back(at);
-    }
-  }
   std::vector<Sample> samples;
-  for (const At& at : evenly_spread(all, kElements)) {
-    Sample sample{s.codes_of(at.group, at.own), s.other().line(at.group, at.other), got(at)};
-    for (Index d = 0; d < s.p.depth(at.group); ++d)
-      nth(sample.others, d) *= s.scale_of(at.group, at.own, d);
-    samples.push_back(std::move(sample));
+  for (const auto& [g, i] : evenly_spread(s.failing(y), kSampledLines)) {
+    for (const Index j : evenly_spread(s.differing(y, g, i), kOfEach)) {
+      const double got = read(y.actual_bits(s.element(y, g, i, j))).value;
+      if (!std::isfinite(got)) continue;
+      Sample sample{s.codes_of(g, i), s.other().line(g, j), got};
+      for (Index d = 0; d < s.p.depth(g); ++d) nth(sample.others, d) *= s.scale_of(g, i, d);
+      samples.push_back(std::move(sample));
+    }
   }
   return samples;
 }
@@ -303,7 +284,7 @@ Reading shifted(const ProductSides& s, Index by, Beyond beyond) {
     return beyond == Beyond::zero && (from < first || from >= last) ? Index{-1} : from;
   };
   const std::string& name = s.factor().codes_name;
-  return rows ? read_axis(name, codes, 0, source) : read_elements(name, source);
+  return rows ? read_lines(name, 0, source) : read_elements(name, source);
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 // another place of K, another expert; or without their scales, signs or values.
 #include <cstring>
 #include <optional>
+#include <set>
 
 #include "golden/explain/alter/alterations.h"
 #include "golden/explain/find/finding.h"
@@ -118,7 +119,7 @@ std::vector<LineAt> failing_lines(const ProductSides& s, const Output& y) {
   return failing;
 }
 
-/// Outputs of some failing lines, and how far the actual output is from what is expected.
+/// Outputs of some failing lines.
 class SampledOutputs {
  public:
   SampledOutputs(const ProductSides& s, const Output& y, const std::vector<LineAt>& failing)
@@ -126,170 +127,101 @@ class SampledOutputs {
     Index depth = 0;
     for (const LineAt& at : failing) depth = std::max(depth, s.p.depth(at.group));
     runs_ = static_cast<std::size_t>(ceil_div(depth, run_));
-    const auto lines = static_cast<Index>(failing.size());
-    const Index step = ceil_div(lines, kLines);
-    const Index each = ceil_div(2 * static_cast<Index>(runs_) + kSpare, std::min(lines, kLines));
-    for (Index n = step / 2; n < lines; n += step) add_line(y, nth(failing, n), each);
-    std::size_t outputs = 0;
-    for (const Line& line : lines_) outputs += line.outputs.size();
-    // Outputs of no depth at all were made of no part of it.
-    finite_ = finite_ && runs_ > 0 && outputs >= runs_ + runs_ / 2 + 8;
+    const std::vector<LineAt> some = evenly_spread(failing, kLines);
+    const Index each = ceil_div(2 * static_cast<Index>(runs_) + kSpare, std::ssize(some));
+    for (const LineAt& at : some) {
+      const std::vector<Index> with = evenly_spread(s.differing(y, at.group, at.line), each);
+      lines_.push_back(sampled(s, y, at, with, decoded_));
+    }
   }
 
   /// Runs of the depth in which what is taken gives the actual output; empty if it does not.
   std::vector<Index> runs_of(const Misread& taking) const {
-    if (!finite_) return {};
     const ElementReader read(s_.factor().format);
-    std::vector<std::vector<double>> features;
-    std::vector<double> left;
     LeastSquares equations(runs_);
-    for (const Line& line : lines_) {
-      ProductSides::Line change(line.was.size());
-      for (Index d = 0; d < static_cast<Index>(change.size()); ++d)
+    for (const SampledLine& line : lines_) {
+      ProductSides::Line change(line.values.size());
+      for (Index d = 0; d < std::ssize(change); ++d)
         nth(change, d) =
-            taking.change(s_, read, {line.at.group, line.at.line, d}, nth(line.was, d));
-      for (const OutputOf& o : line.outputs) {
-        std::vector<double>& of = features.emplace_back(runs_);
-        for (std::size_t d = 0; d < change.size(); ++d)
-          of[d / static_cast<std::size_t>(run_)] += change[d] * (*o.other)[d] * o.weight;
-        equations.add(of, o.rest);
-        left.push_back(o.rest);
+            taking.change(s_, read, {line.at.group, line.at.line, d}, nth(line.values, d));
+      for (const SampledLine::With& o : line.outputs) {
+        std::vector<double> changes = run_sums(change, *o.other, run_);
+        changes.resize(runs_);
+        equations.add(changes, o.rest, o.weight);
       }
     }
-    const double before = rms(left);
-    const std::optional<LeastSquaresFit> share = equations.solved();
+    // Outputs of no depth at all were made of no part of it.
+    if (runs_ == 0 || equations.equations() < runs_ + runs_ / 2 + 8) return {};
+    std::optional<LeastSquaresFit> share = equations.solved();
     if (!share) return {};
     std::vector<Index> found;
     for (std::size_t r = 0; r < runs_; ++r) {
-      if (share->x[r] < 0.5) continue;
-      found.push_back(static_cast<Index>(r));
-      for (std::size_t e = 0; e < left.size(); ++e) left[e] -= features[e][r];
+      const bool taken = share->x[r] >= 0.5;
+      if (taken) found.push_back(static_cast<Index>(r));
+      share->x[r] = taken ? 1.0 : 0.0;
     }
-    const double misfit = rms(left);
-    return misfit < kFit && misfit * kWorse < before ? found : std::vector<Index>{};
+    const double left = equations.left(share->x);
+    const double before = equations.left(std::vector<double>(runs_));
+    const bool fits = left < kFit * kFit * static_cast<double>(equations.equations()) &&
+                      left * kWorse * kWorse < before;
+    return fits ? found : std::vector<Index>{};
   }
 
   Index run() const { return run_; }
 
  private:
-  struct OutputOf {
-    const ProductSides::Line* other;
-    double weight;
-    double rest;  ///< the actual output, less what is expected, by weight
-  };
-  struct Line {
-    LineAt at;
-    ProductSides::Line was;
-    std::vector<OutputOf> outputs;
-  };
-
-  void add_line(const Output& y, const LineAt& at, Index each) {
-    Line line{at, s_.line(at.group, at.line), {}};
-    const std::vector<Index> with = evenly_spread(s_.differing(y, at.group, at.line), each);
-    std::vector<Index> elements;
-    for (const Index j : with) elements.push_back(s_.element(y, at.group, at.line, j));
-    const ActualNumbers got = actual_numbers(y, elements);
-    finite_ = finite_ && got.tell();
-    for (std::size_t e = 0; e < with.size(); ++e) {
-      const ProductSides::Line& other = decoded_(at.group, with[e]);
-      double expected = 0.0;
-      for (std::size_t d = 0; d < other.size(); ++d) expected += line.was[d] * other[d];
-      const double weight = got.weight(e);
-      line.outputs.push_back({&other, weight, (got.values[e] - expected) * weight});
-      finite_ = finite_ && std::isfinite(line.outputs.back().rest);
-    }
-    lines_.push_back(std::move(line));
-  }
-
-  static double rms(const std::vector<double>& v) {
-    double sum = 0.0;
-    for (const double e : v) sum += e * e;
-    return std::sqrt(sum / static_cast<double>(v.size()));
-  }
-
   ProductSides s_;
   Index run_;
   DecodedLines decoded_;
   std::size_t runs_ = 0;
-  bool finite_ = true;
-  std::vector<Line> lines_;
-};
-
-/// Elements of a tensor, and the bits that they become.
-struct Edits {
-  std::vector<std::pair<Index, std::uint64_t>> list;
-
-  void apply(Call& call, const std::string& name) const {
-    if (list.empty()) return;
-    Tensor edited = call.input(name);
-    const std::size_t size = size_of(edited.dtype());
-    for (const auto& [at, bits] : list)
-      std::memcpy(edited.data() + static_cast<std::size_t>(at) * size, &bits, size);
-    call.replace(name, std::move(edited));
-  }
+  std::vector<SampledLine> lines_;
 };
 
 /// That `t` is taken in runs of the depth of failing lines.
 Hypothesis misread(const ProductSides& s, const Misread& t, std::string phrase,
                    const std::vector<LineAt>& failing, const std::vector<Index>& runs, Index run) {
   const ProductSide& f = s.factor();
-  Edits codes;
-  Edits scales;
-  const auto note = [&](const At& to) {
-    const auto from = t.source(s, to);
-    if (!from) return;
-    if (t.codes && !t.unscaled)
-      codes.list.emplace_back(s.code(to.group, to.line, to.d), t.code_bits(s, to, *from));
-    if (f.scales == nullptr || !t.scales || t.code != nullptr) return;
-    const Index at = s.scale(to.group, to.line, to.d);
-    const std::uint64_t one = size_of(f.scales->dtype()) == 1 ? 127 : bit_cast<std::uint32_t>(1.0f);
-    const Index source = s.scale(from->group, from->line, from->d);
-    const std::pair edit{at, t.unscaled ? one : bits_at(*f.scales, source)};
-    if (scales.list.empty() || scales.list.back() != edit) scales.list.push_back(edit);
+  const bool other_scales = f.scales != nullptr && t.scales && t.code == nullptr;
+  Tensor codes = *f.codes;
+  Tensor scales = other_scales ? *f.scales : Tensor(Dtype::f32, {0});
+  const std::uint64_t one = size_of(scales.dtype()) == 1 ? 127 : bit_cast<std::uint32_t>(1.0f);
+  const auto set = [](Tensor& tensor, Index at, std::uint64_t bits) {
+    const std::size_t size = size_of(tensor.dtype());
+    std::memcpy(tensor.data() + static_cast<std::size_t>(at) * size, &bits, size);
   };
   for (const auto& [g, line] : failing) {
     for (const Index r : runs) {
-      for (Index d = r * run; d < std::min((r + 1) * run, s.p.depth(g)); ++d) note({g, line, d});
+      for (Index d = r * run; d < std::min((r + 1) * run, s.p.depth(g)); ++d) {
+        const At to{g, line, d};
+        const auto from = t.source(s, to);
+        if (!from) continue;
+        if (!t.unscaled) set(codes, s.code(g, line, d), t.code_bits(s, to, *from));
+        if (!other_scales) continue;
+        set(scales, s.scale(g, line, d),
+            t.unscaled ? one : bits_at(*f.scales, s.scale(from->group, from->line, from->d)));
+      }
     }
   }
-  return {t.id, std::move(phrase), Stage::input,
-          [codes, scales, of = f.codes_name, by = f.scales_name](Call& c) {
-            codes.apply(c, of);
-            scales.apply(c, by);
+  Call edited;
+  if (t.codes && !t.unscaled) edited.replace(f.codes_name, std::move(codes));
+  if (other_scales) edited.replace(f.scales_name, std::move(scales));
+  return {t.id, std::move(phrase), Stage::input, [edited](Call& c) {
+            for (const auto& [name, tensor] : edited.inputs)
+              c.inputs.insert_or_assign(name, tensor);
             return true;
           }};
-}
-
-/// Lines between failing ones are taken to be misread, too: their outputs may have stayed the same.
-std::vector<LineAt> with_gaps_filled(const std::vector<LineAt>& failing) {
-  std::vector<LineAt> filled;
-  for (auto from = failing.begin(); from != failing.end();) {
-    const Index g = from->group;
-    const auto end =
-        std::find_if(from, failing.end(), [g](const LineAt& at) { return at.group != g; });
-    const Index n = std::prev(end)->line - from->line + 1;
-    if ((end - from) * 4 < n * 3) {
-      filled.insert(filled.end(), from, end);
-    } else {
-      for (Index i = 0; i < n; ++i) filled.push_back({g, from->line + i});
-    }
-    from = end;
-  }
-  return filled;
 }
 
 /// Where scales alone are misread, all that shares one.
 std::vector<Index> whole_blocks(const ProductSides& s, const Misread& t,
                                 const std::vector<Index>& runs, Index run) {
   if (t.codes && !t.unscaled) return runs;
-  std::vector<Index> wide;
   const Index every = std::max<Index>(1, s.p.block / run);
+  std::set<Index> wide;
   for (const Index r : runs) {
-    for (Index i = r / every * every; i < (r / every + 1) * every; ++i) {
-      if (wide.empty() || wide.back() < i) wide.push_back(i);
-    }
+    for (Index i = 0; i < every; ++i) wide.insert(r / every * every + i);
   }
-  return wide;
+  return {wide.begin(), wide.end()};
 }
 
 /// "k = 32 to 63 of x", "rows 0 to 31 of each group of dy".
@@ -315,12 +247,11 @@ void add_misread_parts(const Call& call, const Output& y, std::vector<Hypothesis
     const SampledOutputs outputs(s, y, failing);
     const Index run = outputs.run();
     for (const Misread& t : misreads_of(s)) {
-      std::vector<Index> runs = outputs.runs_of(t);
+      const std::vector<Index> runs = whole_blocks(s, t, outputs.runs_of(t), run);
       if (runs.empty()) continue;
-      runs = whole_blocks(s, t, runs, run);
       const std::string part = part_words(s, runs, run);
       list.push_back(misread(s, t, t.code != nullptr ? t.words + part : part + " " + t.words,
-                             with_gaps_filled(failing), runs, run));
+                             s.failing(y), runs, run));
     }
   }
 }

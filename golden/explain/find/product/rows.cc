@@ -14,8 +14,6 @@ namespace {
 constexpr Index kRows = 48;     ///< that are looked at
 constexpr Index kColumns = 12;  ///< of each
 constexpr std::size_t kLeastColumns = 4;
-constexpr Index kShifted = 8;  ///< rows, of those looked at, of which other rows are tried
-constexpr Index kMostShift = 128;
 constexpr double kFit = 0.02;  ///< of the root mean square: bf16 and any accumulation
 
 /// Row to its expert, group to its new end, or to the expert whose weights it took.
@@ -50,52 +48,34 @@ std::string ends_in_words(const Indices& moved, const std::vector<Index>& ends) 
 
 // ---- Rows of a product.
 
+/// Rows of a product, as an expert's weights would have made them.
 class Rows {
  public:
   Rows(const Product& p, const Output& y)
       : p_(p), y_(y), read_(y.expected->dtype()), weights_({p, Side::b}) {}
 
-  Index group_of(Index row) const { return group_of_row(p_, row); }
-
-  /// Columns of a row that differ, spread; none where they are too few to tell.
-  std::vector<Index> columns_of(Index row) const {
-    std::vector<Index> columns =
-        evenly_spread(ProductSides{p_, Side::a}.differing(y_, group_of(row), row), kColumns);
-    return columns.size() < kLeastColumns ? std::vector<Index>{} : columns;
-  }
-
-  /// Whether row `row` of the output is row `source` of x times expert `expert`.
-  bool fits(Index row, Index source, Index expert, const std::vector<Index>& columns) {
-    const ProductSides::Line x = p_.line_a(group_of(source), source);
+  /// Whether a row came as x times expert `expert`; not where too few columns differ to tell.
+  bool fits(Index row, Index expert) {
+    const std::vector<Index> columns = evenly_spread(
+        ProductSides{p_, Side::a}.differing(y_, group_of_row(p_, row), row), kColumns);
+    const ProductSides::Line x = p_.line_a(group_of_row(p_, row), row);
     const auto got = [&](Index c) { return read_(y_.actual_bits(row * y_.columns + c)).value; };
     double left = 0.0;
     for (const Index c : columns) left += kFit * kFit * got(c) * got(c);
-    if (!std::isfinite(left)) return false;
-    for (const Index c : columns) {
+    if (columns.size() < kLeastColumns || !std::isfinite(left)) return false;
+    return std::ranges::all_of(columns, [&](Index c) {
       const ProductSides::Line& w = weights_(expert, c);
       left -= std::pow(got(c) - std::inner_product(x.begin(), x.end(), w.begin(), 0.0), 2.0);
-      if (!(left > 0.0)) return false;
-    }
-    return !columns.empty();
+      return left > 0.0;
+    });
   }
 
   /// The nearest other expert whose weights a row was made with, those before and after by turns.
-  std::optional<Index> expert_of(Index row, const std::vector<Index>& columns) {
-    const Index own = group_of(row);
+  std::optional<Index> expert_of(Index row) {
+    const Index own = group_of_row(p_, row);
     for (Index d = 1; d < p_.groups(); ++d) {
       const Index e = (own + (d % 2 ? (d + 1) / 2 : p_.groups() - d / 2)) % p_.groups();
-      if (e != own && fits(row, row, e, columns)) return e;
-    }
-    return std::nullopt;
-  }
-
-  /// How far from its own the row of x lies that a row was made of.
-  std::optional<Index> shift_of(Index row, const std::vector<Index>& columns) {
-    for (Index far = 1; far <= kMostShift; far *= 2) {
-      for (const Index from : {row - far, row + far}) {
-        if (from < 0 || from >= p_.a_lines) continue;
-        if (fits(row, from, group_of(row), columns)) return from - row;
-      }
+      if (e != own && fits(row, e)) return e;
     }
     return std::nullopt;
   }
@@ -119,8 +99,7 @@ void add_rows_between(Rows& rows, const std::vector<Index>& failing, Indices& ex
     const Index expert = expert_at(from);
     for (Index at = from + step; expert >= 0 && at != to; at += step) {
       const Index row = nth(failing, at);
-      if (expert == rows.group_of(row) || !rows.fits(row, row, expert, rows.columns_of(row)))
-        return;
+      if (!rows.fits(row, expert)) return;
       expert_of_row[row] = expert;
     }
   };
@@ -131,17 +110,6 @@ void add_rows_between(Rows& rows, const std::vector<Index>& failing, Indices& ex
     walk(looked[i], next, 1);
     if (!last) walk(next, looked[i], -1);
   }
-}
-
-/// The first axis of a side of a call read elsewhere: experts, or rows; its scales, too, if they
-/// have one for each.
-bool read_first_axis(Call& call, Side side, const std::function<Index(Index)>& source) {
-  const std::optional<Product> p = product_of(call);
-  if (!p) return false;
-  const ProductSide& f = ProductSides{*p, side}.factor();
-  const bool scaled = f.scales != nullptr && f.scales->elements() > 1;
-  return read_whole(call, read_axis(f.codes_name, *f.codes, 0, source)) &&
-         (!scaled || read_whole(call, read_axis(f.scales_name, *f.scales, 0, source)));
 }
 
 /// The first row that differs of those at the end of an output that all hold zeros; -1: none.
@@ -211,13 +179,14 @@ void add_experts(const Product& p, const Indices& source, std::vector<Hypothesis
   } else if (source.size() > 1 && steps == std::set<Index>{p.groups() - 1}) {
     text = "groups are multiplied by the previous expert's weights";
   }
-  const auto alter = [source](Call& c) {
-    return read_first_axis(c, Side::b, [&](Index g) {
-      const auto other = source.find(g);
-      return other == source.end() ? g : other->second;
-    });
+  const auto expert = [source](Index g) {
+    const auto other = source.find(g);
+    return other == source.end() ? g : other->second;
   };
-  add_altered_locally(list, "w=other_expert", text, alter);
+  std::vector<Reading> readings{read_lines(p.b.codes_name, 0, expert)};
+  if (p.b.scales != nullptr && p.b.scales->elements() > 1)
+    readings.push_back(read_lines(p.b.scales_name, 0, expert));
+  add_read_in_slices(list, "w=other_expert", text, std::move(readings));
 }
 
 }  // namespace
@@ -241,40 +210,20 @@ void add_measured_rows(const Call& call, const Output& output, std::vector<Hypot
   }
   Rows rows(*p, output);
   Indices expert_of_row;
-  Indices shift_votes;
   std::map<Index, Indices> votes;  // group -> expert -> rows
-  for (std::size_t i = 0; i < looked.size(); ++i) {
-    const Index row = looked[i];
-    const std::vector<Index> columns = rows.columns_of(row);
-    if (columns.empty()) continue;
-    if (const auto expert = rows.expert_of(row, columns)) {
+  for (const Index row : looked) {
+    if (const auto expert = rows.expert_of(row)) {
       expert_of_row[row] = *expert;
-      ++votes[rows.group_of(row)][*expert];
-    } else if (static_cast<Index>(i) < kShifted) {
-      if (const auto by = rows.shift_of(row, columns)) ++shift_votes[*by];
+      ++votes[group_of_row(*p, row)][*expert];
     }
   }
+  if (expert_of_row.empty()) return;
   if (static_cast<Index>(failing.size()) > kRows) add_rows_between(rows, failing, expert_of_row);
-  if (!expert_of_row.empty()) {
-    Indices source;
-    for (const auto& [g, experts] : votes) {
-      source[g] =
-          std::max_element(experts.begin(), experts.end(), [](const auto& a, const auto& b) {
-            return a.second < b.second;
-          })->first;
-    }
-    add_ends(*p, output, expert_of_row, list);
-    add_experts(*p, source, list);
-  }
-  for (const auto& [by, count] : shift_votes) {
-    if (count < 2) continue;
-    add_altered(list, "x=shifted", "rows are made of the rows of x " + away(by) + " them",
-                [by = by, last = p->a_lines - 1](Call& c) {
-                  return read_first_axis(c, Side::a, [by, last](Index r) {
-                    return std::clamp<Index>(r + by, 0, last);
-                  });
-                });
-  }
+  Indices source;
+  for (const auto& [g, experts] : votes)
+    source[g] = std::ranges::max_element(experts, {}, &Indices::value_type::second)->first;
+  add_ends(*p, output, expert_of_row, list);
+  add_experts(*p, source, list);
 }
 
 void add_measured_ends(const Call& call, const Output& o, std::vector<Hypothesis>& list) {

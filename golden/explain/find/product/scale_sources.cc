@@ -13,7 +13,6 @@ namespace mxo {
 namespace {
 
 constexpr std::size_t kMostOffsets = 256;
-constexpr std::size_t kLeastLines = 3;  ///< with one scale each, that agree
 
 /// Proposes that each scale of a factor is that of source(i).
 void propose(const ProductSide& f, const std::string& phrase, std::function<Index(Index)> source,
@@ -51,6 +50,7 @@ struct Strides {
   Index block;
   Index expert;  ///< 0: none
   bool lines_are_columns;
+  bool one_scale;  ///< of a line
 };
 
 /// seen = slope * line + shift[group] + step * block, in elements of the tensor of scales.
@@ -122,7 +122,9 @@ std::string words_of(const Affine& map, const Strides& own, const ProductSide& f
   if (!of_experts.empty()) return of_experts;
   return by_groups(map, side_words(f) + " are ", [&](Index s) -> std::string {
     const bool by_blocks = own.lines_are_columns ? s % own.block == 0 : s % own.line != 0;
-    const char* noun = by_blocks ? "block" : own.lines_are_columns ? "column" : "row";
+    const char* noun = by_blocks               ? (own.one_scale ? "expert" : "block")
+                       : own.lines_are_columns ? "column"
+                                               : "row";
     return s == 0 ? "" : "those of " + away(s / (by_blocks ? own.block : own.line), noun);
   });
 }
@@ -133,7 +135,8 @@ std::vector<double> values_of(const Tensor& scales) {
   return values;
 }
 
-/// A line that was measured: where its own scales begin, and where those that it took may.
+/// A line that was measured: where its own scales begin, and where those that it took may, the
+/// nearest first.
 struct Line {
   Index own;
   Index group;
@@ -145,18 +148,23 @@ std::vector<Line> lines_at(const Observation& seen, Index step, const std::vecto
   std::vector<Line> lines;
   for (const Effective& e : seen.lines) {
     std::vector<std::pair<Index, Observation::Range>> known;  // where, from the offset on
-    for (Index b = 0; b < e.blocks(); ++b) {
+    if (seen.one_scale()) known.emplace_back(0, seen.range(e));
+    for (Index b = 0; !seen.one_scale() && b < e.blocks(); ++b) {
       if (const auto range = seen.range(e, b)) known.emplace_back(step * b, *range);
     }
-    if (known.size() < 2) continue;
+    if (known.size() < (seen.one_scale() ? 1 : 2)) continue;
     Line line{seen.at(e, 0), e.group, {}};
-    for (Index o = 0; o + known.back().first < static_cast<Index>(given.size()); ++o) {
-      const bool fits = std::all_of(known.begin(), known.end(), [&](const auto& k) {
-        return k.second.holds(nth(given, o + k.first));
-      });
+    for (Index o = 0; o + known.back().first < std::ssize(given); ++o) {
+      const bool fits = std::ranges::all_of(
+          known, [&](const auto& k) { return k.second.holds(nth(given, o + k.first)); });
       if (fits) line.offsets.push_back(o);
     }
-    if (!line.offsets.empty() && line.offsets.size() <= kMostOffsets) lines.push_back(line);
+    if (line.offsets.empty() || line.offsets.size() > kMostOffsets) continue;
+    const Observation::Range& first = known.front().second;
+    std::ranges::stable_sort(line.offsets, {}, [&](Index o) {
+      return std::abs(2.0 * nth(given, o + known.front().first) - first.from - first.to);
+    });
+    lines.push_back(std::move(line));
   }
   return lines;
 }
@@ -168,7 +176,7 @@ std::optional<Affine> map_of(const std::vector<Line>& lines, const Strides& own,
       own.line,    0, 1, round_up(own.line, 4), round_up(own.line, 8), round_up(own.line, 16),
       own.line + 1};
   // One line alone says nothing of slopes: it must have one source, or its own slope.
-  if (lines.size() == 1 || step == 0) slopes = {own.line};
+  if (lines.size() == 1 || step == 0 || own.one_scale) slopes = {own.line};
   std::optional<Affine> best;
   for (const Index slope : slopes) {
     std::map<Index, Votes> votes;
@@ -184,8 +192,9 @@ std::optional<Affine> map_of(const std::vector<Line>& lines, const Strides& own,
     // One distance for all groups is said before one for each of them.
     const auto [common, most] = most_voted(of_all, std::max(own.line, own.block));
     const bool one = most * 10 >= lines.size() * 7;
-    // Few blocks of a group of a gradient fit by chance: there one distance is that of all.
-    if (own.lines_are_columns && !one) continue;
+    // Few blocks of a group of a gradient fit by chance, and one scale of a line: there one
+    // distance is that of all.
+    if ((own.lines_are_columns || own.one_scale) && !one) continue;
     Affine map{slope, step, {}, one ? most : 0};
     for (const auto& [g, shifts] : votes) {
       const auto [shift, count] = most_voted(shifts);
@@ -237,36 +246,15 @@ constexpr Index kMostLines = 4096;
 constexpr double kMostWork = 2e9;  ///< of measuring them
 constexpr std::size_t kTold = 3;   ///< lines that are told one by one
 
-/// What a whole line was multiplied by, as a multiple of what it should have been, and how far that
-/// may be off.
-std::pair<double, double> ratio_of(const Effective& e) {
-  double weights = 0.0;
-  double sum = 0.0;
-  for (std::size_t b = 0; b < e.ratio.size(); ++b) {
-    const double w = 1.0 / (e.sigma[b] * e.sigma[b] + 1e-16);
-    weights += w;
-    sum += w * e.ratio[b];
-  }
-  return {sum / weights, 1.0 / std::sqrt(weights)};
-}
-
 /// The line whose scales each line took: of several blocks where it is one and only one, of one
 /// scale a line the nearest; of those that were measured.
-std::map<Index, Index> other_lines(const Observation& seen, const std::vector<double>& given,
-                                   Index width) {
+std::map<Index, Index> other_lines(const Observation& seen, const std::vector<double>& given) {
+  const Index width = seen.width();
   std::map<Index, Index> sources;
   for (const Line& line : lines_at(seen, 1, given)) {
-    if (line.offsets.size() == 1 && line.offsets.front() % width == 0)
+    const bool tells = seen.one_scale() || line.offsets.size() == 1;
+    if (tells && line.offsets.front() % width == 0)
       sources[line.own / width] = line.offsets.front() / width;
-  }
-  for (const Effective& e : seen.lines) {
-    if (width > 1) break;
-    const auto [ratio, off] = ratio_of(e);
-    const double measured = nth(given, seen.at(e, 0)) * ratio;
-    const auto away = [measured](double a) { return std::abs(a - measured); };
-    const auto nearest = std::ranges::min_element(given, {}, away);
-    if (away(*nearest) <= std::abs(measured) * (5.0 * off / std::abs(ratio) + 2e-5))
-      sources[seen.at(e, 0)] = nearest - given.begin();
   }
   return sources;
 }
@@ -277,12 +265,14 @@ void add_scale_sources(const Observation& seen, std::vector<Hypothesis>& list) {
   const Tensor& tensor = *seen.factor().scales;
   const Product& p = seen.product;
   const std::vector<double> given = values_of(tensor);
-  const Index columns = tensor.extent(tensor.rank() - 1);
-  const Index rows = tensor.extent(tensor.rank() - 2);
-  const bool experts = !p.wgrad && tensor.rank() == 3;
+  const bool one = seen.one_scale();
+  const Index columns = p.wgrad ? tensor.shape().back() : seen.width();
+  const bool experts = !p.wgrad && seen.side == Side::b;
+  const Index rows = tensor.elements() / columns / (experts ? p.groups() : 1);
   const Strides own{p.wgrad ? 1 : columns, p.wgrad ? columns : 1, experts ? rows * columns : 0,
-                    p.wgrad};
+                    p.wgrad, one};
   for (const Index step : {own.block, Index{0}, p.wgrad ? Index{1} : rows, own.block + 1}) {
+    if (one && step != own.block) break;
     const std::vector<Line> lines = lines_at(seen, step, given);
     if (lines.empty() || lines.size() * 3 < seen.lines.size()) continue;
     const std::optional<Affine> map = map_of(lines, own, step);
@@ -311,7 +301,7 @@ void add_scale_sources(const Observation& seen, std::vector<Hypothesis>& list) {
 void add_row_sources(const Observation& few, const Output& output, std::vector<Hypothesis>& list) {
   const Product& p = few.product;
   const std::vector<double> given = values_of(*few.factor().scales);
-  const Index width = few.factor().scales->shape().back();
+  const Index width = few.width();
   const auto blocks = static_cast<double>(few.lines.front().blocks());
   const Index lines = few.side == Side::a ? p.a_lines : p.groups() * p.n;
   const double terms = few.side == Side::a ? static_cast<double>(p.n) : 256.0;
@@ -321,7 +311,7 @@ void add_row_sources(const Observation& few, const Output& output, std::vector<H
       static_cast<double>(lines) * blocks * blocks * terms > kMostWork)
     return;
   const auto moved = [](const auto& line) { return line.first != line.second; };
-  const std::map<Index, Index> told = other_lines(few, given, width);
+  const std::map<Index, Index> told = other_lines(few, given);
   std::set<Index> distances;
   for (const auto& [line, source] : told) distances.insert(source - line);
   if (told.size() * 10 < few.lines.size() * 8 ||
@@ -330,7 +320,7 @@ void add_row_sources(const Observation& few, const Output& output, std::vector<H
     return;
   Observation all{p, few.side, measure(p, output, few.side, lines)};
   std::erase_if(all.lines, [](const Effective& e) { return !e.fits(); });
-  std::map<Index, Index> sources = other_lines(all, given, width);
+  std::map<Index, Index> sources = other_lines(all, given);
   std::erase_if(sources, std::not_fn(moved));
   std::string words;
   std::size_t n = 0;
@@ -348,38 +338,6 @@ void add_row_sources(const Observation& few, const Output& output, std::vector<H
       },
       list);
   list.back().last = true;
-}
-
-void add_line_sources(const Observation& seen, std::vector<Hypothesis>& list) {
-  const ProductSide& f = seen.factor();
-  const Index n = f.scales->elements();
-  Votes votes;
-  for (const Effective& e : seen.lines) {
-    const auto [ratio, off] = ratio_of(e);
-    const Index own = seen.at(e, 0);
-    const double measured = scale_value(*f.scales, own) * ratio;
-    const double within = std::abs(measured) * (5.0 * off / std::abs(ratio) + 2e-5);
-    for (Index i = 0; i < n; ++i) {
-      if (std::abs(scale_value(*f.scales, i) - measured) <= within) ++votes[i - own];
-    }
-  }
-  if (votes.empty()) return;
-  const auto [shift, most] = most_voted(votes);
-  if (shift == 0 || most < kLeastLines || most * 5 < seen.lines.size() * 3) return;
-  const bool rows_of_x = seen.side == Side::a && !seen.product.wgrad;
-  const Index lines = rows_of_x ? 1 : f.scales->extent(1);
-  const bool of_experts = !rows_of_x && shift % lines == 0;
-  const std::string words = side_words(f) + " are those of " +
-                            (of_experts ? away(shift / lines, "expert") : away(shift, "row"));
-  for (const bool wraps : {false, true}) {
-    propose(
-        f, words,
-        [n, by = shift, wraps](Index i) {
-          const Index from = wraps ? modulo(i + by, n) : i + by;
-          return from < 0 || from >= n ? i : from;
-        },
-        list);
-  }
 }
 
 }  // namespace mxo

@@ -108,6 +108,19 @@ constexpr ScaleFunction kFunctions[] = {
      [](double s) { return std::exp2(std::round(std::log2(s))); }, true},
 };
 
+void add_functions(const std::vector<std::string>& names, const std::string& subject,
+                   const std::string& words, bool bytes, std::vector<Hypothesis>& list) {
+  for (const ScaleFunction& function : kFunctions) {
+    if (bytes && function.of_numbers) continue;
+    add_altered_locally(list, subject + "=" + function.id, words + " " + function.phrase,
+                        [names, value = function.value](Call& c) {
+                          return std::ranges::all_of(names, [&](const std::string& name) {
+                            return map_scales(c, name, value);
+                          });
+                        });
+  }
+}
+
 // ---- Byte 255.
 
 bool has_nan_byte(const ProductSide& f) {
@@ -145,26 +158,9 @@ bool read_as_power(Call& call, const std::string& scales) {
 
 /// Blocks of a line whose scale is byte 255.
 std::vector<Index> nan_blocks(const ProductSides& s, Index g, Index line) {
-  std::vector<Index> found;
-  if (s.factor().scales == nullptr) return found;
-  for (Index d = 0; d < s.p.depth(g); d += s.p.block) {
-    const Index at = s.scale(g, line, d);
-    if (at >= 0 && s.factor().scales->as<std::uint8_t>()[at] == kNanByte) found.push_back(d);
-  }
+  std::vector<Index> found = range_of(ceil_div(s.p.depth(g), s.p.block));
+  std::erase_if(found, [&](Index b) { return !std::isnan(s.scale_of(g, line, b * s.p.block)); });
   return found;
-}
-
-/// Infinity times the sums of codes in these blocks, all added up.
-double infinite_sum(const ProductSides::Line& a, const ProductSides::Line& b,
-                    const std::vector<Index>& blocks, Index block) {
-  double sum = 0.0;
-  for (const Index first : blocks) {
-    double codes = 0.0;
-    const auto end = std::min(static_cast<Index>(a.size()), first + block);
-    for (Index d = first; d < end; ++d) codes += nth(a, d) * nth(b, d);
-    sum += codes * std::numeric_limits<double>::infinity();
-  }
-  return sum;
 }
 
 /// Byte 255 read as infinity: it multiplies the sum of its block.
@@ -185,7 +181,9 @@ bool write_infinities(const Call& call, NamedTensors& out, const std::string& sc
       const ProductSides::Line values = own.codes_of(g, line);
       for (Index o = other.first(g); o < other.last(g); ++o) {
         if (!nan_blocks(other, g, o).empty()) continue;
-        const double sum = infinite_sum(values, other.codes_of(g, o), blocks, p->block);
+        const std::vector<double> sums = run_sums(values, other.codes_of(g, o), p->block);
+        double sum = 0.0;
+        for (const Index b : blocks) sum += nth(sums, b) * std::numeric_limits<double>::infinity();
         if (std::isnan(sum)) continue;
         store_wide(out.at(p->output), own.element(place, g, line, o), static_cast<float>(sum));
       }
@@ -216,23 +214,14 @@ void add_measured_scales(const Call& call, const Output& output, std::vector<Hyp
     if (side == Side::a) add_measured_pairing(*p, output, seen.lines, list);
     std::erase_if(seen.lines, [](const Effective& e) { return !e.fits(); });
     if (seen.lines.empty()) continue;
-    // Both sides say the same of what the whole depth shares; the first says it.
-    if (side == Side::a || list.empty()) add_measured_depth(*p, seen.lines, list);
-    const Effective& line = seen.lines.front();
-    const Index first = seen.at(line, 0);
-    if (first < 0) continue;
-    if (first == seen.at(line, line.blocks() - 1)) {
-      add_line_sources(seen, list);
-      add_row_sources(seen, output, list);
-      continue;
-    }
+    if (seen.at(seen.lines.front(), 0) < 0) continue;
     // One factor of lines or of the whole is a matter of scales only if it is that of other scales:
     // recover_factors() has words for the rest.
     const Spread spread = spread_of(seen);
-    if (spread == Spread::nowhere) continue;
+    if (!seen.one_scale() && spread == Spread::nowhere) continue;
     add_scale_sources(seen, list);
     add_row_sources(seen, output, list);
-    add_block_map(seen, list);
+    if (!seen.one_scale()) add_block_map(seen, list);
     if (spread == Spread::along_k) add_other_scales(seen, list);
   }
   add_measured_terms(*p, output, list);
@@ -240,31 +229,26 @@ void add_measured_scales(const Call& call, const Output& output, std::vector<Hyp
   add_depth_shifts(*p, output, list);
 }
 
+Hypothesis& add_read_in_slices(std::vector<Hypothesis>& list, std::string name, std::string phrase,
+                               std::vector<Reading> readings) {
+  Hypothesis& h = add_read(list, std::move(name), std::move(phrase), std::move(readings));
+  h.readings.clear();  // altered after it is sliced
+  h.local = true;
+  return h;
+}
+
 std::string side_words(const ProductSide& f) { return "the scales of " + f.name; }
 
 void add_scale_values(const ProductSide& f, std::vector<Hypothesis>& list) {
   if (f.scales == nullptr) return;
-  const std::string name = f.scales_name;
   const bool bytes = size_of(f.scales->dtype()) == 1;
   if (bytes && has_nan_byte(f)) add_nan_byte(f, list);
-  for (const ScaleFunction& function : kFunctions) {
-    if (bytes && function.of_numbers) continue;
-    add_altered_locally(
-        list, name + "=" + function.id, side_words(f) + " " + function.phrase,
-        [name, value = function.value](Call& c) { return map_scales(c, name, value); });
-  }
+  add_functions({f.scales_name}, f.scales_name, side_words(f), bytes, list);
 }
 
 void add_scale_values(const Product& p, std::vector<Hypothesis>& list) {
-  const bool bytes = size_of(p.a.scales->dtype()) == 1;
-  for (const ScaleFunction& function : kFunctions) {
-    if (bytes && function.of_numbers) continue;
-    add_altered_locally(
-        list, filled("scales={}", function.id), filled("all scales {}", function.phrase),
-        [a = p.a.scales_name, b = p.b.scales_name, value = function.value](Call& c) {
-          return map_scales(c, a, value) && map_scales(c, b, value);
-        });
-  }
+  add_functions({p.a.scales_name, p.b.scales_name}, "scales", "all scales",
+                size_of(p.a.scales->dtype()) == 1, list);
 }
 
 bool map_scales(Call& call, const std::string& name, const std::function<double(double)>& value) {

@@ -1,7 +1,7 @@
 // Walks of the lines of a product; the equations of one line, and its scales from their solution.
 #include "golden/explain/find/product/sides.h"
 
-#include <limits>
+#include <numeric>
 
 #include "golden/explain/find/finding.h"
 
@@ -27,43 +27,19 @@ Effective measure_line(const ProductSides& s, const Output& y, const LineAt& at,
                        const std::vector<Index>& live, DecodedLines& others) {
   Effective e{at.group, at.line, {}, {}};
   const Index blocks = ceil_div(s.p.depth(at.group), s.p.block);
-  if (blocks > kMostBlocks) return e;
-  const auto n = static_cast<std::size_t>(blocks);
-  const auto block = static_cast<std::size_t>(s.p.block);
-  const ElementReader read(y.expected->dtype());
-  const ProductSides::Line values = s.line(at.group, at.line);
-  std::vector<std::vector<double>> sums;  // over each block, of each equation
-  std::vector<double> got;
-  double square = 0.0;
-  for (const Index other : evenly_spread(partners(s, y, at, live), 2 * blocks + kSpare)) {
-    const double value = read(y.actual_bits(s.element(y, at.group, at.line, other))).value;
-    const ProductSides::Line& v = others(at.group, other);
-    std::vector<double> sum(n);
-    for (std::size_t d = 0; d < values.size(); ++d) sum[d / block] += values[d] * v[d];
-    const auto finite = [](double x) { return std::isfinite(x); };
-    if (!finite(value) || !std::all_of(sum.begin(), sum.end(), finite)) continue;
-    sums.push_back(std::move(sum));
-    got.push_back(value);
-    square += value * value;
-  }
-  const std::size_t m = got.size();
-  if (n == 0 || m < n + 4 || square == 0.0) return e;
-  const double rms = std::sqrt(square / static_cast<double>(m));
-  LeastSquares equations(n);
-  for (std::size_t i = 0; i < m; ++i)
-    equations.add(sums[i], got[i], 1.0 / (std::abs(got[i]) + rms * 0.1));
+  if (blocks == 0 || blocks > kMostBlocks) return e;
+  const std::vector<Index> with = evenly_spread(partners(s, y, at, live), 2 * blocks + kSpare);
+  const SampledLine line = sampled(s, y, at, with, others);
+  LeastSquares equations(static_cast<std::size_t>(blocks));
+  for (const SampledLine::With& o : line.outputs)
+    equations.add(run_sums(line.values, *o.other, s.p.block), o.got, o.weight);
+  const Index spare = std::ssize(line.outputs) - blocks;
   const std::optional<LeastSquaresFit> fit = equations.solved();
-  if (!fit) return e;
+  if (spare < 4 || !fit) return e;
   e.ratio = fit->x;
-  double left = 0.0;
-  for (std::size_t i = 0; i < m; ++i) {
-    double r = got[i];
-    for (std::size_t a = 0; a < n; ++a) r -= sums[i][a] * e.ratio[a];
-    left += r * r;
-  }
-  e.misfit = std::sqrt(left / square);
-  const double off = std::sqrt(fit->left / static_cast<double>(m - n));
-  for (const double sigma : fit->sigma) e.sigma.push_back(std::isinf(sigma) ? sigma : sigma * off);
+  e.misfit = std::sqrt(fit->left / static_cast<double>(spare));
+  for (const double sigma : fit->sigma)
+    e.sigma.push_back(std::isinf(sigma) ? sigma : sigma * e.misfit);
   return e;
 }
 
@@ -101,6 +77,35 @@ std::vector<LineAt> ProductSides::failing(const Output& y) const {
   return found;
 }
 
+std::vector<double> run_sums(const ProductSides::Line& a, const ProductSides::Line& b, Index run) {
+  std::vector<double> sums(static_cast<std::size_t>(ceil_div(std::ssize(a), run)));
+  Index d = 0;
+  for (double& sum : sums) {
+    for (const Index end = std::min(std::ssize(a), d + run); d < end; ++d)
+      sum += nth(a, d) * nth(b, d);
+  }
+  return sums;
+}
+
+SampledLine sampled(const ProductSides& s, const Output& y, const LineAt& at,
+                    const std::vector<Index>& others, DecodedLines& decoded) {
+  SampledLine line{at, s.line(at.group, at.line)};
+  std::vector<Index> elements;
+  for (const Index j : others) {
+    const ProductSides::Line& other = decoded(at.group, j);
+    const Index element = s.element(y, at.group, at.line, j);
+    const double got = ElementReader(y.expected->dtype())(y.actual_bits(element)).value;
+    const double sum = std::inner_product(other.begin(), other.end(), line.values.begin(), 0.0);
+    if (!std::isfinite(got - sum)) continue;
+    line.outputs.push_back({&other, got, got - sum, 1.0});
+    elements.push_back(element);
+  }
+  const ActualNumbers got = actual_numbers(y, elements);
+  if (!got.tell()) line.outputs.clear();
+  for (std::size_t i = 0; i < line.outputs.size(); ++i) line.outputs[i].weight = got.weight(i);
+  return line;
+}
+
 Index group_of_row(const Product& p, Index row) {
   const auto after = std::upper_bound(p.ends.begin(), p.ends.end(), row);
   return std::min<Index>(after - p.ends.begin(), p.groups() - 1);
@@ -110,21 +115,6 @@ std::vector<Index> bounds_of(const Product& p) {
   std::vector<Index> bounds{0};
   bounds.insert(bounds.end(), p.ends.begin(), p.ends.end());
   return bounds;
-}
-
-Reading read_axis(const std::string& operand, const Tensor& given, int axis,
-                  std::function<Index(Index)> source) {
-  Index inner = 1;
-  for (int a = axis + 1; a < given.rank(); ++a) inner *= given.extent(a);
-  if (inner > 1 || axis + 1 == given.rank()) {
-    return read_lines(operand, axis, std::move(source));
-  }
-  // Lines of one element, one after the other, are none of the last axis.
-  const Index lines = given.extent(axis);
-  return read_elements(operand, [source = std::move(source), lines](Index i) {
-    const Index from = source(i % lines);
-    return from < 0 || from >= lines ? Index{-1} : i - i % lines + from;
-  });
 }
 
 bool Effective::known(Index block) const {
@@ -170,6 +160,26 @@ std::optional<Observation::Range> Observation::range(const Effective& e, Index b
   const double error = nth(e.sigma, block) / std::abs(nth(e.ratio, block));
   const double within = std::abs(measured) * (5.0 * error + 1e-4);
   return Range{measured - within, measured + within};
+}
+
+bool Observation::may(const Effective& e, Index block, Index from) const {
+  if (std::max(block, from) >= e.blocks()) return true;
+  const std::optional<Range> taken = range(e, block);
+  return !taken || taken->holds(scale_value(*factor().scales, at(e, from)));
+}
+
+Observation::Range Observation::range(const Effective& e) const {
+  double weights = 0.0;
+  double sum = 0.0;
+  for (std::size_t b = 0; b < e.ratio.size(); ++b) {
+    const double w = 1.0 / (e.sigma[b] * e.sigma[b] + 1e-16);
+    weights += w;
+    sum += w * e.ratio[b];
+  }
+  const double measured = scale_value(*factor().scales, at(e, 0)) * sum / weights;
+  const double error = std::sqrt(weights) / std::abs(sum);
+  const double within = std::abs(measured) * (5.0 * error + 2e-5);
+  return {measured - within, measured + within};
 }
 
 }  // namespace mxo

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <functional>
+#include <limits>
 #include <map>
 #include <optional>
 #include <string>
@@ -66,10 +67,8 @@ struct ProductSides {
     return y.marks[static_cast<std::size_t>(element(y, g, i, j))];
   }
   /// Lines of the other side with which line i made elements that differ, at most `most`.
-  std::vector<Index> differing(const Output& y, Index g, Index i, Index most) const;
-  std::vector<Index> differing(const Output& y, Index g, Index i) const {
-    return differing(y, g, i, other().lines());
-  }
+  std::vector<Index> differing(const Output& y, Index g, Index i,
+                               Index most = std::numeric_limits<Index>::max()) const;
   /// Lines in which elements differ: of group g, and of all.
   std::vector<Index> failing(const Output& y, Index g) const;
   std::vector<LineAt> failing(const Output& y) const;
@@ -94,42 +93,45 @@ class DecodedLines {
   std::map<std::pair<Index, Index>, ProductSides::Line> kept_;
 };
 
-/// How far a model of some elements is from what came of them.
-class Misfit {
- public:
-  void add(double got, double model) {
-    noise_ += (got - model) * (got - model);
-    signal_ += got * got;
-  }
-  /// False where something is no number, or nothing came but zeros.
-  bool within(double share) const { return noise_ < share * share * signal_; }
+/// The sums of products over every `run` of the depth.
+std::vector<double> run_sums(const ProductSides::Line& a, const ProductSides::Line& b, Index run);
 
- private:
-  double noise_ = 0.0;
-  double signal_ = 0.0;
+/// A line, and what it made with some lines of the other side: numbers, of numbers.
+struct SampledLine {
+  struct With {
+    const ProductSides::Line* other;
+    double got;
+    double rest;    ///< of it, less what is expected
+    double weight;  ///< by how finely it is stored
+  };
+  LineAt at;
+  ProductSides::Line values;
+  std::vector<With> outputs = {};
 };
+
+/// `decoded` outlives it.
+SampledLine sampled(const ProductSides& s, const Output& y, const LineAt& at,
+                    const std::vector<Index>& others, DecodedLines& decoded);
 
 /// Begins of the groups, and the last end.
 std::vector<Index> bounds_of(const Product& p);
 
-/// An operand whose lines along an axis, from 0, are read from source(line); beyond it are zeros.
-Reading read_axis(const std::string& operand, const Tensor& given, int axis,
-                  std::function<Index(Index)> source);
-/// The same along the depth: columns of a forward product or rows of a gradient.
-inline Reading read_depth(const Product& p, const std::string& operand, const Tensor& given,
+/// An operand read from source(d) along the depth, columns of a forward product or rows of a
+/// gradient; beyond it are zeros.
+inline Reading read_depth(const Product& p, const std::string& operand,
                           std::function<Index(Index)> source) {
-  return read_axis(operand, given, p.wgrad ? 0 : given.rank() - 1, std::move(source));
+  return read_lines(operand, p.wgrad ? 0 : -1, std::move(source));
 }
 
 /// What each block of depth of one line was multiplied by, as a multiple of what it should have
 /// been: the least-squares solution of y[i, j] = sum over blocks of c[block] P[block, i, j] with
-/// every partial product P known, weighted by how finely y is stored.
+/// every partial product P known.
 struct Effective {
   Index group = 0;
   Index line = 0;             ///< row of x, column of w, dy or x
   std::vector<double> ratio;  ///< c of each block
   std::vector<double> sigma;  ///< its standard error
-  double misfit = 1.0;        ///< what is left of y over y, root mean squares
+  double misfit = 1.0;        ///< what is left of y over y, root mean square
   Index blocks() const { return static_cast<Index>(ratio.size()); }
   /// The block is known well enough to tell a power of two from the next.
   bool known(Index block) const;
@@ -152,6 +154,13 @@ struct Observation {
     return ProductSides{product, side}.scale(group, line, block * product.block);
   }
   Index at(const Effective& e, Index block) const { return at(e.group, e.line, block); }
+  /// Whether one scale covers the whole depth of a line.
+  bool one_scale() const {
+    return std::ranges::all_of(
+        lines, [this](const Effective& e) { return at(e, 0) == at(e, e.blocks() - 1); });
+  }
+  /// Scales of a line, where they lie together.
+  Index width() const { return one_scale() ? 1 : factor().scales->shape().back(); }
   /// The scale of a block as measured, on the grid of its type; NaN where it is unknown.
   double value(const Effective& e, Index block) const;
   /// Scales that a block may have been taken with.
@@ -162,6 +171,10 @@ struct Observation {
   };
   /// None where nothing is known of the block.
   std::optional<Range> range(const Effective& e, Index block) const;
+  /// Whether a block may have been taken with the scale of block `from`: not known to be another.
+  bool may(const Effective& e, Index block, Index from) const;
+  /// Of the one scale of a line, by all of its blocks.
+  Range range(const Effective& e) const;
 };
 
 }  // namespace mxo

@@ -91,41 +91,35 @@ NanLines lines_of(const Product& p, const Output& y, Side side) {
 }
 
 /// The fewest bytes that stand in lines that are NaN and in no others, one in each of these.
-std::vector<std::size_t> bytes_of(const Tensor& t, const NanLines& lines) {
+std::vector<std::size_t> bytes_of(const Tensor& t, NanLines lines) {
   const auto n = static_cast<Index>(lines.nan.size());
   if (n == 0 || t.elements() % n != 0 || size_of(t.dtype()) != 1) return {};
   const Index length = t.elements() / n;
   std::array<bool, kBytes> right{};
-  std::array<std::set<Index>, kBytes> in;  // lines that are NaN, by byte
-  std::set<Index> left;
   bool some_right = false;  // where all is NaN, no byte shows itself
-  for (Index i = 0; i < t.elements(); ++i) {
-    const auto line = static_cast<std::size_t>(i / length);
-    if (lines.shown[line] == 0) continue;
-    if (lines.nan[line] == 0) {
-      some_right = true;
-      right[bits_at(t, i)] = true;
-    } else {
-      in[bits_at(t, i)].insert(i / length);
-      left.insert(i / length);
-    }
+  Index left = 0;           // lines that no byte explains
+  for (Index line = 0; line < n; ++line) {
+    if (nth(lines.shown, line) == 0) nth(lines.nan, line) = 0;
+    if (nth(lines.nan, line) != 0) ++left;
+    if (nth(lines.shown, line) == 0 || nth(lines.nan, line) != 0) continue;
+    some_right = true;
+    for (Index i = line * length; i < (line + 1) * length; ++i) right[bits_at(t, i)] = true;
   }
   if (!some_right) return {};
-  for (std::size_t b = 0; b < kBytes; ++b) {
-    if (right[b]) in[b].clear();
-  }
   std::vector<std::size_t> found;
-  while (!left.empty() && found.size() < kMostNan) {
-    const auto best = std::max_element(
-        in.begin(), in.end(), [](const auto& a, const auto& b) { return a.size() < b.size(); });
-    if (best->empty()) return {};
-    for (const Index line : std::set<Index>(*best)) {
-      left.erase(line);
-      for (std::set<Index>& other : in) other.erase(line);
+  while (left > 0 && found.size() < kMostNan) {
+    std::array<std::set<Index>, kBytes> in;  // lines that are NaN, by byte
+    for (Index i = 0; i < t.elements(); ++i) {
+      if (nth(lines.nan, i / length) != 0 && !right[bits_at(t, i)])
+        in[bits_at(t, i)].insert(i / length);
     }
+    const auto best = std::ranges::max_element(in, {}, [](const auto& set) { return set.size(); });
+    if (best->empty()) return {};
+    for (const Index line : *best) nth(lines.nan, line) = 0;
+    left -= std::ssize(*best);
     found.push_back(static_cast<std::size_t>(best - in.begin()));
   }
-  return left.empty() ? found : std::vector<std::size_t>{};
+  return left == 0 ? found : std::vector<std::size_t>{};
 }
 
 void add_as_nan(const ProductSide& side, bool scale, const NanLines& lines,
@@ -201,15 +195,13 @@ class Table {
   /// Adds an element that shows the number `v`, known within a share of it.
   void add(std::size_t byte, bool differs, double v, double within) {
     Read& r = reads_[byte];
+    double& is = as[byte];
     v = shortest(v, within * std::abs(v));
-    if (r.elements++ == 0) {
-      as[byte] = v;
-    } else if (std::isnan(v) != std::isnan(as[byte]) ||
-               (v != 0.0 && std::signbit(v) != std::signbit(as[byte])) ||
-               std::abs(v - as[byte]) > 2.0 * within * std::abs(v)) {
-      r.one = std::isnan(v) && std::isnan(as[byte]) && r.one;
-    }
-    if (v == 0.0 && std::signbit(v) != std::signbit(as[byte])) as[byte] = 0.0;
+    if (r.elements++ == 0) is = v;
+    const bool signs = v == 0.0 || std::signbit(v) == std::signbit(is);
+    const bool far = std::abs(v - is) > 2.0 * within * std::abs(v);
+    r.one = r.one && (std::isnan(v) ? std::isnan(is) : signs && !std::isnan(is) && !far);
+    if (v == 0.0 && std::signbit(v) != std::signbit(is)) is = 0.0;
     r.differing += differs;
   }
   /// The bytes that differ wherever they stand, and as one number each; empty if others do.

@@ -1,8 +1,8 @@
-// Roundings, clamps and flushes against pairs.
-
-#include <limits>
-
+// How numbers were rounded: roundings, clamps and flushes against pairs, and rounding at random.
+#include "golden/explain/alter/alterations.h"
 #include "golden/explain/find/finding.h"
+#include "golden/explain/find/output/recover.h"
+#include "golden/explain/find/quantiser/quantiser.h"
 #include "golden/explain/find/quantiser/quantiser_call.h"
 
 namespace mxo {
@@ -17,6 +17,37 @@ constexpr const char* kRoundingWords[] = {
     "down, toward minus infinity",
     "up, toward plus infinity",
 };
+
+constexpr Index kLeastNeighbours = 128;  ///< bf16 numbers that differ by one step
+constexpr double kMostWork = 1e9;        ///< multiply-adds of a product that is computed once more
+
+/// An output of f32 numbers that were rounded, where it is cheap to have.
+std::optional<Tensor> wide_output(Backend& backend, const Call& call, const std::string& name) {
+  Call wide = call;
+  const bool out_given = parameter_of(call, "out") != nullptr;
+  if (!out_given && parameter_of(call, "rounding") == nullptr) return std::nullopt;
+  wide.set.set(out_given ? "out" : "rounding", out_given ? "f32" : "none");
+  if (const auto p = product_of(call)) {
+    const auto product = static_cast<double>(p->a_lines) * static_cast<double>(p->n);
+    if (product * static_cast<double>(p->k) > kMostWork) return std::nullopt;
+  }
+  NamedTensors out = run_call(backend, wide);
+  if (!out.contains(name) || out.at(name).dtype() != Dtype::f32) return std::nullopt;
+  return std::move(out.at(name));
+}
+
+bool is_at_random(const Output& o, const Tensor& wide) {
+  AtRandom random;
+  for (Index i = 0; i < o.compared_rows * o.columns; ++i) {
+    const std::uint32_t bits = bit_cast<std::uint32_t>(wide.as<float>()[i]);
+    const std::uint64_t low = bits >> 16;
+    const std::uint64_t got = o.actual_bits(i);
+    const bool exact = (bits & 0xFFFF) == 0 || !std::isfinite(wide.as<float>()[i]);
+    if (exact ? o.differs(i) : got != low && got != low + 1) return false;
+    if (!exact) random.add((bits & 0xFFFF) / 65536.0, got != low);
+  }
+  return random.told();
+}
 
 }  // namespace
 
@@ -94,69 +125,46 @@ std::string CodeRule::words(const Grid& g, const CodeRule& own) const {
 
 std::optional<CodeRule> fit(const Grid& g, const std::vector<CodePair>& pairs) {
   std::size_t most = 0;
-  for (const CodePair& p : pairs) most = std::max(most, p.code);
-  const double normal = g.least_normal();
+  double kept = 0.0;  // the largest magnitude that has another code than the largest
+  for (const CodePair& p : pairs) {
+    most = std::max(most, p.code);
+    if (p.code != g.top()) kept = std::max(kept, std::abs(p.v));
+  }
+  double above = HUGE_VAL;
+  for (const CodePair& p : pairs) {
+    if (std::abs(p.v) > kept) above = std::min(above, std::abs(p.v));
+  }
+  // A jump begins at a number that has a code, where one lies between.
+  double jump = kept;
+  for (std::size_t c = g.top() + 1; c-- > 0;) {
+    if (g.value(c) >= kept && g.value(c) < above) jump = g.value(c);
+  }
+  // Both are of normal numbers.
+  if (above < 2 * g.least_normal() || std::isinf(above)) jump = 0.0;
+  if (g.value(most) < 2 * g.least_normal()) most = g.top();
+  std::vector<CodeRule> rules;
   for (const Rounding rounding : {Rounding::even, Rounding::ties_away, Rounding::ties_zero,
                                   Rounding::zero, Rounding::away, Rounding::down, Rounding::up}) {
-    CodeRule rule{rounding, g.top(), 0, false};
-    Index wrong = 0;
-    double least_wrong = std::numeric_limits<double>::infinity();
-    bool only_top = true;
-    bool only_clamped = true;
-    bool low_fits = true;
-    Index low_wrong = 0;
-    for (const CodePair& p : pairs) {
-      const std::size_t c = g.round(p.v, rounding);
-      if (c == p.code) continue;
-      if (g.value(c) < normal && p.code == 0) {
-        ++low_wrong;
-        continue;
-      }
-      ++wrong;
-      low_fits = low_fits && std::abs(p.v) >= 2 * normal;
-      least_wrong = std::min(least_wrong, std::abs(p.v));
-      only_top = only_top && p.code == g.top();
-      only_clamped = only_clamped && p.code == most && c > most;
+    for (const auto& [clamp, from] :
+         {std::pair{g.top(), 0.0}, std::pair{most, 0.0}, std::pair{g.top(), jump}}) {
+      for (const bool flush : {false, true}) rules.push_back({rounding, clamp, from, flush});
     }
-    rule.flush = low_wrong > 0;
-    if (wrong > 0 && low_fits && only_clamped) {
-      rule.clamp = most;
-    } else if (wrong > 0 && low_fits && only_top) {
-      // The largest magnitude that still has its own code bounds where the jump begins.
-      double kept = 0.0;
-      for (const CodePair& p : pairs) {
-        if (p.code != g.top() && std::abs(p.v) < least_wrong) kept = std::max(kept, std::abs(p.v));
-      }
-      double jump = kept;
-      for (std::size_t c = 0; c <= g.top(); ++c) {
-        if (g.value(c) >= kept && g.value(c) < least_wrong) {
-          jump = g.value(c);
-          break;
-        }
-      }
-      rule.jump = jump;
-    } else if (wrong > 0) {
-      continue;
-    }
-    const bool all = std::all_of(pairs.begin(), pairs.end(),
-                                 [&](const CodePair& p) { return rule.code(g, p.v) == p.code; });
-    if (all) return rule;
   }
   for (const Rounding rounding : {Rounding::even, Rounding::ties_away}) {
-    std::vector<CodeRule> rules(1, {rounding, g.top()});
-    rules.front().carry_lost = true;
+    rules.push_back({rounding, g.top()});
+    rules.back().carry_lost = true;
     for (const Rounding low :
          {Rounding::zero, Rounding::ties_away, Rounding::ties_zero, Rounding::away}) {
       rules.push_back({rounding, g.top()});
       rules.back().low = low;
     }
-    for (const CodeRule& rule : rules) {
-      if (std::all_of(pairs.begin(), pairs.end(),
-                      [&](const CodePair& p) { return rule.code(g, p.v) == p.code; }))
-        return rule;
-    }
   }
-  return std::nullopt;
+  const auto gives_all = [&](const CodeRule& rule) {
+    return std::ranges::all_of(pairs,
+                               [&](const CodePair& p) { return rule.code(g, p.v) == p.code; });
+  };
+  const auto found = std::ranges::find_if(rules, gives_all);
+  return found == rules.end() ? std::nullopt : std::optional(*found);
 }
 
 void AtRandom::add(double share, bool away) {
@@ -184,6 +192,17 @@ bool rounds_at_random(const Grid& grid, const std::vector<CodePair>& pairs) {
     random.add((m - grid.value(low)) / (grid.value(low + 1) - grid.value(low)), p.code != low);
   }
   return random.told();
+}
+
+Claims recover_random(Backend& backend, const Call& call, Output& o) {
+  if (!is_unexplained(o, kLeastNeighbours) || o.expected->dtype() != Dtype::bf16) return {};
+  for (Index i = 0; i < o.compared_rows * o.columns; ++i) {
+    const auto apart = static_cast<std::int64_t>(o.actual_bits(i) - o.expected_bits(i));
+    if (o.differs(i) && std::abs(apart) != 1) return {};
+  }
+  const std::optional<Tensor> wide = wide_output(backend, call, o.name);
+  if (!wide || wide->elements() != o.expected->elements() || !is_at_random(o, *wide)) return {};
+  return claim_all(o, {"value.random"}, o.name + ": values are" + kAtRandom);
 }
 
 }  // namespace mxo

@@ -2,6 +2,7 @@
 #include <limits>
 #include <map>
 #include <optional>
+#include <tuple>
 
 #include "golden/explain/alter/alterations.h"
 #include "golden/explain/find/finding.h"
@@ -115,15 +116,22 @@ std::optional<Shown> Shown::of(const Call& call, const Output& x) {
   return s;
 }
 
-/// Proposes that everything that differs takes `scale(cell)`, if that is what it shows; what holds
-/// everywhere has no place.
-bool propose(const Shown& s, const std::string& id, const std::string& phrase, const Scale& scale,
-             bool elsewhere, std::vector<Hypothesis>& list) {
-  if (!s.holds(scale)) return false;
-  const bool everywhere = s.holds(range_of(s.all_rows), range_of(s.all_columns), scale);
+/// What every scale may be.
+struct Rule {
+  const char* id;
+  std::string words;
+  Scale scale;
+  bool elsewhere;  ///< one that is given for another block
+};
+
+/// Proposes a rule of everything that differs, if that is what it shows; what holds everywhere has
+/// no place.
+bool propose(const Shown& s, const Rule& rule, std::vector<Hypothesis>& list) {
+  if (!s.holds(rule.scale)) return false;
+  const bool everywhere = s.holds(range_of(s.all_rows), range_of(s.all_columns), rule.scale);
   std::vector<std::pair<Index, double>> changes;
   for (const Index r : s.rows) {
-    for (const Index c : s.columns) changes.emplace_back(s.at({r, c}), scale({r, c}));
+    for (const Index c : s.columns) changes.emplace_back(s.at({r, c}), rule.scale({r, c}));
   }
   const auto alter = [changes = std::move(changes)](Call& call) {
     Tensor scales = call.input("scales");
@@ -139,17 +147,18 @@ bool propose(const Shown& s, const std::string& id, const std::string& phrase, c
     call.replace("scales", std::move(scales));
     return true;
   };
-  add_altered(list, "scales=" + id, phrase + (everywhere ? "" : s.where(elsewhere)), alter);
+  add_altered(list, "scales=" + std::string(rule.id),
+              rule.words + (everywhere ? "" : s.where(rule.elsewhere)), alter);
   return true;
 }
 
-/// What may have been made of every scale.
-struct ValueRule {
-  const char* id;
-  const char* words;
-  double (*value)(double);
-};
-constexpr ValueRule kValueRules[] = {
+/// The scale that is given at source(cell).
+template <typename Source>
+Rule read_at(const Shown& s, const char* id, std::string words, Source source) {
+  return {id, std::move(words), [&s, source](Cell p) { return s.given(source(p)); }, true};
+}
+
+constexpr std::tuple<const char*, const char*, double (*)(double)> kValueRules[] = {
     {"left_out", "the scales are left out", [](double) { return 1.0; }},
     {"twice", "the scales are applied twice", [](double v) { return v * v; }},
     {"halved", "every scale is half of what it is (a byte too low by one)",
@@ -159,55 +168,54 @@ constexpr ValueRule kValueRules[] = {
     {"inverse", "x is divided by the scales", [](double v) { return 1.0 / v; }},
 };
 
-/// Where every scale may have been read.
-struct SourceRule {
-  const char* id;
-  std::string words;
-  std::function<Cell(Cell)> source;
-};
-
-std::vector<SourceRule> sources_of(const Shown& s) {
-  std::vector<SourceRule> list;
+std::vector<Rule> known_rules(const Shown& s) {
+  std::vector<Rule> list;
+  for (const auto& [id, words, value] : kValueRules)
+    list.push_back({id, words, [&s, of = value](Cell p) { return of(s.given(p)); }, false});
   if (s.all_columns > 1)
-    list.push_back(
-        {"first_block", "every block takes the scale of the first of its row", [](Cell p) {
-           return Cell{p.row, 0};
-         }});
+    list.push_back(read_at(s, "first_block", "every block takes the scale of the first of its row",
+                           [](Cell p) {
+                             return Cell{p.row, 0};
+                           }));
   if (s.all_rows > 1)
-    list.push_back({"first_row", "every row takes the scales of row 0", [](Cell p) {
-                      return Cell{0, p.column};
-                    }});
+    list.push_back(read_at(s, "first_row", "every row takes the scales of row 0", [](Cell p) {
+      return Cell{0, p.column};
+    }));
   if (s.all_rows > s.rows_of_expert)
-    list.push_back({"expert_0", "every expert takes the scales of expert 0", [&s](Cell p) {
-                      return Cell{p.row % s.rows_of_expert, p.column};
-                    }});
+    list.push_back(
+        read_at(s, "expert_0", "every expert takes the scales of expert 0", [&s](Cell p) {
+          return Cell{p.row % s.rows_of_expert, p.column};
+        }));
   for (Index every = 2; every <= 16 && every < s.all_columns; every *= 2)
-    list.push_back({"first_of_every",
-                    filled("every {} blocks take the scale of the first of them", every),
-                    [every](Cell p) {
-                      return Cell{p.row, p.column / every * every};
-                    }});
+    list.push_back(read_at(s, "first_of_every",
+                           filled("every {} blocks take the scale of the first of them", every),
+                           [every](Cell p) {
+                             return Cell{p.row, p.column / every * every};
+                           }));
   return list;
 }
 
 /// One place late or early in memory: across the ends of rows.
-SourceRule in_memory(const Shown& s, Index by) {
-  return {"source",
-          filled("blocks take the scale that lies one {} theirs in memory",
-                 by < 0 ? "before" : "after"),
-          [&s, by](Cell p) {
-            const Index at = std::clamp<Index>(s.at(p) + by, 0, s.all_rows * s.all_columns - 1);
-            return Cell{at / s.all_columns, at % s.all_columns};
-          }};
+Rule in_memory(const Shown& s, Index by) {
+  return read_at(s, "source",
+                 filled("blocks take the scale that lies one {} theirs in memory",
+                        by < 0 ? "before" : "after"),
+                 [&s, by](Cell p) {
+                   const Index end = s.all_rows * s.all_columns;
+                   const Index at = std::clamp<Index>(s.at(p) + by, 0, end - 1);
+                   return Cell{at / s.all_columns, at % s.all_columns};
+                 });
 }
 
 /// Scales that lie at one distance, wrapping around.
-std::optional<SourceRule> move_of(const Shown& s) {
+std::optional<Rule> move_of(const Shown& s) {
   const Index rows = s.all_rows;
   const Index columns = s.all_columns;
   if (rows * columns > kMostMoves) return std::nullopt;
-  const auto moved = [rows, columns](Cell p, Cell by) {
-    return Cell{modulo(p.row + by.row, rows), modulo(p.column + by.column, columns)};
+  const auto moved = [rows, columns](Cell by) {
+    return [=](Cell p) {
+      return Cell{modulo(p.row + by.row, rows), modulo(p.column + by.column, columns)};
+    };
   };
   std::optional<Cell> best;
   const auto length = [](Cell p) { return std::abs(p.row) + std::abs(p.column); };
@@ -215,29 +223,40 @@ std::optional<SourceRule> move_of(const Shown& s) {
     for (Index dc = -(columns - 1) / 2; dc <= columns / 2; ++dc) {
       const Cell by{dr, dc};
       if (length(by) == 0 || (best && length(*best) <= length(by))) continue;
-      if (s.holds([&](Cell p) { return s.given(moved(p, by)); })) best = by;
+      if (s.holds([&, from = moved(by)](Cell p) { return s.given(from(p)); })) best = by;
     }
   }
   if (!best) return std::nullopt;
   std::string words;
   if (best->row != 0) list_words(words, away(best->row, "row"));
   if (best->column != 0) list_words(words, away(best->column, "block"), " and ");
-  return SourceRule{"source", "the scales are those of " + words,
-                    [moved, by = *best](Cell p) { return moved(p, by); }};
+  return read_at(s, "source", "the scales are those of " + words, moved(*best));
 }
+
+// ---- Rows or columns, each another one.
 
 using Sources = std::map<Index, Index>;
 
-/// For each of `lines` another of `all` from which it may be taken; of several alike the first, but
-/// for most there is `one`, if so asked.
-std::optional<Sources> taken_from(const std::vector<Index>& lines, Index all,
-                                  const std::function<bool(Index line, Index from)>& fits,
-                                  bool one = false) {
+/// A cell in another row or column.
+Cell in_line(Cell p, bool of_rows, Index line) {
+  return of_rows ? Cell{line, p.column} : Cell{p.row, line};
+}
+
+/// For each row or column with a block that differs another from which its scales may be taken; of
+/// several alike the first, but for most there is `one`, if so asked.
+std::optional<Sources> taken_from(const Shown& s, bool of_rows, bool one = false) {
+  const std::vector<Index>& lines = of_rows ? s.rows : s.columns;
+  const Index all = of_rows ? s.all_rows : s.all_columns;
   Sources sources;
   std::size_t several = 0;
   for (const Index line : lines) {
+    const auto fits = [&](Index from) {
+      const Scale scale = [&](Cell p) { return s.given(in_line(p, of_rows, from)); };
+      const std::vector<Index> own{line};
+      return from != line && s.holds(of_rows ? own : s.rows, of_rows ? s.columns : own, scale);
+    };
     const auto next = [&](Index from) {
-      while (from < all && (from == line || !fits(line, from))) ++from;
+      while (from < all && !fits(from)) ++from;
       return from;
     };
     const Index from = next(0);
@@ -248,28 +267,13 @@ std::optional<Sources> taken_from(const std::vector<Index>& lines, Index all,
   return several * 4 > lines.size() ? std::nullopt : std::optional(sources);
 }
 
-/// The scale at source(line); NaN of a line that has none.
-template <typename Given>
-double given_at(const Sources& sources, Index line, const Given& given) {
-  const auto from = sources.find(line);
-  return from == sources.end() ? kNaN : given(from->second);
-}
-
-std::optional<Sources> rows_taken(const Shown& s, bool one) {
-  return taken_from(
-      s.rows, s.all_rows,
-      [&](Index r, Index from) {
-        return s.holds({r}, s.columns, [&](Cell p) { return s.given({from, p.column}); });
-      },
-      one);
-}
-
-void propose_rows(const Shown& s, const Sources& from, const std::string& words,
-                  std::vector<Hypothesis>& list) {
+void propose_lines(const Shown& s, bool of_rows, const Sources& sources, const std::string& words,
+                   std::vector<Hypothesis>& list) {
   const auto scale = [&](Cell p) {
-    return given_at(from, p.row, [&](Index r) { return s.given({r, p.column}); });
+    const auto from = sources.find(of_rows ? p.row : p.column);
+    return from == sources.end() ? kNaN : s.given(in_line(p, of_rows, from->second));
   };
-  propose(s, "source", "scales are those of " + words, scale, false, list);
+  propose(s, {"source", words, scale, !of_rows}, list);
 }
 
 }  // namespace
@@ -307,64 +311,44 @@ std::optional<ScaleMap> scale_map_of(const Call& call, const Output& x) {
 void add_measured_blocks(const Call& call, const Output& output, std::vector<Hypothesis>& list) {
   const std::optional<Shown> s = Shown::of(call, output);
   if (!s || s->differing < kLeastBlocks) return;
-  for (const ValueRule& rule : kValueRules) {
-    const auto scale = [&](Cell p) { return rule.value(s->given(p)); };
-    if (propose(*s, rule.id, rule.words, scale, false, list)) return;
+  for (const Rule& rule : known_rules(*s)) {
+    if (propose(*s, rule, list)) return;
   }
-  const auto add_source = [&](const SourceRule& rule) {
-    return propose(
-        *s, rule.id, rule.words, [&](Cell p) { return s->given(rule.source(p)); }, true, list);
-  };
-  for (const SourceRule& rule : sources_of(*s)) {
-    if (add_source(rule)) return;
-  }
-  if (const auto move = move_of(*s)) {
-    add_source(*move);
-    return;
-  }
-  if (add_source(in_memory(*s, -1)) || add_source(in_memory(*s, 1))) return;
-  // Some rows, each another one.
+  if (const auto move = move_of(*s); move && propose(*s, *move, list)) return;
+  if (propose(*s, in_memory(*s, -1), list) || propose(*s, in_memory(*s, 1), list)) return;
   const auto rows = static_cast<Index>(s->rows.size());
   if (rows >= 2 && rows <= kMostRows) {
-    if (const auto from = rows_taken(*s, false)) {
+    if (const auto from = taken_from(*s, true)) {
       std::string words;
       for (const auto& [row, source] : *from) list_words(words, std::to_string(source));
-      propose_rows(*s, *from, "rows " + words, list);
+      propose_lines(*s, true, *from, "scales are those of rows " + words, list);
       return;
     }
   }
-  // The same of columns.
-  const auto column_fits = [&](Index c, Index from) {
-    return s->holds(s->rows, {c}, [&](Cell p) { return s->given({p.row, from}); });
-  };
   if (static_cast<Index>(s->columns.size()) > kMostColumns || rows < 2 * kLeastBlocks) return;
-  if (const auto from = taken_from(s->columns, s->all_columns, column_fits)) {
+  if (const auto from = taken_from(*s, false)) {
     std::string words;
     for (const auto& [column, source] : *from)
       list_words(words, filled("block {} takes the scale of block {}", column, source));
-    propose(
-        *s, "source", words,
-        [&](Cell p) {
-          return given_at(*from, p.column, [&](Index c) { return s->given({p.row, c}); });
-        },
-        true, list);
+    propose_lines(*s, false, *from, words, list);
   }
 }
 
 void add_rows_in_no_order(const Call& call, const Output& output, std::vector<Hypothesis>& list) {
   const std::optional<Shown> s = Shown::of(call, output);
   if (!s || std::ssize(s->rows) <= kMostRows || s->all_columns < kLeastBlocks) return;
-  const std::optional<Sources> from = rows_taken(*s, true);
+  const std::optional<Sources> from = taken_from(*s, true, true);
   if (!from) return;
   std::string words;
   Index told = 0;
   for (const auto& [row, source] : *from) {
     if (told++ < kTold) list_words(words, filled("{} that of {}", row, source));
   }
-  propose_rows(
-      *s, *from,
-      filled("other rows, in no order that was found: row {} and {} more", words, told - kTold),
-      list);
+  propose_lines(*s, true, *from,
+                filled("scales are those of other rows, in no order that was found: row {} and {} "
+                       "more",
+                       words, told - kTold),
+                list);
 }
 
 }  // namespace mxo

@@ -3,6 +3,7 @@
 #include "golden/explain/find/quantiser/quantiser.h"
 
 #include <cstdio>
+#include <limits>
 
 #include "formats/error.h"
 #include "golden/explain/find/finding.h"
@@ -45,86 +46,7 @@ bool gives_expected(const OwnRule& own, const QuantiserCall& q) {
   return true;
 }
 
-// ---- Blocks of zeros.
-
-constexpr Index kLeastNumbers = 8;  ///< blocks that are not zero
-
-/// Which scales are of blocks that are all zero, and how many are of others.
-struct Zeros {
-  std::vector<std::uint8_t> is;  ///< of each scale
-  Index others = 0;
-  bool any = false;
-  bool at(Index scale) const { return scale >= 0 && is[static_cast<std::size_t>(scale)] != 0; }
-};
-
-Zeros zeros_of(const QuantiserCall& q) {
-  Zeros zeros{std::vector<std::uint8_t>(q.amax.size())};
-  std::vector<std::uint8_t> used(q.amax.size());
-  for (Index row = 0; row < q.blocks.x->elements(); row += q.blocks.columns) {
-    for (Index c = 0; c < q.blocks.columns; c += q.blocks.block_columns) {
-      const Index s = q.blocks.scale_of(row + c);
-      if (s >= 0) nth(used, s) = 1;
-    }
-  }
-  for (std::size_t s = 0; s < used.size(); ++s) {
-    zeros.is[s] = used[s] != 0 && q.amax[s] == 0.0f;
-    zeros.any = zeros.any || zeros.is[s] != 0;
-    zeros.others += used[s] != 0 && zeros.is[s] == 0;
-  }
-  return zeros;
-}
-
-/// The one scale of all blocks of zeros, where these are all that is wrong; -1 if they are not.
-Index scale_of_zeros(const Output& scales, const Zeros& zeros) {
-  Index first = -1;
-  if (scales.left == 0) return first;
-  for (Index i = 0; i < scales.expected->elements(); ++i) {
-    if (!zeros.at(i)) {
-      if (scales.differs(i)) return -1;
-      continue;
-    }
-    if (first < 0) first = i;
-    const double one = scale_value(*scales.actual, first);
-    const double here = scale_value(*scales.actual, i);
-    if (one != here && !(std::isnan(one) && std::isnan(here))) return -1;
-  }
-  return first;
-}
-
-/// Whether all codes of blocks of zeros came as NaN, and no others where a number is expected.
-bool zeros_are_nan(const QuantiserCall& q, const Zeros& zeros) {
-  const ElementReader read(q.format);
-  for (Index i = 0; i < q.codes.expected->elements(); ++i) {
-    const bool differs = q.codes.differs(i);
-    if (zeros.at(q.blocks.scale_of(i)) != (differs && read(q.codes.actual_bits(i)).nan))
-      return false;
-  }
-  return true;
-}
-
-/// Whether the blocks of zeros are neighbouring rows as a whole: padding, which nobody may write.
-bool are_padding(const Blocks& b, const Zeros& zeros) {
-  std::vector<Index> rows;
-  for (Index r = 0; r < b.x->elements() / b.columns; ++r) {
-    Index blocks = 0;
-    Index zero = 0;
-    for (Index c = 0; c < b.columns; c += b.block_columns, ++blocks)
-      zero += zeros.at(b.scale_of(r * b.columns + c));
-    if (zero > 0 && zero < blocks) return false;
-    if (zero > 0) rows.push_back(r);
-  }
-  return runs(rows) == 1;
-}
-
-template <typename IsExplained>
-void mark_where(const IsExplained& is_explained, Output& output, Claim& claim) {
-  claim.where.tensor += (claim.where.tensor.empty() ? "" : ", ") + output.name;
-  const Index before = output.left;
-  for (Index i = 0; i < output.expected->elements(); ++i) {
-    if (is_explained(i)) output.mark_explained(i);
-  }
-  claim.elements += static_cast<double>(before - output.left);
-}
+constexpr Index kLeastNumbers = 8;  ///< blocks that are not zero, beside those that are
 
 }  // namespace
 
@@ -141,6 +63,14 @@ float OwnRule::stored(float amax) const {
   if (scales_ == Dtype::f32) return f32(amax).stored;
   return visit_minifloat8(format_, [&](auto tag) {
     return decode(shared_scale<decltype(tag)::type::spec>(amax, rule_.mode, rule_.e8m0));
+  });
+}
+
+float OwnRule::factor(float amax) const {
+  if (scales_ == Dtype::f32) return f32(amax).factor;
+  return visit_minifloat8(format_, [&](auto tag) {
+    return factor_of(shared_scale<decltype(tag)::type::spec>(amax, rule_.mode, rule_.e8m0),
+                     rule_.e8m0.infinity);
   });
 }
 
@@ -223,7 +153,11 @@ std::optional<QuantiserCall> QuantiserCall::of(const Call& call,
   const std::optional<Blocks> blocks = blocks_of(call, *codes, *scales->expected);
   const Dtype format = call.set.format("format", "e4m3");
   if (!blocks || !is_minifloat8(format)) return std::nullopt;
-  QuantiserCall q{*codes, *scales, format, *blocks, mxo::amax_of(*blocks), std::nullopt};
+  QuantiserCall q{*codes,      *scales, format, *blocks, largest(format), mxo::amax_of(*blocks),
+                  std::nullopt};
+  // Scales that are not compared tell nothing.
+  for (Index s = scales->compared_rows * scales->columns; s < std::ssize(q.amax); ++s)
+    nth(q.amax, s) = std::numeric_limits<float>::quiet_NaN();
   const bool bytes = size_of(scales->expected->dtype()) == 1;
   q.own = rule_asked(call, blocks->x->dtype(), format, bytes ? Dtype::e8m0 : Dtype::f32);
   if (q.own && !gives_expected(*q.own, q)) q.own.reset();
@@ -269,68 +203,74 @@ Claims recover_quantiser(const Call& call, std::vector<Output>& outputs) {
 Claims recover_zero_blocks(const Call& call, std::vector<Output>& outputs) {
   const std::optional<QuantiserCall> q = QuantiserCall::of(call, outputs);
   if (!q) return {};
-  const Zeros zeros = zeros_of(*q);
-  if (!zeros.any || zeros.others < kLeastNumbers) return {};
-  const Index scale = scale_of_zeros(q->scales, zeros);
-  const bool nan = zeros_are_nan(*q, zeros);
-  if (scale < 0 && !nan) return {};
-  const bool nan_scale = scale >= 0 && std::isnan(scale_value(*q->scales.actual, scale));
-  Claim claim;
+  Output& codes = *output_named(outputs, "codes");
+  Output& scales = *output_named(outputs, "scales");
+  const std::vector<BlockPlace> places = places_of(q->blocks);
+  const auto is_zero = [&](Index s) {
+    return s >= 0 && nth(places, s).rows > 0 && q->amax_of(s) == 0.0f;
+  };
+  const std::vector<Index> all = range_of(std::ssize(places));
+  const auto first = std::ranges::find_if(all, is_zero);
+  const Index others =
+      std::ranges::count_if(all, [&](Index s) { return nth(places, s).rows > 0 && !is_zero(s); });
+  if (first == all.end() || others < kLeastNumbers) return {};
+  // One scale of all of them, where no other differs.
+  const double one = scale_value(*scales.actual, *first);
+  const bool scale = scales.left > 0 && std::ranges::all_of(all, [&](Index s) {
+                       const double here = scale_value(*scales.actual, s);
+                       return is_zero(s) ? here == one || (std::isnan(here) && std::isnan(one))
+                                         : !scales.differs(s);
+                     });
+  const ElementReader read(q->format);
+  const Index n = codes.expected->elements();
+  bool nan = true;
+  for (Index i = 0; i < n && nan; ++i)
+    nan = is_zero(q->blocks.scale_of(i)) == (codes.differs(i) && read(codes.actual_bits(i)).nan);
+  if (!scale && !nan) return {};
+  const bool nan_scale = scale && std::isnan(one);
+  Claim claim{nan || nan_scale ? "zero_blocks.nan" : "zero_blocks.scale",
+              "blocks of x that are all zero, and no others, have ",
+              {scale && nan ? "scales, codes"
+               : scale      ? "scales"
+                            : "codes",
+               {},
+               {},
+               {},
+               {}}};
   claim.kind = FindingKind::symptom;
-  claim.id = nan || nan_scale ? "zero_blocks.nan" : "zero_blocks.scale";
-  claim.sentence = "blocks of x that are all zero, and no others, have ";
-  if (nan) claim.sentence += std::string("codes that are NaN") + (scale >= 0 ? " and " : "");
-  if (scale >= 0) {
-    claim.sentence += "a scale of " + scale_in_words(*q->scales.actual, scale) + " rather than " +
-                      scale_in_words(*q->scales.expected, scale);
-    mark_where([](Index) { return true; }, *output_named(outputs, "scales"), claim);
-  }
-  if (nan) {
-    mark_where([&](Index i) { return zeros.at(q->blocks.scale_of(i)); },
-               *output_named(outputs, "codes"), claim);
+  if (nan) claim.sentence += std::string("codes that are NaN") + (scale ? " and " : "");
+  if (scale) {
+    claim.sentence += "a scale of " + scale_in_words(*scales.actual, *first) + " rather than " +
+                      scale_in_words(*scales.expected, *first);
   }
   if (nan || nan_scale) {
     claim.sentence += ": as 0 / 0 is, of an amax without a floor";
-    if (are_padding(q->blocks, zeros)) claim.sentence += ", or rows that were never written";
-  } else if (const auto rule = rule_of(q->amax, *q->scales.actual, q->format)) {
+    // Neighbouring rows as a whole are padding, which nobody may write.
+    Index end = 0;
+    Index zeros = 0;
+    for (const Index s : all) {
+      const BlockPlace& place = nth(places, s);
+      if (!is_zero(s)) continue;
+      end = std::max(end, place.row + place.rows);
+      zeros += place.rows * place.columns;
+    }
+    if (zeros == (end - nth(places, *first).row) * q->blocks.columns)
+      claim.sentence += ", or rows that were never written";
+  } else if (const auto rule = rule_of(q->amax, *scales.actual, q->format)) {
     claim.sentence += rule->stacks;
   }
+  const Index before = left_of(outputs);
+  if (scale) scales.mark_all();
+  for (Index i = 0; i < n && nan; ++i) {
+    if (is_zero(q->blocks.scale_of(i))) codes.mark_explained(i);
+  }
+  claim.elements = static_cast<double>(before - left_of(outputs));
   return {claim};
 }
 
 std::string scales_seen(const Call& call, const std::vector<Output>& outputs) {
   const std::optional<QuantiserCall> q = QuantiserCall::of(call, outputs);
   return q ? scales_in_words(*q, false) : std::string();
-}
-
-std::string magnitudes_seen(const Call& call, const std::vector<Output>& outputs) {
-  const std::optional<QuantiserCall> q = QuantiserCall::of(call, outputs);
-  if (!q || q->codes.left == 0) return {};
-  std::vector<std::uint8_t> differs(q->amax.size());
-  for (Index i = 0; i < q->codes.compared_rows * q->codes.columns; ++i) {
-    const Index s = q->blocks.scale_of(i);
-    if (s >= 0 && q->codes.differs(i)) nth(differs, s) = 1;
-  }
-  struct Magnitudes {
-    float least = HUGE_VALF;
-    float most = 0.0f;
-    Index blocks = 0;
-  };
-  Magnitudes right;
-  Magnitudes wrong;
-  for (std::size_t s = 0; s < q->amax.size(); ++s) {
-    const float a = q->amax[s];
-    if (std::isnan(a) || a == 0.0f) continue;
-    Magnitudes& m = differs[s] != 0 ? wrong : right;
-    m = {std::min(m.least, a), std::max(m.most, a), m.blocks + 1};
-  }
-  constexpr Index kLeast = 4;
-  const bool lower = wrong.most < right.least;
-  if (right.blocks < kLeast || wrong.blocks < kLeast || (!lower && wrong.least <= right.most))
-    return {};
-  return "exactly the blocks with an amax of " +
-         number(static_cast<double>(lower ? wrong.most : wrong.least), 6) +
-         (lower ? " and less differ" : " and more differ");
 }
 
 }  // namespace mxo

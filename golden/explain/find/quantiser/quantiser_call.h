@@ -13,27 +13,25 @@
 #include "formats/rounding.h"
 #include "formats/scale_rules.h"
 #include "golden/explain/case/output.h"
+#include "golden/explain/case/wide_values.h"
 #include "golden/explain/hypotheses.h"
 #include "golden/judge/scale_map.h"
 
 namespace mxo {
 
-/// x [.., R, K] and which scale each element belongs to, from the shapes of codes and scales, the
-/// groups of rows, and the layout of the scales.
+/// x [.., R, K] and which scale each element belongs to.
 struct Blocks {
   const Tensor* x = nullptr;
-  Index rows = 0;     ///< R of one matrix
-  Index columns = 0;  ///< K
-  Index block_columns = 1;
-  Index scale_columns = 1;
-  Index matrix_scales = 0;       ///< scales of one matrix, padding of tiles included
-  std::vector<Index> block_row;  ///< of each row of a matrix; -1: it belongs to no group
-  bool tiled = false;            ///< scales lie in 128x4 tiles
+  ScaleMap map;
+  Index columns = 0;        ///< K
+  Index block_columns = 1;  ///< that share a scale
+  Index scales = 0;
+  bool tiled = false;  ///< scales lie in 128x4 tiles
 
-  float value(Index i) const;
+  Index scale_columns() const { return ceil_div(columns, block_columns); }
+  float value(Index i) const { return wide_value(*x, i); }
   /// The scale that element i belongs to; -1: none.
-  Index scale_of(Index i) const;
-  Index scales() const;
+  Index scale_of(Index i) const { return map(i); }
 };
 
 /// A number for every scale: the largest magnitude of its block, or what else may have been taken
@@ -47,7 +45,17 @@ struct AmaxWindow {
 };
 std::vector<AmaxWindow> other_windows(const Blocks& blocks, const std::vector<float>& amax);
 
-/// None where shapes do not tell (transposed codes).
+/// Rows and columns of x, its matrices one after the other, that share a scale.
+struct BlockPlace {
+  Index row = 0;
+  Index rows = 0;  ///< 0: no block has the scale
+  Index column = 0;
+  Index columns = 0;
+};
+/// Of every scale.
+std::vector<BlockPlace> places_of(const Blocks& blocks);
+
+/// None where no map tells the blocks (transposed codes).
 std::optional<Blocks> blocks_of(const Call& call, const Output& codes, const Tensor& scales);
 
 /// The rule that is asked for, one block at a time.
@@ -61,6 +69,8 @@ class OwnRule {
   /// What x may have been multiplied or divided by where the scale is element `s` of `scales`: of
   /// `amax`, if that gives this scale; and every multiplier that is stored so.
   std::vector<float> factors(const Tensor& scales, Index s, float amax) const;
+  /// The same of a block with this amax.
+  float factor(float amax) const;
   /// The value that is rounded.
   float value(float x, float factor) const;
   std::uint8_t code(float x, float factor) const;
@@ -86,6 +96,7 @@ struct QuantiserCall {
   const Output& scales;
   Dtype format;
   Blocks blocks;
+  double max;                  ///< the largest finite value of the format
   std::vector<float> amax;     ///< of each scale
   std::optional<OwnRule> own;  ///< none where no rule gives the codes expected from the scales
 
@@ -114,6 +125,8 @@ std::string scale_in_words(const Tensor& scales, Index i);
 
 /// Codes by a measured rule.  `codes` is the one of `q`.
 std::optional<Claim> claim_codes(Output& codes, const QuantiserCall& q);
+/// Codes that are made of x as it is, or with the amax of a part of their block alone.
+std::optional<Claim> claim_part_of_blocks(Output& codes, const QuantiserCall& q);
 /// Whether codes follow from the actual scales.
 bool codes_follow(const QuantiserCall& q);
 

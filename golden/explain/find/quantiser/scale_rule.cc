@@ -24,45 +24,55 @@ bool lists(std::string_view list, std::string_view name) {
 
 enum class Power : std::uint8_t { none, up, down, nearest };
 
-/// The rule of a row that rounds what it stores so, if its stack has it.  Where 1 / s is stored,
-/// that is rounded up as s is rounded down.
-std::optional<F32ScaleRule> rule_under(const ScaleRuleRow& row, Power power) {
-  if (row.scale != ScaleType::f32) return std::nullopt;
-  if (row.rule.f32.in_x != StepsInX::none) return std::nullopt;  // of a type that is not asked here
-  const bool inverse = row.rule.f32.stores == StoredScale::inverse;
-  if (inverse && gives_multiplier(row.rule.f32.quotient)) {
+/// Whether a scale is this one; NaN is one scale.
+bool same_scale(float scale, const Tensor& scales, Index i) {
+  const double other = scale_value(scales, i);
+  return static_cast<double>(scale) == other || (std::isnan(scale) && std::isnan(other));
+}
+
+/// What a row stores of scales of a type, rounded so; none if its stack has no such scales.  Where
+/// 1 / s is stored, that is rounded up as s is rounded down.
+std::optional<ScaleRule> rule_under(const ScaleRuleRow& row, bool bytes, Power power) {
+  ScaleRule rule = row.rule;
+  if ((row.scale == ScaleType::e8m0) != bytes) return std::nullopt;
+  if (bytes) {
+    // Those that leave scale_mode no choice.  The quotient's is RCEIL but beside powers of two.
+    const bool chosen = rule.e8m0.exponent == ExponentRule::by_mode ||
+                        rule.e8m0.exponent == ExponentRule::ceil_quotient;
+    return chosen ? std::nullopt : std::optional(rule);
+  }
+  if (rule.f32.in_x != StepsInX::none) return std::nullopt;  // of a type that is not asked here
+  if (rule.f32.stores == StoredScale::inverse && gives_multiplier(rule.f32.quotient)) {
     if (power == Power::up || power == Power::down)
       power = power == Power::up ? Power::down : Power::up;
   }
   constexpr const char* kSettings[] = {"none", "up", "down", "nearest"};  // of power_of_2
   if (!lists(row.powers, kSettings[static_cast<int>(power)])) return std::nullopt;
-  F32ScaleRule rule = row.rule.f32;
-  rule.power_of_2 = power == Power::none ? PowerOfTwo::none
-                    : power == Power::up ? row.up
-                                         : row.down;
+  rule.f32.power_of_2 = power == Power::none ? PowerOfTwo::none
+                        : power == Power::up ? row.up
+                                             : row.down;
   return rule;
 }
 
-/// Whether a row stores what came of a block; empty: it stores no such scales.
-using GivesBlock = std::function<bool(std::size_t block)>;
-
 /// ": the rule of vllm or aiter, which these blocks do not tell apart", of every stack whose row
-/// gives all blocks; empty if there is none.  A stack's other path is not named beside it: vllm
+/// stores every scale; empty if there is none.  A stack's other path is not named beside it: vllm
 /// stands for vllm_cuda.
-std::string stacks_where(const std::vector<float>& amax, Dtype format,
-                         const std::function<GivesBlock(const ScaleRuleRow&)>& gives_of) {
+std::string stacks_of(const std::vector<float>& amax, const Tensor& scales, Dtype format,
+                      Power power = Power::none) {
   std::vector<std::string_view> names;
   for (const ScaleRuleRow& row : kScaleRules) {
     const auto stands_for = [&row](std::string_view other) {
       return other == row.name || row.name.starts_with(std::string(other) + "_");
     };
-    const GivesBlock gives = lists(row.formats, name_of(format)) ? gives_of(row) : nullptr;
-    if (!gives || std::any_of(names.begin(), names.end(), stands_for)) continue;
+    const auto rule = rule_under(row, size_of(scales.dtype()) == 1, power);
+    if (!rule || !lists(row.formats, name_of(format)) || std::ranges::any_of(names, stands_for))
+      continue;
+    const OwnRule own(*rule, format, scales.dtype(), Dtype::f32);
     bool same = true;
     bool told = false;  // by a block at least
     for (std::size_t b = 0; b < amax.size() && same; ++b) {
       if (std::isnan(amax[b])) continue;
-      same = gives(b);
+      same = same_scale(own.stored(amax[b]), scales, static_cast<Index>(b));
       told = true;
     }
     if (same && told) names.push_back(row.name);
@@ -71,38 +81,6 @@ std::string stacks_where(const std::vector<float>& amax, Dtype format,
   for (const std::string_view name : names)
     text += (text.empty() ? ": the rule of " : " or ") + std::string(name);
   return names.size() > 1 ? text + ", which these blocks do not tell apart" : text;
-}
-
-std::string stacks_of_numbers(const std::vector<float>& amax, const float* scales, Power power,
-                              Dtype format) {
-  return stacks_where(amax, format, [&](const ScaleRuleRow& row) -> GivesBlock {
-    const std::optional<F32ScaleRule> rule = rule_under(row, power);
-    if (!rule) return nullptr;
-    return [&amax, scales, format, rule = *rule](std::size_t b) {
-      const F32Scale s = visit_minifloat8(format, [&](auto tag) {
-        return f32_scale<decltype(tag)::type::spec>(amax[b], rule, largest_finite<float>());
-      });
-      return bit_cast<std::uint32_t>(s.stored) == bit_cast<std::uint32_t>(scales[b]);
-    };
-  });
-}
-
-/// Of rules that leave scale_mode no choice.
-std::string stacks_of_bytes(const std::vector<float>& amax, const std::uint8_t* scales,
-                            Dtype format) {
-  return stacks_where(amax, format, [&](const ScaleRuleRow& row) -> GivesBlock {
-    const ExponentRule exponent = row.rule.e8m0.exponent;
-    // The quotient's is RCEIL but beside powers of two.
-    if (row.scale != ScaleType::e8m0 || exponent == ExponentRule::by_mode ||
-        exponent == ExponentRule::ceil_quotient)
-      return nullptr;
-    return [&amax, scales, format, &rule = row.rule](std::size_t b) {
-      return visit_minifloat8(format, [&](auto tag) {
-        constexpr FormatSpec kSpec = decltype(tag)::type::spec;
-        return shared_scale<kSpec>(amax[b], rule.mode, rule.e8m0).bits == scales[b];
-      });
-    };
-  });
 }
 
 // ---- e8m0.
@@ -128,51 +106,54 @@ constexpr std::pair<const char*, double (*)(double amax, double max)> kCut[] = {
      [](double a, double max) { return std::trunc(std::log2(a)) - std::ilogb(max); }},
 };
 
-std::optional<ScaleRuleFound> cut_rule(const std::vector<float>& amax, const std::uint8_t* scales,
+/// How many blocks a rule tells, where it stores the scales of all of these; 0 if it does not.
+template <typename Stored>
+std::size_t blocks_told(const Stored& stored, const std::vector<float>& amax,
+                        const Tensor& scales) {
+  std::size_t told = 0;
+  for (std::size_t b = 0; b < amax.size(); ++b) {
+    const float s = stored(amax[b]);
+    if (std::isnan(s)) continue;
+    if (static_cast<double>(s) != scale_value(scales, static_cast<Index>(b))) return 0;
+    ++told;
+  }
+  return told;
+}
+
+std::optional<ScaleRuleFound> cut_rule(const std::vector<float>& amax, const Tensor& scales,
                                        Dtype format) {
   for (const auto& [words, exponent] : kCut) {
     const auto stored = [of = exponent, max = largest(format)](float a) {
       return usable(a) ? static_cast<float>(std::exp2(of(static_cast<double>(a), max))) : kNotTold;
     };
-    std::size_t told = 0;
-    std::size_t b = 0;
-    for (; b < amax.size(); ++b) {
-      const float s = stored(amax[b]);
-      if (!std::isnan(s) && s != std::ldexp(1.0f, scales[b] - 127)) break;
-      told += !std::isnan(s);
-    }
-    if (b == amax.size() && told >= kLeastBytes)
+    if (blocks_told(stored, amax, scales) >= kLeastBytes)
       return ScaleRuleFound{filled(words, number(largest(format), 7)), "", stored};
   }
   return std::nullopt;
 }
 
 /// The step function of the significand that gives these bytes, if one does.
-std::optional<ScaleRuleFound> e8m0_rule(const std::vector<float>& amax, const std::uint8_t* scales,
+std::optional<ScaleRuleFound> e8m0_rule(const std::vector<float>& amax, const Tensor& scales,
                                         Dtype format) {
   std::vector<Step> steps;
   for (std::size_t b = 0; b < amax.size(); ++b) {
-    if (usable(amax[b]) && scales[b] > 0 && scales[b] < 254)
-      steps.push_back(step_of(amax[b], scales[b]));
+    const int byte = scales.as<std::uint8_t>()[b];
+    if (usable(amax[b]) && byte > 0 && byte < 254) steps.push_back(step_of(amax[b], byte));
   }
   if (steps.size() < kLeastBytes) return std::nullopt;
-  const auto [least, most] = std::minmax_element(
-      steps.begin(), steps.end(), [](const Step& a, const Step& b) { return a.step < b.step; });
-  const int low = least->step;
-  const bool two = most->step > low;
-  if (most->step - low > 1) return cut_rule(amax, scales, format);
+  const auto [least, most] = std::ranges::minmax(steps, {}, &Step::step);
+  const int low = least.step;
+  const bool two = most.step > low;
   double below = 1.0;  // the largest significand without the step
   double from = 2.0;   // the least with it; 2: none has it
-  double least_of_all = 2.0;
   for (const Step& s : steps) {
-    least_of_all = std::min(least_of_all, s.significand);
     if (two && s.step > low) {
       from = std::min(from, s.significand);
     } else {
       below = std::max(below, s.significand);
     }
   }
-  if (two && below >= from) return cut_rule(amax, scales, format);
+  if (most.step - low > 1 || (two && below >= from)) return cut_rule(amax, scales, format);
 
   const double max = largest(format);
   const int emax = std::ilogb(max);
@@ -185,7 +166,8 @@ std::optional<ScaleRuleFound> e8m0_rule(const std::vector<float>& amax, const st
   if (!two) {
     if (low == 0) words += ": no emax is subtracted";
     if (low == -emax) words += ": FLOOR";
-    if (low == -emax + 1 && least_of_all > 1.0) words += ": CEIL, where no amax is a power of two";
+    const bool no_power = std::ranges::min(steps, {}, &Step::significand).significand > 1.0;
+    if (low == -emax + 1 && no_power) words += ": CEIL, where no amax is a power of two";
   } else {
     // Where the step begins: above a significand, or from it on.  The logarithm of a threshold that
     // is no float may be rounded.
@@ -229,7 +211,7 @@ std::optional<ScaleRuleFound> e8m0_rule(const std::vector<float>& amax, const st
     const Step s = step_of(a, 127);
     return static_cast<float>(std::exp2(low - s.step + (s.significand >= from ? 1 : 0)));
   };
-  return ScaleRuleFound{words, stacks_of_bytes(amax, scales, format), stored, named};
+  return ScaleRuleFound{words, stacks_of(amax, scales, format), stored, named};
 }
 
 // ---- f32.
@@ -281,19 +263,10 @@ struct NumberRule {
     if (floor.value == 0.0f && amax == 0.0f) return kNotTold;
     return to_power(quotient->of(std::max(amax, floor.value), max), power);
   }
-  bool gives(const std::vector<float>& amax, const float* scales, const Floor& floor) const {
-    bool told = false;  // by a block at least
-    for (std::size_t b = 0; b < amax.size(); ++b) {
-      if (std::isnan(amax[b]) || (floor.value == 0.0f && amax[b] == 0.0f)) continue;
-      if (stored(amax[b], floor) != scales[b]) return false;
-      told = true;
-    }
-    return told;
-  }
 };
 
 /// The quotient, floor and power of two that give these scales, if some do.
-std::optional<ScaleRuleFound> f32_rule(const std::vector<float>& amax, const float* scales,
+std::optional<ScaleRuleFound> f32_rule(const std::vector<float>& amax, const Tensor& scales,
                                        Dtype format) {
   if (amax.size() < kLeastNumbers) return std::nullopt;
   const auto own_max = static_cast<float>(largest(format));
@@ -301,8 +274,8 @@ std::optional<ScaleRuleFound> f32_rule(const std::vector<float>& amax, const flo
     return std::any_of(amax.begin(), amax.end(), [&](float a) { return a < floor.value; });
   };
   // A number of no format is measured.
-  const auto largest_amax = std::max_element(amax.begin(), amax.end());
-  const float ratio = *largest_amax / scales[largest_amax - amax.begin()];
+  const auto most = std::ranges::max_element(amax);
+  const float ratio = *most / scales.as<float>()[most - amax.begin()];
   const float measured = std::isfinite(ratio) ? std::nearbyint(ratio) : own_max;
   for (const float max : {own_max, 448.0f, 240.0f, 57344.0f, 127.0f, 224.0f, 256.0f, measured}) {
     for (const Power power : {Power::none, Power::up, Power::down, Power::nearest}) {
@@ -310,7 +283,8 @@ std::optional<ScaleRuleFound> f32_rule(const std::vector<float>& amax, const flo
         const NumberRule rule{&quotient, max, power};
         const Floor* floor = nullptr;
         for (const Floor& f : kFloors) {
-          if (rule.gives(amax, scales, f) && (floor == nullptr || raises(f))) floor = &f;
+          const auto stored = [&](float a) { return rule.stored(a, f); };
+          if (blocks_told(stored, amax, scales) > 0 && (floor == nullptr || raises(f))) floor = &f;
         }
         if (floor == nullptr) continue;
         std::string words = "the stored scale is " + std::string(quotient.words);
@@ -320,7 +294,7 @@ std::optional<ScaleRuleFound> f32_rule(const std::vector<float>& amax, const flo
               (max != own_max ? " and" : " with") + std::string(" amax at least ") + floor->words;
         words += kPowerWords[static_cast<int>(power)];
         const std::string stacks =
-            max == own_max ? stacks_of_numbers(amax, scales, power, format) : std::string();
+            max == own_max ? stacks_of(amax, scales, format, power) : std::string();
         return ScaleRuleFound{words, stacks,
                               [rule, floor](float a) { return rule.stored(a, *floor); }, true,
                               power != Power::none};
@@ -333,19 +307,14 @@ std::optional<ScaleRuleFound> f32_rule(const std::vector<float>& amax, const flo
 }  // namespace
 
 double largest(Dtype format) {
-  double most = 0.0;
-  const ElementReader read(format);
-  for (std::uint64_t c = 0; c < 128; ++c) {
-    const Element e = read(c);
-    if (!e.nan && !e.infinite) most = std::max(most, e.value);
-  }
-  return most;
+  const Grid grid(format);
+  return grid.value(grid.top());
 }
 
 std::optional<ScaleRuleFound> rule_of(const std::vector<float>& amax, const Tensor& scales,
                                       Dtype format) {
-  if (size_of(scales.dtype()) == 1) return e8m0_rule(amax, scales.as<std::uint8_t>(), format);
-  return f32_rule(amax, scales.as<float>(), format);
+  return size_of(scales.dtype()) == 1 ? e8m0_rule(amax, scales, format)
+                                      : f32_rule(amax, scales, format);
 }
 
 }  // namespace mxo

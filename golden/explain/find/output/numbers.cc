@@ -1,5 +1,6 @@
-// Integers that are those expected in another sense: running totals, sizes, numbers counted on, and
-// functions of a number: of integers that are expected, and of indices that were followed.
+// Numbers that are a function of those expected: one number that is all of an output; integers that
+// are running totals, sizes or counted on; functions of an index that was followed.
+#include <cmath>
 #include <map>
 #include <set>
 
@@ -16,17 +17,38 @@ constexpr Index kLeastAlike = 8;    ///< that differ by one number
 constexpr std::size_t kLeastValues = 3;
 constexpr Index kMostNumber = 1 << 17;  ///< that a function is tried with
 
-struct Integers {
-  explicit Integers(const Output& o) {
-    const ElementReader read(o.expected->dtype());
-    for (Index i = 0; i < o.compared_rows * o.columns; ++i) {
-      expected.push_back(static_cast<Index>(read(o.expected_bits(i)).value));
-      actual.push_back(static_cast<Index>(read(o.actual_bits(i)).value));
-    }
-  }
-  std::vector<Index> expected;
-  std::vector<Index> actual;
+/// What one number may be of the one that is expected.
+struct SeenNumber {
+  const char* words;
+  float (*of)(float expected);
 };
+constexpr SeenNumber kSeen[] = {
+    {"infinity", [](float) { return HUGE_VALF; }},
+    {"1 over what is expected", [](float v) { return 1.0f / v; }},
+    {"the power of two at or below what is expected",
+     [](float v) { return std::ldexp(1.0f, std::ilogb(v)); }},
+    {"the power of two above what is expected",
+     [](float v) { return std::ldexp(1.0f, std::ilogb(v) + 1); }},
+    {"the square of what is expected", [](float v) { return v * v; }},
+    {"half of what is expected", [](float v) { return 0.5f * v; }},
+    {"twice what is expected", [](float v) { return 2.0f * v; }},
+    {"what is expected with the other sign", [](float v) { return -v; }},
+    {"1: as it was set up, or never written", [](float) { return 1.0f; }},
+    {"0: as it was set up, or never written", [](float) { return 0.0f; }},
+};
+
+using Pairs = std::vector<std::pair<Index, Index>>;  ///< a number, and what it was taken for
+
+/// The integers that are expected, and those that came.
+Pairs integers_of(const Output& o) {
+  const ElementReader read(o.expected->dtype());
+  Pairs pairs;
+  for (Index i = 0; i < compared(o); ++i) {
+    pairs.emplace_back(static_cast<Index>(read(o.expected_bits(i)).value),
+                       static_cast<Index>(read(o.actual_bits(i)).value));
+  }
+  return pairs;
+}
 
 /// What each number of a list is made of: its own, and the total of those before it.
 struct Total {
@@ -43,21 +65,16 @@ constexpr Total kTotals[] = {
      [](Index own, Index, Index before) { return own - before; }},
 };
 
-bool holds(const Integers& numbers, const Total& row) {
+bool holds(const Pairs& numbers, const Total& row) {
   Index total = 0;
   Index before = 0;
-  for (std::size_t i = 0; i < numbers.expected.size(); ++i) {
-    const Index own = numbers.expected[i];
-    if (numbers.actual[i] != row.of(own, total, before)) return false;
-    total += own;
-    before = own;
-  }
-  return true;
+  return std::ranges::all_of(numbers, [&](const auto& p) {
+    const Index came = row.of(p.first, total, before);
+    total += p.first;
+    before = p.first;
+    return p.second == came;
+  });
 }
-
-// ---- Functions of a number.
-
-using Pairs = std::vector<std::pair<Index, Index>>;  ///< a number, and what it was taken for
 
 /// By a number n; what wraps comes round at the count of all.
 struct NumberFunction {
@@ -116,47 +133,82 @@ std::optional<FoundFunction> function_of(Pairs pairs, Index count) {
 }
 
 /// Markers below zero stay; so does one beyond all numbers.
-Claims claim_function(Output& output, const Integers& numbers) {
-  const Index end = *std::ranges::max_element(numbers.expected);
-  Pairs pairs;
-  for (std::size_t i = 0; i < numbers.expected.size(); ++i) {
-    const std::pair p{numbers.expected[i], numbers.actual[i]};
-    const bool marks = p.first < 0 || p.first == end;
-    if (marks && p.first == p.second) continue;
-    if (p.first < 0) return {};
-    pairs.push_back(p);
-  }
+Claims claim_function(Output& output, Pairs pairs) {
+  const Index end = std::ranges::max_element(pairs)->first;
+  std::erase_if(
+      pairs, [&](const auto& p) { return p.first == p.second && (p.first < 0 || p.first == end); });
+  if (std::ranges::any_of(pairs, [](const auto& p) { return p.first < 0; })) return {};
   const auto function = function_of(std::move(pairs), end + 1);
   if (!function) return {};
   return claim_all(output, {"integers.function", FindingKind::symptom},
                    output.name + ": where i is expected, " + function->words + " came");
 }
 
-/// What was counted, where none of several numbers is less than is expected.
-Claims claim_more(Output& output, const Integers& numbers) {
-  if (output.name.find("tokens_per_expert") == std::string::npos || output.left < kLeastMore)
-    return {};
-  Index least = 0;
-  Index most = 0;
-  Index all = 0;
-  for (std::size_t i = 0; i < numbers.expected.size(); ++i) {
-    const Index more = numbers.actual[i] - numbers.expected[i];
-    if (more < 0) return {};
-    if (more == 0) continue;
-    least = least == 0 ? more : std::min(least, more);
-    most = std::max(most, more);
-    all += more;
+/// One number in place of several.
+Claims claim_one_number(Output& output, const Pairs& numbers) {
+  std::set<Index> wanted;
+  std::set<Index> came;
+  for (const auto& [expected, actual] : numbers) {
+    if (actual == expected) continue;
+    wanted.insert(expected);
+    came.insert(actual);
   }
-  return claim_place(output, {"integers.more", FindingKind::symptom}, [&](const Place& place) {
-    return place.words + ": " + std::to_string(least) +
-           (most > least ? " to " + std::to_string(most) : "") + " more than is expected, " +
-           std::to_string(all) + " in all: counted again, or counters that were not cleared";
+  if (wanted.size() < static_cast<std::size_t>(kLeastAlike) || came.size() > 1) return {};
+  return claim_place(output, {"integers.one", FindingKind::symptom}, [&](const Place& place) {
+    return filled("{}{}{}, whatever is expected", place.words, place.hold(), *came.begin());
   });
 }
 
-}  // namespace
+/// What was counted, where none of several numbers is less than is expected.
+Claims claim_more(Output& output, const Pairs& numbers) {
+  if (output.name.find("tokens_per_expert") == std::string::npos || output.left < kLeastMore)
+    return {};
+  std::set<Index> more;
+  Index all = 0;
+  for (const auto& [expected, actual] : numbers) {
+    if (actual != expected) more.insert(actual - expected);
+    all += actual - expected;
+  }
+  if (*more.begin() < 0) return {};
+  const std::string to = more.size() > 1 ? filled(" to {}", *more.rbegin()) : "";
+  return claim_place(output, {"integers.more", FindingKind::symptom}, [&](const Place& place) {
+    return filled(
+        "{}: {}{} more than is expected, {} in all: counted again, or counters that were "
+        "not cleared",
+        place.words, *more.begin(), to, all);
+  });
+}
 
-namespace {
+/// One number more or less wherever something differs, past the last number the first.
+Claims claim_counted_on(Output& output, const Pairs& numbers) {
+  Index last = 0;
+  std::set<Index> values;
+  std::vector<Index> more;
+  bool are_indices = true;
+  for (const auto& [expected, actual] : numbers) {
+    last = std::max({last, expected, actual});
+    if (actual == expected) continue;
+    values.insert(expected);
+    more.push_back(actual - expected);
+    are_indices = are_indices && expected >= 0 && actual >= 0;
+  }
+  const Index by = *std::ranges::min_element(more, {}, [](Index m) { return std::abs(m); });
+  const bool wraps = std::ranges::any_of(more, [&](Index m) { return m != by; });
+  if (wraps && (!are_indices || std::ranges::any_of(more, [&](Index m) {
+        return modulo(m - by, last + 1) != 0;
+      }))) {
+    Claims found = claim_function(output, numbers);
+    if (found.empty()) found = claim_one_number(output, numbers);
+    return found.empty() ? claim_more(output, numbers) : found;
+  }
+  if (output.left < kLeastAlike || values.size() < kLeastValues) return {};
+  const std::string around = wraps ? filled(", modulo {}", last + 1) : "";
+  return claim_place(output, {"integers.counted_on", FindingKind::symptom},
+                     [&](const Place& place) {
+                       return filled("{}: every number is {} {} than is expected{}", place.words,
+                                     std::abs(by), by < 0 ? "less" : "more", around);
+                     });
+}
 
 /// Rows of x that came, found by what they hold: of each index, and of -1.
 void add_functions_of_rows(const Call& call, const Output& o, List& list) {
@@ -235,42 +287,29 @@ void add_measured_indices(const Call& call, const Output& o, List& list) {
   if (call.op == "map_experts" && o.name == "local") add_functions_of_experts(call, o, list);
 }
 
+Claims recover_one_number(Output& output) {
+  if (output.expected->elements() != 1 || output.left != 1 ||
+      output.expected->dtype() != Dtype::f32 || !std::isfinite(*output.expected->as<float>()) ||
+      *output.expected->as<float>() == 0.0f)
+    return {};
+  for (const SeenNumber& row : kSeen) {
+    if (row.of(*output.expected->as<float>()) != *output.actual->as<float>()) continue;
+    return claim_all(output, {"number.seen", FindingKind::symptom},
+                     "all of " + output.name + " is " + row.words);
+  }
+  return {};
+}
+
 Claims recover_integers(Output& output) {
   const Dtype type = output.expected->dtype();
   if (!is_unexplained(output, kLeastMore) || (type != Dtype::i32 && type != Dtype::i64)) return {};
-  const Integers numbers(output);
+  const Pairs numbers = integers_of(output);
   if (output.left < kLeastNumbers) return claim_more(output, numbers);
   for (const Total& row : kTotals) {
     if (output.rows == 1 && holds(numbers, row))
       return claim_all(output, {row.id, FindingKind::symptom}, output.name + " holds " + row.words);
   }
-  // One number more or less, and past the last the first.
-  const Index count = 1 + std::max(*std::ranges::max_element(numbers.expected),
-                                   *std::ranges::max_element(numbers.actual));
-  std::set<Index> values;
-  Index by = 0;
-  bool wraps = false;
-  for (std::size_t i = 0; i < numbers.expected.size(); ++i) {
-    if (!output.differs(static_cast<Index>(i))) continue;
-    const Index more = numbers.actual[i] - numbers.expected[i];
-    if (values.empty()) by = more;
-    const bool same = more == by;
-    if (!same &&
-        (numbers.expected[i] < 0 || numbers.actual[i] < 0 || modulo(more - by, count) != 0)) {
-      Claims function = claim_function(output, numbers);
-      return function.empty() ? claim_more(output, numbers) : function;
-    }
-    if (!same && std::abs(more) < std::abs(by)) by = more;
-    wraps = wraps || !same;
-    values.insert(numbers.expected[i]);
-  }
-  if (output.left < kLeastAlike || values.size() < kLeastValues) return {};
-  const std::string words = std::to_string(std::abs(by)) + (by < 0 ? " less" : " more") +
-                            " than is expected" +
-                            (wraps ? ", modulo " + std::to_string(count) : "");
-  return claim_place(
-      output, {"integers.counted_on", FindingKind::symptom},
-      [&](const Place& place) { return place.words + ": every number is " + words; });
+  return claim_counted_on(output, numbers);
 }
 
 }  // namespace mxo
