@@ -39,13 +39,16 @@ template <typename B>
 __global__ void __launch_bounds__(LongSums<B>::kThreads)
     few_rows_kernel(Matrix<const float> a, Matrix<const B> b, Matrix<float> c) {
   using Of = LongSums<B>;
-  __shared__ typename Of::Stage stages[Of::kStages];
+  using Stage = typename Of::Stage;
+  // Bytes: elements have initial values, shared memory has not.
+  __shared__ alignas(16) std::uint8_t memory[Of::kStages * sizeof(Stage)];
+  auto* stages = reinterpret_cast<Stage*>(memory);
   const int thread = static_cast<int>(threadIdx.x);
   const Index i0 = Index{blockIdx.y} * kFewExperts;
   const Index j0 = Index{blockIdx.x} * Of::kColumns;
   const Index terms = a.extent[0];
   const auto fetch = [&](Index number) {
-    typename Of::Stage& to = stages[number % Of::kStages];
+    Stage& to = stages[number % Of::kStages];
     const auto bring = [&]<typename T, int kWidth>(T(&lines)[Of::kTerms][kWidth],
                                                    const Matrix<const T>& from, Index first) {
       constexpr int kPiece = 16 / sizeof(T);
@@ -73,7 +76,7 @@ __global__ void __launch_bounds__(LongSums<B>::kThreads)
     fetch(number + Of::kStages - 1);
     asm volatile("cp.async.wait_group %0;" ::"n"(Of::kStages - 1) : "memory");
     __syncthreads();
-    const typename Of::Stage& stage = stages[number % Of::kStages];
+    const Stage& stage = stages[number % Of::kStages];
 #pragma unroll 16
     for (int k = 0; k < Of::kTerms; ++k) {  // past the end there are zeros
       const float2 left = *reinterpret_cast<const float2*>(&stage.left[k][own]);

@@ -2,6 +2,7 @@
 // products are added up in three sets of registers.
 #pragma once
 
+#include "emu/cuda/gemm/pace.cuh"
 #include "emu/cuda/gemm/tile_pipeline.cuh"
 
 namespace mxo::cuda {

@@ -17,11 +17,11 @@ inline constexpr Index kMaxK = Index{1} << 20;
 struct KVectorWindow {
   std::int32_t quantum;  ///< q
   std::int32_t slices;   ///< of its integers; of residues 8 log2(norm), rounded up; kBeyond for
-                        ///< none, 0 for a K-vector of zeros
-  float norm;          ///< at least the Euclidean norms of the K-vector and of its integers
-  float peak;          ///< at least the magnitude of every element and of every integer
-  float residual;      ///< at least the Euclidean norm of the residuals; 0: there are none
-  float residual_sum;  ///< at least the sum of their magnitudes
+                         ///< none, 0 for a K-vector of zeros
+  float norm;            ///< at least the Euclidean norms of the K-vector and of its integers
+  float peak;            ///< at least the magnitude of every element and of every integer
+  float residual;        ///< at least the Euclidean norm of the residuals; 0: there are none
+  float residual_sum;    ///< at least the sum of their magnitudes
 };
 /// Slices of a K-vector with a NaN or an infinity, or of more than kMaxK elements.
 inline constexpr std::int32_t kBeyond = 1 << 16;

@@ -3,6 +3,7 @@
 // before them, where they are asked for, products of lesser weights.
 #pragma once
 
+#include "emu/cuda/gemm/pace.cuh"
 #include "emu/cuda/gemm/pair_pipeline.cuh"
 #include "emu/cuda/gemm/two_slices.cuh"
 #include "emu/exact/three_slices_bounds.h"
