@@ -37,7 +37,7 @@ TEST_F(CudaProducts, OfSpreadScalesHaveTheBytesOfCpu) {
         };
         GemmCase gemm(spec);
         fill(gemm, code, code);
-        const auto scale = [&](GuardedTensor& of, Index at) {
+        const auto scale = [&](Strided& of, Index at) {
           const auto field =
               static_cast<std::uint32_t>(127 + (scales == Scales::rowwise ? 0 : power()));
           const bool f32 = scales != Scales::mx;
