@@ -292,6 +292,11 @@ constexpr MovedRows kMovedRows[] = {
        return (c / kTileColumns * ceil_div(rows, kTileRows) + r / kTileRows) * kTileBytes +
               blocked_offset(r % kTileRows, c % kTileColumns, 1);
      }>},
+    {"swizzle_scales", "layout=tiles_8x4", "scales lie in tiles of 8x4 rather than 128x4",
+     lay<[](Index r, Index c, Index, Index n) {
+       return (r / 8 * ceil_div(n, kTileColumns) + c / kTileColumns) * 8 * kTileColumns +
+              r % 8 * kTileColumns + c % kTileColumns;
+     }>},
 };
 
 }  // namespace
@@ -312,6 +317,7 @@ void add_index_hypotheses(const Call& call, List& list) {
     if (call.op != row.op) continue;
     add_rewritten(list, row.name, filled(row.phrase, call.set.integer("alignment", 32)),
                   row.rewrite, row.stage);
+    if (call.op == "swizzle_scales") list.back().target = Target::format;
   }
   for (const Index by : {-1, 1}) {
     if (call.op != "permute" && call.op != "unpermute") break;

@@ -80,6 +80,18 @@ void not_swizzled(const Call& call, NamedTensors& out) {
   std::copy_n(call.input("scales").data(), 160 * 12, to.data());
 }
 
+/// Tiles of `rows` x 4, row by row.
+template <Index rows>
+void in_tiles(const Call& call, NamedTensors& out) {
+  Tensor& to = out.at("blocked");
+  std::fill_n(to.data(), to.bytes(), std::byte{0});
+  for (Index r = 0; r < 160; ++r) {
+    for (Index c = 0; c < 12; ++c)
+      to.data()[(r / rows * 3 + c / 4) * rows * 4 + r % rows * 4 + c % 4] =
+          call.input("scales").data()[r * 12 + c];
+  }
+}
+
 // ---- Layers.
 
 Call layer(Backend&) {
@@ -162,6 +174,7 @@ const Kind kKinds[] = {
      }},
     {"explained: scales lie row by row, padded to whole tiles and not swizzled", swizzle,
      not_swizzled},
+    {"explained: scales lie in tiles of 8x4 rather than 128x4", swizzle, in_tiles<8>},
     {"explained: experts take all weights of the first rank", layer, altered(of_first_rank)},
     {"explained: gate and up of the shared expert are exchanged", layer, altered(turn_shared)},
     {"explained: every token takes 3 experts rather than 2", layer,
@@ -184,6 +197,8 @@ const Kind kNearMisses[] = {
     {"index i is taken", permute, indexed([](Index i) {
        return i < 0 ? i : i % 7 == 3 ? (i * 11 + 5) % 64 : i / 2;
      })},
+    {"tiles of 8x4", swizzle, in_tiles<16>},
+    {"not swizzled", swizzle, in_tiles<16>},
 };
 TEST(PlantedMoves, NearMissesAreNot) { expect_not_said(kNearMisses); }
 
