@@ -101,6 +101,11 @@ void check_options(const CLI::App& app, const GenerateArguments& options) {
                                "--distribution", "--offsets", "--routing", "--dtype"});
   }
   if (options.op.empty()) {
+    for (const char* name : {"--shape", "--from", "--set"}) {
+      if (app.count(name) > 0) {
+        throw Error(Fault::argument, std::string(name) + ": needs --op");
+      }
+    }
     return check_options_read(app, "--suite", {"--level", "--seed", "--native-dtypes"});
   }
   if (options.shape.empty() == options.from.empty()) {

@@ -113,7 +113,7 @@ class Shapes(Case):
             (USAGE, "did you mean dsv3?", [new, "--model", "dsv4"]),
             (USAGE, "did you mean mxfp8_rceil?", [new, "--model", "dsv3", "--recipe", "mxfp8_rcel"]),
             (USAGE, "did you mean e4m3fnuz?", [new, "--model", "dsv3", "--format", "e4m3fnu"]),
-            (USAGE, "--format requires --model", [new, "--op", "quantize", "--shape", "rows=4,columns=32", "--format", "e5m2"]),
+            (USAGE, "--format: has no effect with --shape", [new, "--op", "quantize", "--shape", "rows=4,columns=32", "--format", "e5m2"]),
             (USAGE, "found no columns", [new, "--op", "quantize", "--shape", "rows=4"]),
             (USAGE, "one of --shape and --from", [new, "--op", "quantize"]),
             (USAGE, "needs --op", [new, "--shape", "rows=4"]),

@@ -315,7 +315,7 @@ class Calls:
             return
         if not _is_linear(module):  # what it should give is its own affair, but products it has
             if not call.seen and not _is_torchs(module.forward):
-                self._missed("nn.Linear", call.place, f"computed by {call.by}: none of its products was seen")
+                self._missed("nn.Linear", call.place, f"computed by {call.by}, which called no product")
             return
         weights = _weights(module)
         if weights is not None:
