@@ -58,9 +58,12 @@ std::string upper(std::string text) {
 std::vector<std::string> values_of(const Call& call, std::string_view key) {
   const ParameterSpec* spec = parameter_of(call, key);
   std::vector<std::string> values;
-  if (spec == nullptr) return values;
-  for (const auto value : std::views::split(spec->values, '|'))
-    values.emplace_back(value.begin(), value.end());
+  std::string_view rest = spec == nullptr ? std::string_view{} : spec->values;
+  while (!rest.empty()) {
+    const std::size_t bar = rest.find('|');
+    values.emplace_back(rest.substr(0, bar));
+    rest = bar == std::string_view::npos ? std::string_view{} : rest.substr(bar + 1);
+  }
   return values;
 }
 
