@@ -2,7 +2,6 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
-#include <ranges>
 
 #include "formats/dtype.h"
 #include "golden/explain/alter/alterations.h"

@@ -55,8 +55,10 @@ class PieceIndex {
     const std::string_view bytes = bytes_of(*output_.actual, at, width_);
     Index nearest = -1;
     std::size_t count = 0;
-    for (const auto& [hash, from] : std::ranges::equal_range(
-             places_, std::hash<std::string_view>{}(bytes), {}, &Hashed::first)) {
+    const std::size_t hash = std::hash<std::string_view>{}(bytes);
+    for (auto at_hash = std::ranges::lower_bound(places_, hash, {}, &Hashed::first);
+         at_hash != places_.end() && at_hash->first == hash; ++at_hash) {
+      const Index from = at_hash->second;
       if (bytes_of(*output_.expected, from, width_) != bytes) continue;
       if (++count > kMostPlaces) return -1;
       if (nearest < 0 || std::abs(from - at) < std::abs(nearest - at)) nearest = from;

@@ -256,8 +256,7 @@ std::vector<Index> shortest(const std::vector<Index>& taken) {
     bool same = true;
     for (std::size_t i = 0; i < taken.size(); ++i) {
       const auto first = static_cast<Index>(i - i % run);
-      same = same && nth(taken, i % run) < static_cast<Index>(run) &&
-             taken[i] == taken[i % run] + first;
+      same = same && taken[i % run] < static_cast<Index>(run) && taken[i] == taken[i % run] + first;
     }
     if (same) return {taken.begin(), taken.begin() + static_cast<std::ptrdiff_t>(run)};
   }
