@@ -111,7 +111,8 @@ TEST(Residues, GiveTheSumOfProductsOfIntegers) {
       const auto draw = [&] { return static_cast<std::int32_t>(random() % 511) - 255; };
       const auto place = [&] {
         const int most = std::max(bits - 8, 0);
-        return random() % 4 == 0 ? most : static_cast<int>(random() % (most + 1));
+        return random() % 4 == 0 ? most
+                                 : static_cast<int>(random() % static_cast<unsigned>(most + 1));
       };
       const std::int32_t limit = bits < 8 ? 1 << bits : 256;
       const std::int32_t a = draw() % limit;

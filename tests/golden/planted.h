@@ -2,6 +2,7 @@
 #pragma once
 
 #include <gtest/gtest.h>
+#include <cmath>
 
 #include "emu/backends.h"
 #include "golden/explain/case/wide_values.h"

@@ -330,7 +330,7 @@ TEST(Shapes, ThatDoNotFitAreRefusedInASentence) {
       {{"quantize", "rows=64,columns=64,groups=8", "", "jagged"}, "multiples of 32"},
   };
   for (const auto& [row, says] : rows) {
-    const std::string said = refusal([&] { call_of(row); });
+    const std::string said = refusal([&given = row] { call_of(given); });
     EXPECT_NE(said.find(says), std::string::npos) << row.op << " " << row.shape << ": " << said;
   }
   EXPECT_THROW(model_named("dsv4"), Error);

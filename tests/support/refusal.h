@@ -1,6 +1,11 @@
 // What a call is refused with.
 #pragma once
 
+#include <optional>
+#include <string>
+
+#include <gtest/gtest.h>
+
 #include "formats/error.h"
 #include "ops/backend.h"
 

@@ -11,7 +11,6 @@ namespace mxo {
 namespace {
 
 constexpr Index kRows = 96;
-constexpr Index kColumns = 512;
 
 /// Codes and scales of e8m0, or of f32 for every 128.
 Call dequantised(Backend& b, bool numbers) {
