@@ -29,8 +29,8 @@ MXO_HD inline std::uint32_t residue_of(std::uint32_t x, const Modulus& of) {
 }
 /// A number congruent to any x, between -m and 2 m.
 MXO_HD inline std::int32_t near_remainder(std::int32_t x, const Modulus& of) {
-  return x - static_cast<std::int32_t>(std::int64_t{x} * of.inverse >> 32) *
-                 static_cast<std::int32_t>(of.m);
+  const auto quotient = static_cast<std::uint32_t>(std::int64_t{x} * of.inverse >> 32);
+  return static_cast<std::int32_t>(static_cast<std::uint32_t>(x) - quotient * of.m);
 }
 
 /// 128 more than an int8 congruent to significand * power; `significand` of at most nine bits,
