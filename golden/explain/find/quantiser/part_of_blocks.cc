@@ -11,7 +11,7 @@ namespace {
 
 constexpr std::size_t kLeastCodes = 32;       ///< that no scale gives
 constexpr Index kLeastInPart = 8;             ///< elements that have an amax of their own
-constexpr Index kMostCodes = Index{1} << 24;  ///< whose parts are tried
+constexpr Index kMostCodes = Index{1} << 24;  ///< that are looked at
 
 /// Whether made(i) is the code that came of every element that `in` holds.
 template <typename In, typename Make>
@@ -96,7 +96,8 @@ class PartAmax {
 }  // namespace
 
 std::optional<Claim> claim_part_of_blocks(Output& codes, const QuantiserCall& q) {
-  if (!q.own || codes.follows) return std::nullopt;
+  if (!q.own || codes.follows || codes.compared_rows * codes.columns > kMostCodes)
+    return std::nullopt;
   const Astray astray(q);
   const Blocks& b = q.blocks;
   if (astray.elements < kLeastCodes) return std::nullopt;
@@ -113,7 +114,6 @@ std::optional<Claim> claim_part_of_blocks(Output& codes, const QuantiserCall& q)
       return place.words + ": codes are those of x itself, not scaled";
     });
   }
-  if (codes.compared_rows * codes.columns > kMostCodes) return std::nullopt;
   const Index height = std::ranges::max(astray.places, {}, &BlockPlace::rows).rows;
   for (const bool by_rows : {true, false}) {
     const Index extent = by_rows ? height : b.block_columns;
