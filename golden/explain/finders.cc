@@ -80,20 +80,21 @@ Claims moved(const Case& c) {
   return claims;
 }
 
-/// One cause of the scales, codes and all.  Scales that moved beside codes that are right were made
-/// of no other amax.
+/// One cause of the scales, codes and all: it tells which of them differ.  Scales that moved beside
+/// codes that are right were made of no other amax.
 Claims quantiser_of_all(const Case& c) {
   mark_what_follows(c.call, c.outputs);
   // Where blocks of zeros have a cause, the others have another.
   const auto begun = [](const Output& o) { return o.left != o.differing; };
   if (std::any_of(c.outputs.begin(), c.outputs.end(), begun)) return {};
-  return named_by(c.outputs, [&] {
+  const auto find = [&] {
     Claims claims = recover_quantiser(c.call, c.outputs);
     const bool one =
         claims.size() == 1 && claims.front().kind == FindingKind::cause && left_of(c.outputs) == 0;
     const bool moved = one && codes_are_right(c) && claims.front().id == "scale.amax";
     return one && !moved ? claims : Claims{};
-  });
+  };
+  return named_by(c.outputs, find, kFamily, true);
 }
 
 Claims padding(const Case& c) {
@@ -162,7 +163,7 @@ constexpr Finder kFinders[] = {
     {"running", Turn::seen, each<recover_running>},
     {"late", Turn::seen, each<shifted_output>},
     {"padding", Turn::seen, padding},
-    {"copied", Turn::seen, each<recover_copied>},
+    {"copied", Turn::seen, whole<recover_copied>},
     {"one_row", Turn::seen, each<recover_one_row>},
     {"unwritten", Turn::seen, each<recover_unwritten>},
     {"row_order", Turn::seen, each<recover_row_order>},

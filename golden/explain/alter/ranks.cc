@@ -243,20 +243,6 @@ void add_next_ranks(const Call& call, List& list) {
   }
 }
 
-/// Every rank is given what is expected at the next one.
-bool give_next(const Call& call, NamedTensors& out) {
-  const std::vector<std::string> names = names_ending(out, call.op == "combine"     ? ".out"
-                                                           : call.op == "moe_layer" ? ".y"
-                                                                                    : ".dx");
-  for (std::size_t i = 0; i + 1 < names.size(); ++i) {
-    Tensor& own = out.at(names[i]);
-    Tensor& next = out.at(names[i + 1]);
-    if (own.shape() != next.shape()) return false;
-    std::swap(own, next);
-  }
-  return names.size() > 1;
-}
-
 /// Weights of slots as if slots were sorted by their experts: the least expert has the first.
 bool sort_weights(Call& call) {
   bool any = false;
@@ -357,9 +343,6 @@ void add_rank_hypotheses(const Call& call, List& list) {
   }
   add_zero_slots(call, list);
   if (returns) add_next_ranks(call, list);
-  if (!returns && call.op != "moe_layer") return;
-  add_rewritten(list, "out=ranks", "every rank is given what is expected at the next", give_next,
-                Stage::input);
 }
 
 }  // namespace mxo

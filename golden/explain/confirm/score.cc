@@ -73,14 +73,18 @@ double bits_of_runs(const std::string& ranges, Index lines) {
   return 2.0 * static_cast<double>(runs) * std::log2(static_cast<double>(lines));
 }
 
-/// of(output, number) added up; of codes that follow from scales only where those add nothing.
+/// of(output, number) added up; of codes that follow from scales only where those add nothing and
+/// all of them are explained.
 template <typename Of>
 double added_up(const std::vector<Output>& outputs, const Of& of) {
   double following = 0.0;
   double others = 0.0;
-  for (std::size_t n = 0; n < outputs.size(); ++n)
+  bool scales_left = false;
+  for (std::size_t n = 0; n < outputs.size(); ++n) {
     (outputs[n].follows ? following : others) += of(outputs[n], n);
-  return others > 0.0 ? others : following;
+    scales_left = scales_left || (!outputs[n].follows && outputs[n].left > 0);
+  }
+  return others > 0.0 || scales_left ? others : following;
 }
 
 constexpr Index kMostRuns = 6;  ///< of rows, for a part to be a place

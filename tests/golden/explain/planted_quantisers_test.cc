@@ -95,6 +95,42 @@ Planted scaled(Backend& b, float (*of)(float amax)) {
   });
 }
 
+/// FLOOR, of an amax in bf16: one step more where that is the next power of two, in few blocks.
+Planted floor_of_bf16(Backend& b) {
+  Call call = quantize_call("1x32");
+  call.set.set("scale_mode", "floor");
+  return spoiled(b, call, [&](NamedTensors& out) {
+    for (Index s = 0; s < out.at("scales").elements(); ++s) {
+      const int by = std::ilogb(decode(encode<kBF16>(largest_of(call, s * 32, 32)))) - 8;
+      out.at("scales").as<std::uint8_t>()[s] = static_cast<std::uint8_t>(127 + by);
+      for (Index i = s * 32; i < s * 32 + 32; ++i) {
+        out.at("codes").as<std::uint8_t>()[i] =
+            e4m3_of(std::ldexp(call.input("x").as<float>()[i], -by));
+      }
+    }
+  });
+}
+
+/// Three blocks whose amax is 448 and twice and half that take twice their scale, and halve their
+/// codes.
+Planted powers_raised(Backend& b) {
+  Call call = quantize_call("1x128");
+  for (const auto& [key, value] :
+       {std::pair{"scale", "f32"}, {"rule", "vllm"}, {"power_of_2", "up"}})
+    call.set.set(key, value);
+  Tensor x = call.input("x");
+  for (const Index s : {5, 70, 301}) x.as<float>()[s * 128 + s % 128] = s == 70 ? 896 : 224;
+  call.replace("x", std::move(x));
+  return spoiled(b, call, [&](NamedTensors& out) {
+    for (const Index s : {5, 70, 301}) {
+      float& scale = out.at("scales").as<float>()[s];
+      scale *= 2;
+      for (Index i = s * 128; i < s * 128 + 128; ++i)
+        out.at("codes").as<std::uint8_t>()[i] = e4m3_of(call.input("x").as<float>()[i] / scale);
+    }
+  });
+}
+
 Planted other_mode(Backend& b, const char* mode, const char* block, const char* layout) {
   Call call = quantize_call(block);
   if (layout != nullptr) call.set.set("scale_layout", layout);
@@ -108,6 +144,9 @@ const PlantedFault kFaults[] = {
      planted_by(other_mode, "floor", "1x32", "blocked")},
     {"FLOOR for RCEIL, blocks down", "scale.rule", "FLOOR",
      planted_by(other_mode, "floor", "32x1", nullptr)},
+    {"an amax in bf16, told by few blocks", "scale.rule", "FLOOR, of an amax rounded to bf16",
+     floor_of_bf16},
+    {"powers of two raised, in three blocks", "scale.rule", "powers of two as well", powers_raised},
     {"FLOOR of a gate in one pass", "scale.rule|scale_mode=floor", "FLOOR",
      [](Backend& b) {
        return with_setting(b, of_x("swiglu_quantize", random_bf16({96, 512}, 7)), "scale_mode",

@@ -1,5 +1,5 @@
-// Outputs, rows and tiles that hold an operand, one and the same row, or their own sum and what is
-// expected, or came, elsewhere.
+// Outputs, rows and tiles that hold an operand, another output, one and the same row, or their own
+// sum and what is expected, or came, elsewhere.
 #include <algorithm>
 #include <cstring>
 #include <map>
@@ -81,18 +81,26 @@ Claims claim_tiles(Output& output, const Sums& sums) {
 
 }  // namespace
 
-Claims recover_copied(const Call& call, Output& output) {
-  const bool number = output.expected->elements() == 1 && is_wide_float(output.expected->dtype());
-  if (!is_unexplained(output, number ? 1 : kLeastElements)) return {};
-  const Tensor& got = *output.actual;
-  for (const auto& [name, operand] : call.inputs) {
-    if (operand->dtype() != got.dtype() || operand->elements() != got.elements() ||
-        std::memcmp(operand->data(), got.data(), got.bytes()) != 0)
-      continue;
-    return claim_all(output, {"output.operand", FindingKind::symptom, true},
-                     filled("all of {} holds {} as it was given", output.name, name));
+Claims recover_copied(const Call& call, std::vector<Output>& outputs) {
+  Claims claims;
+  const auto look = [&](Output& output, const Tensor& other, const std::string& words) {
+    const Tensor& got = *output.actual;
+    if (output.left > 0 && other.dtype() == got.dtype() && other.elements() == got.elements() &&
+        std::memcmp(other.data(), got.data(), got.bytes()) == 0) {
+      append(claims, claim_all(output, {"output.operand", FindingKind::symptom, true},
+                               filled("all of {} holds {}", output.name, words)));
+    }
+  };
+  for (Output& output : outputs) {
+    const bool number = output.expected->elements() == 1 && is_wide_float(output.expected->dtype());
+    if (!is_unexplained(output, number ? 1 : kLeastElements)) continue;
+    for (const auto& [name, operand] : call.inputs)
+      look(output, *operand, name + " as it was given");
+    if (number) continue;
+    for (const Output& other : outputs)
+      look(output, *other.expected, "what is expected of " + other.name);
   }
-  return {};
+  return claims;
 }
 
 Claims recover_one_row(Output& output) {

@@ -101,8 +101,8 @@ std::vector<Claim> recover_moved(Output& output);
 std::vector<Claim> recover_moved_runs(Output& output);
 /// Padding of groups, and gradients of experts without tokens, that are not zero.
 std::vector<Claim> recover_padding(const Call& call, Output& output, const NamedTensors& expected);
-/// An output that is an operand as it was given.
-std::vector<Claim> recover_copied(const Call& call, Output& output);
+/// Outputs that are an operand as it was given, or what is expected of another.
+std::vector<Claim> recover_copied(const Call& call, std::vector<Output>& outputs);
 /// One number that is all of an output, as it is seen beside the one that is expected.
 std::vector<Claim> recover_one_number(Output& output);
 /// Rows that all hold one and the same row.

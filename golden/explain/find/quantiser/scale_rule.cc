@@ -22,7 +22,7 @@ bool lists(std::string_view list, std::string_view name) {
          ("|" + std::string(list) + "|").find("|" + std::string(name) + "|") != std::string::npos;
 }
 
-enum class Power : std::uint8_t { none, up, down, nearest };
+enum class Power : std::uint8_t { none, up, down, nearest, above };
 
 /// Whether a scale is this one; NaN is one scale.
 bool same_scale(float scale, const Tensor& scales, Index i) {
@@ -41,6 +41,7 @@ std::optional<ScaleRule> rule_under(const ScaleRuleRow& row, bool bytes, Power p
                         rule.e8m0.exponent == ExponentRule::ceil_quotient;
     return chosen ? std::nullopt : std::optional(rule);
   }
+  if (power == Power::above) return std::nullopt;            // no stack's
   if (rule.f32.in_x != StepsInX::none) return std::nullopt;  // of a type that is not asked here
   if (rule.f32.stores == StoredScale::inverse && gives_multiplier(rule.f32.quotient)) {
     if (power == Power::up || power == Power::down)
@@ -239,13 +240,14 @@ float to_power(float s, Power power) {
   int e = 0;
   const float m = std::frexp(s, &e);  // [0.5, 1)
   const float low = std::ldexp(0.5f, e);
-  if (power == Power::down || m == 0.5f) return low;
+  if (power == Power::down || (m == 0.5f && power != Power::above)) return low;
   return power == Power::nearest && m < std::sqrt(0.5f) ? low : 2 * low;
 }
 
 constexpr const char* kPowerWords[] = {"", ", rounded up to a power of two",
                                        ", cut to a power of two",
-                                       ", rounded to the nearest power of two"};
+                                       ", rounded to the nearest power of two",
+                                       ", raised to the next power of two, powers of two as well"};
 
 /// Floors of amax; 0: none.
 struct Floor {
@@ -278,7 +280,7 @@ std::optional<ScaleRuleFound> f32_rule(const std::vector<float>& amax, const Ten
   const float ratio = *most / scales.as<float>()[most - amax.begin()];
   const float measured = std::isfinite(ratio) ? std::nearbyint(ratio) : own_max;
   for (const float max : {own_max, 448.0f, 240.0f, 57344.0f, 127.0f, 224.0f, 256.0f, measured}) {
-    for (const Power power : {Power::none, Power::up, Power::down, Power::nearest}) {
+    for (const Power power : {Power::none, Power::up, Power::down, Power::nearest, Power::above}) {
       for (const ScaleQuotient& quotient : kQuotients) {
         const NumberRule rule{&quotient, max, power};
         const Floor* floor = nullptr;
