@@ -206,6 +206,7 @@ constexpr Finder kFinders[] = {
     {"exchanged", Turn::order, each<recover_exchanged>},
 
     {"at_random", Turn::look, each<recover_random>},
+    {"wild", Turn::look, each<recover_wild>},
     {"one_number", Turn::look, each<recover_one_number>},
     {"integers", Turn::look, each<recover_integers>},
     {"factors", Turn::look, looks<recover_factors>},

@@ -1,6 +1,10 @@
 // Parts of an output that nobody wrote, or that nobody fills: runs of one bit pattern, padding,
 // experts without tokens, lines of zeros.
+#include <cmath>
+
+#include "golden/explain/case/wide_values.h"
 #include "golden/explain/find/output/recover.h"
+#include "golden/museum/operands.h"
 #include "tests/golden/claims_said.h"
 
 namespace mxo {
@@ -125,6 +129,25 @@ TEST(OutputUnwritten, FillsAreNamedByTheirBits) {
   const Tensor scales = of_no_fill(Dtype::e8m0, {4, 16});
   EXPECT_EQ(of_fills(scales, {{32, 16, 0x7F}}, "x.scales"), "") << "scales are alike";
   EXPECT_NE(of_fills(scales, {{32, 16, 0xFF}}, "x.scales"), "");
+}
+
+TEST(OutputUnwritten, BytesOfSomethingElseAreOfEverySize) {
+  const Tensor want = random_bf16({8, 64}, 7);
+  const auto rows_as = [&](auto of) {
+    Tensor got = want;
+    for (Index i = 256; i < 512; ++i) got.as<std::uint16_t>()[i] = of(i);
+    Differing wrong(want, got, {"any", {}, {}}, "y");
+    return said(wrong.output, recover_wild);
+  };
+  EXPECT_EQ(rows_as([](Index i) { return static_cast<std::uint16_t>(i * 40503); }),
+            "never_written.other: 256 elements in rows 4 to 7 of y hold numbers of every size: "
+            "never written, or bytes of something else");
+  // Scales that are far off are of one size in a row.
+  EXPECT_EQ(rows_as([&](Index i) {
+              const float v = std::ldexp(wide_value(want, i), i / 64 % 2 == 0 ? 60 : -60);
+              return encode<kBF16>(v).bits;
+            }),
+            "");
 }
 
 using Where = std::function<bool(Index)>;

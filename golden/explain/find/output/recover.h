@@ -95,6 +95,8 @@ std::optional<Claim> claim_model(Output& output, const std::function<std::uint64
 
 /// Runs of one bit pattern (NaN, zero, the fill of a buffer) where other values are compared.
 std::vector<Claim> recover_unwritten(Output& output);
+/// Parts of rows whose numbers are of every size, as no result is.
+std::vector<Claim> recover_wild(Output& output);
 /// Rows and tiles that hold what is expected elsewhere in the output.
 std::vector<Claim> recover_moved(Output& output);
 /// The same of runs of rows that are too short to be told one by one, as those of scales are.

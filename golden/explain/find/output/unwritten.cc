@@ -19,6 +19,9 @@ constexpr std::uint64_t kAnyNan = ~std::uint64_t{0};  ///< all NaNs of a type ar
 constexpr Index kLeastElements = 8;                   ///< of a fill
 constexpr Index kLeastOutput = 16;                    ///< elements of an output
 constexpr Index kLeastDown = 16;                      ///< rows, and a fourth of them
+constexpr Index kLeastWild = 16;                      ///< elements, of each end of the scale
+constexpr int kFarAbove = 20;                         ///< powers of two above the largest expected
+constexpr int kFarBelow = -40;                        ///< and below it
 
 /// Zeros and NaN; any other fill may have been computed, too, and has to stand alone.
 bool is_plain(std::uint64_t fill) { return fill == 0 || fill == kAnyNan; }
@@ -316,6 +319,45 @@ Claims recover_unwritten(Output& output) {
     append(claims, claim_where(output, {said.id, FindingKind::symptom, true}, is_filled, words));
   }
   return claims;
+}
+
+Claims recover_wild(Output& output) {
+  if (output.left < 4 * kLeastWild || !is_wide_float(output.expected->dtype())) return {};
+  const ElementReader read(output.expected->dtype());
+  double most = 0.0;
+  for (Index i = 0; i < compared(output); ++i) {
+    const Element e = read(output.expected_bits(i));
+    if (!e.nan && !e.infinite) most = std::max(most, std::abs(e.value));
+  }
+  if (most == 0.0) return {};
+  std::vector<Index> rows;
+  Index above = 0;
+  Index below = 0;
+  for (const Index r : Lines{output}.failing()) {
+    Index own_above = 0;
+    Index own_below = 0;
+    Index n = 0;
+    for (const Index i : elements_of_row(output, r)) {
+      if (!output.differs(i)) continue;
+      ++n;
+      const Element e = read(output.actual_bits(i));
+      const double size = std::abs(e.value);
+      own_above += e.infinite || size > std::ldexp(most, kFarAbove);
+      own_below += size > 0.0 && size < std::ldexp(most, kFarBelow);
+    }
+    if (4 * std::min(own_above, own_below) < n / 4) continue;
+    rows.push_back(r);
+    above += own_above;
+    below += own_below;
+  }
+  if (std::min(above, below) < kLeastWild) return {};
+  return claim_lines(output, {"never_written.other", FindingKind::symptom, true}, {output}, rows,
+                     [](const Place& place) {
+                       return filled(
+                           "{} elements in {} hold numbers of every size: never "
+                           "written, or bytes of something else",
+                           place.elements, place.words);
+                     });
 }
 
 Claims recover_padding(const Call& call, Output& output, const NamedTensors& expected) {
