@@ -158,6 +158,35 @@ std::string by_mantissa(const Magnitudes& m) {
   return "a mantissa of " + words;
 }
 
+constexpr std::size_t kMostTiles = 4;
+constexpr Index kGrain = 16;  ///< columns, of which tiles consist
+
+/// "columns 0 to 63 of rows 0 to 15 of y and columns 64 to 127 of rows 16 to 31 of y", where rows
+/// that differ in one run of columns each make a few tiles that differ as a whole; else one place.
+std::string tiles_in_words(const Output& output, const Place& place) {
+  std::vector<std::pair<std::vector<Index>, std::pair<Index, Index>>> tiles;  // rows; columns
+  for (const Index r : place.rows) {
+    const auto differs = [&](Index c) { return output.differs(r * output.columns + c); };
+    const auto first = std::ranges::find_if(place.columns, differs);
+    const auto last = std::find_if(place.columns.rbegin(), place.columns.rend(), differs);
+    const std::pair own{*first / kGrain * kGrain,
+                        std::min(output.columns, (*last / kGrain + 1) * kGrain)};
+    const auto same = std::ranges::find(tiles, own, [](const auto& tile) { return tile.second; });
+    if (same == tiles.end() && tiles.size() == kMostTiles) return place.words;
+    (same == tiles.end() ? tiles.emplace_back(std::vector<Index>{}, own) : *same)
+        .first.push_back(r);
+  }
+  Index area = 0;
+  std::string words;
+  for (const auto& [rows, columns] : tiles) {
+    area += std::ssize(rows) * (columns.second - columns.first);
+    std::vector<Index> own = range_of(columns.second);
+    own.erase(own.begin(), own.begin() + columns.first);
+    words += (words.empty() ? "" : " and ") + place_of(output, rows, own).words;
+  }
+  return place.elements * 10 < area * 9 ? place.words : words;
+}
+
 }  // namespace
 
 std::string pattern_of(const Output& output) {
@@ -167,9 +196,11 @@ std::string pattern_of(const Output& output) {
   const Figures f = figures_of(output);
   const auto box =
       static_cast<double>(place.rows.size()) * static_cast<double>(place.columns.size());
-  std::string text = std::to_string(f.n) + (f.n == 1 ? " element differs" : " elements differ") +
-                     " in " + place.words;
-  if (f.n > 1 && static_cast<double>(f.n) < 0.9 * box) {
+  const bool some = f.n > 1 && static_cast<double>(f.n) < 0.9 * box;
+  const std::string where = some ? tiles_in_words(output, place) : place.words;
+  std::string text =
+      std::to_string(f.n) + (f.n == 1 ? " element differs" : " elements differ") + " in " + where;
+  if (some && where == place.words) {
     const int percent = static_cast<int>(100.0 * static_cast<double>(f.n) / box);
     add(text, (percent < 1 ? std::string("less than 1") : std::to_string(percent)) +
                   " % of the elements there");

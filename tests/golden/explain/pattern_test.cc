@@ -62,6 +62,16 @@ TEST(Pattern, RowsOfGroupsFollowWhereEndsAreBeginnings) {
   EXPECT_TRUE(of_ends("padded_ends").ends_with("ends at 12 rather than 16"));
 }
 
+TEST(Pattern, TellsTilesThatDifferAsAWhole) {
+  std::vector<float> expected(4 * 64, 1.0f);
+  std::vector<float> got = expected;
+  for (std::size_t i = 0; i < 16; ++i) got[16 + i] = got[80 + i] = got[176 + i] = 3.0f;
+  EXPECT_EQ(words(4, expected, got),
+            "48 elements differ in columns 16 to 31 of rows 0 to 1 of y and columns 48 to 63 of "
+            "row 2 of y; all are larger in magnitude; -6.0 dB among them; they are nearly what is "
+            "expected times 3");
+}
+
 TEST(Pattern, CountsElementsAndTheirShareOfThePlace) {
   EXPECT_EQ(of_eight({2.5f}), "1 element differs in element 0 of y; 15.5 dB among them");
   // A box of two by two, of which three differ.
