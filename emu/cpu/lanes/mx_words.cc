@@ -48,17 +48,12 @@ HWY_INLINE bool code_normals(const std::uint16_t* x, H shift0, H shift1, std::ui
   constexpr int drop = 7 - m;
   const auto moved = [](H word, H by)
                          HWY_ATTR { return hn::Sub(hn::And(word, all_shorts(0x7FFF)), by); };
-  const auto coded = [](H word, H at) HWY_ATTR {
+  const auto rounded = [](H word, H at) HWY_ATTR {
     const auto zero = hn::Set(kSignedShorts, std::int16_t{m << 7});  // rounds to code 0
     const auto field = hn::Max(hn::BitCast(kSignedShorts, at), zero);
     const H odd = hn::And(hn::ShiftRight<drop>(word), all_shorts(1));
     const H up = hn::Add(hn::BitCast(kShorts, field), all_shorts((1 << (drop - 1)) - 1 - (m << 7)));
-    const H code = hn::Min(hn::ShiftRight<drop>(hn::Add(up, odd)), all_shorts(S.max_finite()));
-    H sign = hn::And(hn::ShiftRight<8>(word), all_shorts(0x80));
-    if constexpr (S.special == Special::nan_minus_0) {
-      sign = hn::IfThenZeroElse(hn::Eq(code, all_shorts(0)), sign);
-    }
-    return hn::Or(code, sign);
+    return hn::ShiftRight<drop>(hn::Add(up, odd));
   };
   const H word0 = hn::LoadU(kShorts, x);
   const H word1 = hn::LoadU(kShorts, x + shorts());
@@ -69,7 +64,15 @@ HWY_INLINE bool code_normals(const std::uint16_t* x, H shift0, H shift1, std::ui
           !hn::AllTrue(kShorts, hn::Eq(hn::Max(least, all_shorts((m + 1) << 7)), least)))) {
     return false;
   }
-  store_codes(to, coded(word0, at0), coded(word1, at1), stores);
+  const auto all_bytes = [](int value)
+                             HWY_ATTR { return hn::Set(kBytes, static_cast<std::uint8_t>(value)); };
+  const B code =
+      hn::Min(packed(rounded(word0, at0), rounded(word1, at1)), all_bytes(S.max_finite()));
+  B sign = hn::And(packed_signs(word0, word1), all_bytes(0x80));
+  if constexpr (S.special == Special::nan_minus_0) {
+    sign = hn::IfThenZeroElse(hn::Eq(code, all_bytes(0)), sign);
+  }
+  store_bytes(to, hn::Or(code, sign), stores);
   return true;
 }
 
