@@ -20,8 +20,9 @@ void flatten(Plane& plane) {
 }
 
 constexpr Index kFlatColumns = 32768;  // of a tile that is read and written in place
-constexpr Index kCopiedColumns = 256;  // of a tile that is copied: rows and copies stay cached
-constexpr Index kCopiedRows = 256;     // whole cache lines of a transposed result
+constexpr Index kWideColumns = 1024;   // of other tiles: rows and copies stay in second caches
+constexpr Index kCopiedRows = 128;     // two cache lines of a transposed result
+constexpr Index kCodesApart = 64;      // rows of copies a power of two apart would share cache sets
 
 }  // namespace
 
@@ -43,42 +44,32 @@ LineBlocksPlan::LineBlocksPlan(Plane wide, Plane small, Plane shared, BlockAxis 
   copies_codes = codes.stride[2] != 1;
   const bool in_place = !copies_x && !copies_codes;
   if (columns) {
-    const Index width = in_place ? kFlatColumns : kCopiedColumns;
+    const Index width = in_place ? kFlatColumns : kWideColumns;
     tile_rows = in_place ? 4 : kCopiedRows;
     tile_columns = std::max(block, width / block * block);
   } else {
     tile_rows = in_place ? block : std::max(block, kCopiedRows / block * block);
-    tile_columns = in_place ? kPanelColumns : kCopiedColumns;
+    tile_columns = kWideColumns;
   }
   tile_columns = std::max<Index>(std::min(tile_columns, x.extent[2]), 1);
 }
 
 std::size_t LineBlocksPlan::workspace() const {
-  const Index elements = tile_rows * tile_columns;
-  const Index x_bytes = copies_x ? elements * x.element_bytes : 0;
-  const Index codes_bytes = copies_codes ? elements : 0;
-  return static_cast<std::size_t>(round_up(x_bytes + codes_bytes + elements / block, 64));
+  const Index x_bytes = copies_x ? tile_rows * tile_columns * x.element_bytes : 0;
+  const Index codes_bytes = copies_codes ? tile_rows * (tile_columns + kCodesApart) : 0;
+  return static_cast<std::size_t>(round_up(x_bytes + codes_bytes, 64));
 }
 
 Tile<std::byte> LineBlocksPlan::codes_copy(std::byte* workspace) const {
   const Index x_bytes = copies_x ? tile_rows * tile_columns * x.element_bytes : 0;
-  return {workspace + x_bytes, tile_columns, 1};
-}
-
-Tile<std::byte> LineBlocksPlan::scales_copy(std::byte* workspace) const {
-  const Tile<std::byte> after = codes_copy(workspace);
-  return {after.data + (copies_codes ? tile_rows * tile_columns : 0),
-          axis == BlockAxis::columns ? tile_columns / block : tile_columns, 1};
+  return {workspace + x_bytes, tile_columns + kCodesApart, 1};
 }
 
 LineBlocksTile::LineBlocksTile(const LineBlocksPlan& plan, Index number) {
   expert = number / (plan.row_tiles() * plan.column_tiles());
   number %= plan.row_tiles() * plan.column_tiles();
-  // Copied codes are mostly transposed: going down the rows, their cache lines stay close together.
-  row = (plan.copies_codes ? number % plan.row_tiles() : number / plan.column_tiles()) *
-        plan.tile_rows;
-  column = (plan.copies_codes ? number / plan.row_tiles() : number % plan.column_tiles()) *
-           plan.tile_columns;
+  row = number / plan.column_tiles() * plan.tile_rows;
+  column = number % plan.column_tiles() * plan.tile_columns;
   rows = std::min(plan.tile_rows, plan.x.extent[1] - row);
   columns = std::min(plan.tile_columns, plan.x.extent[2] - column);
 }

@@ -67,7 +67,6 @@ struct LineBlocksPlan {
   /// Where copies lie in a thread's workspace; rows are tile_columns apart.
   Tile<std::byte> x_copy(std::byte* workspace) const { return {workspace, tile_columns, 1}; }
   Tile<std::byte> codes_copy(std::byte* workspace) const;
-  Tile<std::byte> scales_copy(std::byte* workspace) const;
 };
 
 /// One tile of a plan.

@@ -4,6 +4,7 @@
 #include <omp.h>
 
 #include <algorithm>
+#include <memory>
 #include <vector>
 
 #include "emu/cpu/ieee_thread.h"
@@ -55,8 +56,7 @@ void quantize_tile(const LineBlocksPlan& plan, const LayoutKernels& layouts,
   const ScaleExtent s(plan, t);
   const Index size = plan.x.element_bytes;
   const Tile<std::byte> final_codes = plan.codes.at(t.expert, t.row, t.column);
-  const Tile<std::byte> final_scales = plan.scales.at(t.expert, s.row, s.column);
-  const bool copies_scales = final_scales.stride_k != 1;
+  const Tile<std::byte> scales = plan.scales.at(t.expert, s.row, s.column);
   Tile<std::byte> x = plan.x.at(t.expert, t.row, t.column);
   if (plan.copies_x) {
     const Tile<std::byte> copy = plan.x_copy(workspace);
@@ -64,7 +64,6 @@ void quantize_tile(const LineBlocksPlan& plan, const LayoutKernels& layouts,
     x = copy;
   }
   const Tile<std::byte> codes = plan.copies_codes ? plan.codes_copy(workspace) : final_codes;
-  const Tile<std::byte> scales = copies_scales ? plan.scales_copy(workspace) : final_scales;
   const bool lines = reinterpret_cast<std::uintptr_t>(codes.data) % 64 == 0 &&
                      (t.rows == 1 || codes.stride_r % 64 == 0);
   const Index elements = plan.x.extent[0] * plan.x.extent[1] * plan.x.extent[2];
@@ -92,8 +91,36 @@ void quantize_tile(const LineBlocksPlan& plan, const LayoutKernels& layouts,
   }
   if (plan.copies_codes)
     copy_tile(layouts, to_read(codes), final_codes, t.rows, t.columns, 1, large);
-  if (copies_scales) copy_tile(layouts, to_read(scales), final_scales, s.rows, s.columns, 1);
 }
+
+/// Scales of adjacent columns while the tiles write them, and their way to where they belong: a
+/// tile has too few of each column to fill a cache line.
+class AdjacentScales {
+ public:
+  explicit AdjacentScales(LineBlocksPlan& plan) : final_(plan.scales) {
+    if (final_.stride[2] == 1) return;
+    const auto [experts, rows, columns] = final_.extent;
+    memory_.reset(new std::byte[static_cast<std::size_t>(experts * rows * columns)]);
+    copy_ = {memory_.get(), 1, {experts, rows, columns}, {rows * columns, columns, 1}};
+    plan.scales = copy_;
+  }
+  void finish(const LayoutKernels& layouts, int threads) const {
+    if (!memory_) return;
+    constexpr Index kColumns = 1024;
+    const Index pieces = ceil_div(final_.extent[2], kColumns);
+#pragma omp parallel for num_threads(threads) schedule(static)
+    for (Index i = 0; i < final_.extent[0] * pieces; ++i) {
+      const Index k = i % pieces * kColumns;
+      copy_tile(layouts, to_read(copy_.at(i / pieces, 0, k)), final_.at(i / pieces, 0, k),
+                final_.extent[1], std::min(kColumns, final_.extent[2] - k), 1);
+    }
+  }
+
+ private:
+  Plane final_;
+  Plane copy_;
+  std::unique_ptr<std::byte[]> memory_;
+};
 
 void dequantize_tile(const LineBlocksPlan& plan, const LayoutKernels& layouts,
                      const DecodeKernel& kernels, Index number, std::byte* workspace) {
@@ -147,14 +174,16 @@ LineBlocksPlan plan_of(const Plane& x, const Plane& codes, const Plane& scales,
 }  // namespace
 
 void quantize_line_blocks(const Quantize& op, Isa isa, int threads) {
-  const LineBlocksPlan plan =
+  LineBlocksPlan plan =
       plan_of(plane_of(op.x), plane_of(op.to.codes), plane_of(op.to.scales), op.to.block);
+  const AdjacentScales scales(plan);
   const QuantizeKernels& kernels =
       encode_kernels(isa).quantize[format_index(op.to.codes.dtype)][input_index(op.x.dtype)];
   const MxRule rule{op.rule.mode, op.rule.e8m0};
   for_each_tile(plan, threads, [&](Index tile, std::byte* workspace) {
     quantize_tile(plan, layout_kernels(isa), kernels, rule, tile, workspace);
   });
+  scales.finish(layout_kernels(isa), threads);
 }
 
 void dequantize_line_blocks(const Dequantize& op, Isa isa, int threads) {

@@ -162,6 +162,7 @@ TEST(Quantize, ResultsPastTheCachesAreStreamedToTheSameBytes) {
          {Lie{"contiguous"}, Lie{"offset", 1, 0, 1}, Lie{"turned", 1, 0, 0, true}}) {
       Question q{{1024, 4192}, Dtype::bf16, Dtype::e4m3, ScaleMode::rceil, axis};
       q.codes = codes;
+      q.scales.turned = codes.turned;
       const Answer want = quantized(*reference, q, x);
       for (const char* isa : {"avx2", "best"}) {
         if (!cpu::machine_has(cpu::Isa::avx2)) GTEST_SKIP() << "only the vector tables stream";

@@ -24,6 +24,8 @@ namespace hn = hwy::HWY_NAMESPACE;
 constexpr Index kMaxLanes = 16;  // of an SVE as wide as it comes, 16 are used
 /// Rows of a panel to fetch ahead: its pieces are too short for the hardware to foresee.
 constexpr Index kRowsAhead = 8;
+/// Rows whose pieces are read or coded in turn: memory feeds so many streams faster than one.
+constexpr Index kRowsTogether = 8;
 constexpr hn::CappedTag<std::int32_t, kMaxLanes> kInts;
 constexpr hn::RebindToUnsigned<decltype(kInts)> kWords;
 constexpr hn::RebindToFloat<decltype(kInts)> kFloats;

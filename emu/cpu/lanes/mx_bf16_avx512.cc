@@ -3,11 +3,11 @@
 // in one instruction (bench/RESULTS.md).
 //
 // A block's code is a function of the bf16 magnitude and one number, its shift: the magnitude less
-// (scale - bias) << 7 has the exponent field of the code above the fraction.  This holds for
-// normal bf16.  Through the float lanes go blocks that hold Inf or NaN, blocks with a NaN scale,
-// and those whose scale byte is below kLeastScale: from there on the exponent field of a subnormal
-// bf16 lies so far below the normal range that all its bits are dropped, with or without an
-// implicit one.
+// (scale - bias - mantissa bits) << 7 has the exponent field of the code above the fraction,
+// counted from half of the least subnormal.  This holds for normal bf16.  Through the float lanes
+// go blocks that hold Inf or NaN, blocks with a NaN scale, and those whose scale byte is below
+// kLeastScale: from there on the exponent field of a subnormal bf16 lies so far below the normal
+// range that all its bits are dropped, with or without an implicit one.
 #include <immintrin.h>
 
 #include "emu/cpu/lanes/lanes.h"
@@ -47,7 +47,7 @@ HWY_NOINLINE W encode_halves(W word, W shift) {
   constexpr int m = S.mantissa_bits;
   const W magnitude = _mm512_and_si512(word, _mm512_set1_epi16(0x7FFF));
   const W moved = _mm512_sub_epi16(magnitude, shift);
-  const W field = _mm512_srai_epi16(moved, 7);
+  const W field = _mm512_sub_epi16(_mm512_srai_epi16(moved, 7), _mm512_set1_epi16(m));
   // 1.fraction, 8 bits; kept bits 1 + m, one fewer for each binade below the normal range.
   const W significand =
       _mm512_ternarylogic_epi32(word, _mm512_set1_epi16(0x7F), _mm512_set1_epi16(0x80), 0xEA);
@@ -76,25 +76,22 @@ template <FormatSpec S>
 HWY_INLINE NormalCodes encode_normals(W word0, W word1, W shift0, W shift1) {
   constexpr int m = S.mantissa_bits;
   constexpr int drop = 7 - m;
-  const W below_half = _mm512_set1_epi16((1 << (drop - 1)) - 1);
+  const W zero = _mm512_set1_epi16(m << 7);  // rounds to code 0
   const auto moved = [](W word, W shift) {
     return _mm512_sub_epi16(_mm512_and_si512(word, _mm512_set1_epi16(0x7FFF)), shift);
   };
-  // From the field of half of the least subnormal, -m, to that of the greatest, 0.
-  const auto subnormal = [](W at) {
-    return _mm512_cmplt_epu16_mask(_mm512_add_epi16(at, _mm512_set1_epi16(m << 7)),
-                                   _mm512_set1_epi16((m + 1) << 7));
-  };
   const auto rounded = [&](W word, W at) {
-    const W up = _mm512_add_epi16(_mm512_max_epi16(at, _mm512_setzero_si512()), below_half);
+    const W below_half = _mm512_set1_epi16((1 << (drop - 1)) - 1 - (m << 7));
+    const W up = _mm512_add_epi16(_mm512_max_epi16(at, zero), below_half);
     const __mmask32 odd = _mm512_test_epi16_mask(word, _mm512_set1_epi16(1 << drop));
     return _mm512_srli_epi16(_mm512_mask_sub_epi16(up, odd, up, _mm512_set1_epi16(-1)), drop);
   };
   const W at0 = moved(word0, shift0);
   const W at1 = moved(word1, shift1);
   const W bytes = _mm512_packus_epi16(rounded(word0, at0), rounded(word1, at1));
+  const W least = _mm512_min_epu16(at0, at1);
   return {_mm512_min_epu8(bytes, _mm512_set1_epi8(S.max_finite())),
-          (subnormal(at0) | subnormal(at1)) != 0};
+          _mm512_cmplt_epu16_mask(least, _mm512_set1_epi16((m + 1) << 7)) != 0};
 }
 
 /// 64 codes of two vectors, the signs put back (fnuz: not on zeros).
@@ -106,13 +103,11 @@ HWY_INLINE void store_codes(std::uint8_t* to, W word0, W word1, W shift0, W shif
     code = _mm512_packus_epi16(encode_halves<S>(word0, shift0), encode_halves<S>(word1, shift1));
   }
   // Signed saturation keeps the sign bit of a word in its byte.
-  const W signs = _mm512_and_si512(_mm512_packs_epi16(word0, word1), _mm512_set1_epi8(-0x80));
+  W signs = _mm512_packs_epi16(word0, word1);
   if constexpr (S.special == Special::nan_minus_0) {
-    code = _mm512_mask_or_epi32(code, 0xFFFF, code,
-                                _mm512_maskz_mov_epi8(_mm512_test_epi8_mask(code, code), signs));
-  } else {
-    code = _mm512_or_si512(code, signs);
+    signs = _mm512_maskz_mov_epi8(_mm512_test_epi8_mask(code, code), signs);
   }
+  code = _mm512_ternarylogic_epi32(code, signs, _mm512_set1_epi8(-0x80), 0xF8);  // a | (b & c)
   const W order = _mm512_setr_epi64(0, 2, 4, 6, 1, 3, 5, 7);
   store_line(to, _mm512_permutexvar_epi64(order, code), stores);
 }
@@ -137,7 +132,8 @@ HalfScales<S> half_scales(W amax, const MxRule& rule) {
   const __mmask32 tiny = _mm512_cmplt_epi16_mask(code, _mm512_set1_epi16(kLeastScale<S>));
   const __mmask32 beyond = _mm512_cmpgt_epi16_mask(amax, _mm512_set1_epi16(0x7F7F)) |
                            _mm512_cmpgt_epi16_mask(code, _mm512_set1_epi16(0xFE));
-  const W shifts = _mm512_slli_epi16(_mm512_sub_epi16(code, _mm512_set1_epi16(S.bias)), 7);
+  constexpr short from = S.bias + S.mantissa_bits;
+  const W shifts = _mm512_slli_epi16(_mm512_sub_epi16(code, _mm512_set1_epi16(from)), 7);
   return {_mm512_cvtepi16_epi8(code),
           _mm512_mask_blend_epi16(zero, shifts, _mm512_set1_epi16(kZeroShift)),
           (tiny & ~zero) | beyond};
@@ -220,13 +216,12 @@ void mx_panel_bf16(const void* from, Index x_stride, Index rows, Index columns, 
   alignas(64) std::uint16_t amax[kPanelColumns] = {};
   alignas(64) std::uint16_t shifts[kPanelColumns];
   const W positive = _mm512_set1_epi16(0x7FFF);
-  for (Index r = 0; r < rows; r += 4) {
-    const Index step = rows - r < 4 ? rows - r : 4;
+  for (Index r = 0; r < rows; r += kRowsTogether) {
+    const Index step = rows - r < kRowsTogether ? rows - r : kRowsTogether;
     const std::uint16_t* row = x + r * x_stride;
     for (Index k = 0; k < whole; k += 32) {
       W top = _mm512_load_si512(amax + k);
       for (Index i = 0; i < step; ++i) {
-        __builtin_prefetch(row + (i + kRowsAhead) * x_stride + k);
         const W word = _mm512_loadu_si512(row + i * x_stride + k);
         top = _mm512_max_epu16(top, _mm512_and_si512(word, positive));
       }
@@ -243,16 +238,19 @@ void mx_panel_bf16(const void* from, Index x_stride, Index rows, Index columns, 
       special[k / strip] |= scale.special;
     }
   }
-  for (Index r = 0; r < rows; ++r) {
-    const std::uint16_t* row = x + r * x_stride;
-    const std::uint16_t* row_after = static_cast<const std::uint16_t*>(next) + r * x_stride;
+  for (Index first = 0; first < rows; first += kRowsTogether) {
+    const Index end = rows - first < kRowsTogether ? rows : first + kRowsTogether;
     for (Index k = 0; k < whole; k += strip) {
-      __builtin_prefetch(row_after + k);
-      __builtin_prefetch(row_after + k + 32);
-      const W word0 = _mm512_loadu_si512(row + k);
-      const W word1 = _mm512_loadu_si512(row + k + 32);
-      store_codes<S>(codes + r * codes_stride + k, word0, word1, _mm512_load_si512(shifts + k),
-                     _mm512_load_si512(shifts + k + 32), stores);
+      const W shift0 = _mm512_load_si512(shifts + k);
+      const W shift1 = _mm512_load_si512(shifts + k + 32);
+      for (Index r = first; r < end; ++r) {
+        const std::uint16_t* after = static_cast<const std::uint16_t*>(next) + r * x_stride + k;
+        _mm_prefetch(after, _MM_HINT_T1);
+        _mm_prefetch(after + 32, _MM_HINT_T1);
+        const std::uint16_t* row = x + r * x_stride + k;
+        store_codes<S>(codes + r * codes_stride + k, _mm512_loadu_si512(row),
+                       _mm512_loadu_si512(row + 32), shift0, shift1, stores);
+      }
     }
   }
   for (Index k = 0; k < whole; k += strip) {

@@ -34,7 +34,7 @@ constexpr int kZeroShift = 0x7FFF;
 template <FormatSpec S>
 HWY_INLINE I shift_lanes(I magnitudes, I code) {
   constexpr int least = S.bias + 1 + S.mantissa_bits;
-  I shift = hn::ShiftLeft<7>(hn::Sub(code, all(S.bias)));
+  I shift = hn::ShiftLeft<7>(hn::Sub(code, all(S.bias + S.mantissa_bits)));
   shift = hn::IfThenElse(hn::Gt(all(least), code), all(kNoShift), shift);
   shift = hn::IfThenElse(hn::Eq(magnitudes, all(0)), all(kZeroShift), shift);
   return hn::IfThenElse(hn::Gt(magnitudes, all(0x7F7FFFFF)), all(kNoShift), shift);
@@ -42,36 +42,37 @@ HWY_INLINE I shift_lanes(I magnitudes, I code) {
 
 /// Codes of two vectors by integers alone, and true; nothing, and false, if one is subnormal.
 template <FormatSpec S>
-HWY_INLINE bool code_normals(const std::uint16_t* x, H shift, std::uint8_t* to, Stores stores) {
+HWY_INLINE bool code_normals(const std::uint16_t* x, H shift0, H shift1, std::uint8_t* to,
+                             Stores stores) {
   constexpr int m = S.mantissa_bits;
   constexpr int drop = 7 - m;
   const auto moved = [](H word, H by)
                          HWY_ATTR { return hn::Sub(hn::And(word, all_shorts(0x7FFF)), by); };
-  // From the field of half of the least subnormal, -m, to that of the greatest, 0.
-  const auto subnormal = [](H at) HWY_ATTR {
-    const H from_half = hn::Add(at, all_shorts((m << 7) - 0x8000));
-    return hn::Gt(hn::Set(kSignedShorts, static_cast<std::int16_t>(((m + 1) << 7) - 0x8000)),
-                  hn::BitCast(kSignedShorts, from_half));
-  };
-  const auto coded = [](H word, H at) HWY_ATTR {
-    const auto field = hn::Max(hn::BitCast(kSignedShorts, at), hn::Zero(kSignedShorts));
+  const auto rounded = [](H word, H at) HWY_ATTR {
+    const auto zero = hn::Set(kSignedShorts, std::int16_t{m << 7});  // rounds to code 0
+    const auto field = hn::Max(hn::BitCast(kSignedShorts, at), zero);
     const H odd = hn::And(hn::ShiftRight<drop>(word), all_shorts(1));
-    const H up = hn::Add(hn::BitCast(kShorts, field), all_shorts((1 << (drop - 1)) - 1));
-    const H code = hn::Min(hn::ShiftRight<drop>(hn::Add(up, odd)), all_shorts(S.max_finite()));
-    H sign = hn::And(hn::ShiftRight<8>(word), all_shorts(0x80));
-    if constexpr (S.special == Special::nan_minus_0) {
-      sign = hn::IfThenZeroElse(hn::Eq(code, all_shorts(0)), sign);
-    }
-    return hn::Or(code, sign);
+    const H up = hn::Add(hn::BitCast(kShorts, field), all_shorts((1 << (drop - 1)) - 1 - (m << 7)));
+    return hn::ShiftRight<drop>(hn::Add(up, odd));
   };
   const H word0 = hn::LoadU(kShorts, x);
   const H word1 = hn::LoadU(kShorts, x + shorts());
-  const H at0 = moved(word0, shift);
-  const H at1 = moved(word1, shift);
-  if (HWY_UNLIKELY(!hn::AllFalse(kSignedShorts, hn::Or(subnormal(at0), subnormal(at1))))) {
+  const H at0 = moved(word0, shift0);
+  const H at1 = moved(word1, shift1);
+  const H least = hn::Min(at0, at1);
+  if (HWY_UNLIKELY(
+          !hn::AllTrue(kShorts, hn::Eq(hn::Max(least, all_shorts((m + 1) << 7)), least)))) {
     return false;
   }
-  store_codes(to, coded(word0, at0), coded(word1, at1), stores);
+  const auto all_bytes = [](int value)
+                             HWY_ATTR { return hn::Set(kBytes, static_cast<std::uint8_t>(value)); };
+  const B code =
+      hn::Min(packed(rounded(word0, at0), rounded(word1, at1)), all_bytes(S.max_finite()));
+  B sign = hn::And(packed_signs(word0, word1), all_bytes(0x80));
+  if constexpr (S.special == Special::nan_minus_0) {
+    sign = hn::IfThenZeroElse(hn::Eq(code, all_bytes(0)), sign);
+  }
+  store_bytes(to, hn::Or(code, sign), stores);
   return true;
 }
 
@@ -113,7 +114,7 @@ HWY_FLATTEN void mx_run(const void* from, Index blocks, Index block, const MxRul
         for (Index k = i * block; done && k < (i + 1) * block; k += pair) {
           __builtin_prefetch(first + kTogether * block + k);
           __builtin_prefetch(first + kTogether * block + k + pair / 2);
-          done = code_normals<S>(first + k, shift, to + k, stores);
+          done = code_normals<S>(first + k, shift, shift, to + k, stores);
         }
         if (done) continue;
         ++left;
@@ -141,13 +142,19 @@ HWY_FLATTEN void mx_panel(const void* from, Index x_stride, Index rows, Index co
   alignas(64) std::uint16_t amax[kPadded] = {};
   alignas(64) float even[kPadded / 2];
   alignas(64) float odd[kPadded / 2];
+  alignas(64) std::uint16_t shifts[kPadded];
   alignas(64) std::uint8_t bytes[kPadded];
   words.amax_columns(x, x_stride, rows, columns, amax);
   const Index line = 2 * shorts();
   for (Index k = 0; k < (columns + line - 1) / line * line; k += shorts()) {
     const I pairs = hn::BitCast(kInts, hn::LoadU(kShorts, amax + k));
-    const I first = scale_lanes<S>(hn::ShiftLeft<16>(pairs), rule);
-    const I second = scale_lanes<S>(hn::And(pairs, all(static_cast<int>(0xFFFF0000u))), rule);
+    const I amax0 = hn::ShiftLeft<16>(pairs);
+    const I amax1 = hn::And(pairs, all(static_cast<int>(0xFFFF0000u)));
+    const I first = scale_lanes<S>(amax0, rule);
+    const I second = scale_lanes<S>(amax1, rule);
+    hn::StoreU(hn::OddEven(hn::BitCast(kShorts, hn::ShiftLeft<16>(shift_lanes<S>(amax1, second))),
+                           hn::BitCast(kShorts, shift_lanes<S>(amax0, first))),
+               kShorts, shifts + k);
     hn::StoreU(reciprocal_lanes(first), kFloats, even + k / 2);
     hn::StoreU(reciprocal_lanes(second), kFloats, odd + k / 2);
     const auto both = hn::BitCast(kSignedShorts, hn::Or(first, hn::ShiftLeft<16>(second)));
@@ -157,8 +164,38 @@ HWY_FLATTEN void mx_panel(const void* from, Index x_stride, Index rows, Index co
   const auto ahead = static_cast<Index>(reinterpret_cast<std::uintptr_t>(next) -
                                         reinterpret_cast<std::uintptr_t>(from)) /
                      Index{sizeof(*x)};
-  words.columns[static_cast<int>(WordRule::multiply)](
-      {x, x_stride, rows, columns, codes, codes_stride, stores, ahead}, even, odd);
+  const auto by_floats = [&](Index r, Index k, Index count_r, Index count_k) {
+    words.columns[static_cast<int>(WordRule::multiply)](
+        {x + r * x_stride + k, x_stride, count_r, count_k, codes + r * codes_stride + k,
+         codes_stride, stores, ahead},
+        even + k / 2, odd + k / 2);
+  };
+  const Index whole = columns / line * line;
+  Index r = 0;
+  for (Index left = 0; r < rows && left <= whole / line;) {
+    const Index end = rows - r < kRowsTogether ? rows : r + kRowsTogether;
+    left = 0;  // pieces of these rows that integers left to floats
+    for (Index k = 0; k < whole; k += line) {
+      const H shift0 = hn::LoadU(kShorts, shifts + k);
+      const H shift1 = hn::LoadU(kShorts, shifts + k + shorts());
+      const H none = all_shorts(kNoShift);
+      const bool shifted =
+          hn::AllFalse(kShorts, hn::Or(hn::Eq(shift0, none), hn::Eq(shift1, none)));
+      for (Index i = r; i < end; ++i) {
+        const std::uint16_t* row = x + i * x_stride + k;
+        __builtin_prefetch(row + ahead, 0, 2);
+        __builtin_prefetch(row + ahead + shorts(), 0, 2);
+        if (shifted && code_normals<S>(row, shift0, shift1, codes + i * codes_stride + k, stores)) {
+          continue;
+        }
+        ++left;
+        by_floats(i, k, 1, line);
+      }
+    }
+    r = end;
+  }
+  if (r < rows) by_floats(r, 0, rows - r, whole);
+  if (whole < columns) by_floats(0, whole, rows, columns - whole);
   for (Index k = 0; k < columns; k += kStrip) {
     const Index count = columns - k < kStrip ? columns - k : kStrip;
     bool special = false;

@@ -166,9 +166,6 @@ HWY_FLATTEN void code_blocks(const void* from, Index blocks, Index width, const 
   }
 }
 
-/// Rows whose pieces are coded in turn: memory feeds so many streams faster than one.
-constexpr Index kRowsTogether = 8;
-
 /// Factors of the columns from i on, those of every other one apart: one for all, or each its own.
 struct OneFactor {
   float factor;

@@ -14,26 +14,35 @@ constexpr Index kMaxShorts = 2 * kMaxLanes;
 HWY_API Index shorts() { return 2 * lanes(); }
 HWY_API H all_shorts(int value) { return hn::Set(kShorts, static_cast<std::uint16_t>(value)); }
 
+using B = hn::Vec<decltype(kBytes)>;
+
+/// Bytes of two vectors, in an order that in_order() rights: words below 256; the sign bits of
+/// words, each above any 7 bits.
+#if HWY_TARGET == HWY_AVX2
+HWY_INLINE B packed(H a, H b) { return B{_mm256_packus_epi16(a.raw, b.raw)}; }
+HWY_INLINE B packed_signs(H a, H b) { return B{_mm256_packs_epi16(a.raw, b.raw)}; }
+HWY_INLINE B in_order(B v) { return B{_mm256_permute4x64_epi64(v.raw, 0xD8)}; }
+#else
+HWY_INLINE B packed(H a, H b) {
+  return hn::ConcatEven(kBytes, hn::BitCast(kBytes, b), hn::BitCast(kBytes, a));
+}
+HWY_INLINE B packed_signs(H a, H b) {
+  return hn::ConcatOdd(kBytes, hn::BitCast(kBytes, b), hn::BitCast(kBytes, a));
+}
+HWY_INLINE B in_order(B v) { return v; }
+#endif
+
+HWY_INLINE void store_bytes(std::uint8_t* to, B packed, Stores stores) {
+  if (stores == Stores::streamed) {
+    hn::Stream(in_order(packed), kBytes, to);
+  } else {
+    hn::StoreU(in_order(packed), kBytes, to);
+  }
+}
+
 /// Codes of two vectors of words, one in the lower byte of each.
 HWY_INLINE void store_codes(std::uint8_t* to, H first, H second, Stores stores) {
-  auto bytes = hn::Zero(kBytes);
-  if constexpr (HWY_TARGET == HWY_AVX2) {
-    alignas(32) static constexpr std::uint8_t kUnmix[32] = {
-        0, 2, 4, 6, 8, 10, 12, 14, 1, 3, 5, 7, 9, 11, 13, 15,
-        0, 2, 4, 6, 8, 10, 12, 14, 1, 3, 5, 7, 9, 11, 13, 15};
-    alignas(32) static constexpr std::int32_t kOrder[8] = {0, 1, 4, 5, 2, 3, 6, 7};
-    const auto mixed = hn::BitCast(kBytes, hn::Or(first, hn::ShiftLeft<8>(second)));
-    const auto blocks = hn::TableLookupBytes(mixed, hn::Load(kBytes, kUnmix));
-    bytes = hn::BitCast(kBytes, hn::TableLookupLanes(hn::BitCast(kInts, blocks),
-                                                     hn::SetTableIndices(kInts, kOrder)));
-  } else {
-    bytes = hn::ConcatEven(kBytes, hn::BitCast(kBytes, second), hn::BitCast(kBytes, first));
-  }
-  if (stores == Stores::streamed) {
-    hn::Stream(bytes, kBytes, to);
-  } else {
-    hn::StoreU(bytes, kBytes, to);
-  }
+  store_bytes(to, packed(first, second), stores);
 }
 
 /// Those of WordKernels, for every format.
