@@ -1,59 +1,13 @@
 // Calls that are refused: operator, operands, parameters, and the one sentence that says why.
-#include <algorithm>
-#include <sstream>
-
 #include <gtest/gtest.h>
 
 #include "emu/backends.h"
 #include "emu/communicators.h"
-#include "ops/catalogue.h"
+#include "tests/support/operands_of.h"
 #include "tests/support/refusal.h"
 
 namespace mxo {
 namespace {
-
-/// "x=bf16[4,64] mask=u8[1,2]:0,2 group_ends=2,9": zeros, these values, an i32 vector of these.
-/// Of a name given twice the last counts; "-x" takes x away.
-NamedTensors operands_of(const std::string& text) {
-  NamedTensors operands;
-  std::istringstream words(text);
-  for (std::string word; words >> word;) {
-    if (word[0] == '-') {
-      operands.erase(word.substr(1));
-      continue;
-    }
-    const std::size_t equals = word.find('=');
-    const std::string name = word.substr(0, equals);
-    std::string kind = word.substr(equals + 1);
-    const std::size_t bracket = kind.find('[');
-    std::string values = kind;
-    std::string shape;
-    if (bracket != std::string::npos) {
-      const std::size_t end = kind.find(']');
-      shape = kind.substr(bracket + 1, end - bracket - 1);
-      values = kind.substr(std::min(end + 2, kind.size()));
-      kind.resize(bracket);
-    } else {
-      kind = "i32";
-      shape = std::to_string(std::count(values.begin(), values.end(), ',') + 1);
-    }
-    const auto numbers = [](const std::string& list) {
-      std::vector<Index> all;
-      std::istringstream in(list);
-      for (std::string number; std::getline(in, number, ',');) all.push_back(std::stoll(number));
-      return all;
-    };
-    Tensor tensor(dtype_named(kind), numbers(shape));
-    std::byte* to = tensor.data();
-    for (const Index value : numbers(values)) {
-      const auto word32 = static_cast<std::int32_t>(value);
-      std::memcpy(to, &word32, size_of(tensor.dtype()));
-      to += size_of(tensor.dtype());
-    }
-    operands.insert_or_assign(name, std::move(tensor));
-  }
-  return operands;
-}
 
 struct Row {
   const char* op;
@@ -84,27 +38,27 @@ void expect_refused(const std::vector<Row>& rows) {
 
 TEST(RefusedCalls, LayersOfExperts) {
   const std::string good =
-      "rank0.x=bf16[5,96] rank1.x=bf16[4,96] rank0.dy=bf16[5,96] rank1.dy=bf16[4,96] "
-      "router=bf16[8,96] w1=bf16[8,128,96] w2=bf16[8,96,64] ";
+      "rank0.x bf16 5 96, rank1.x bf16 4 96, rank0.dy bf16 5 96, rank1.dy bf16 4 96, "
+      "router bf16 8 96, w1 bf16 8 128 96, w2 bf16 8 96 64, ";
   const char* two = "top_k=2";
   expect_refused({
-      {"moe_layer", good + "rank2.x=bf16[5,96] rank2.dy=bf16[5,96]", two,
+      {"moe_layer", good + "rank2.x bf16 5 96, rank2.dy bf16 5 96", two,
        "router: found 8 experts, needs a multiple of the 3 ranks"},
-      {"moe_layer", good + "-rank1.dy", two,
+      {"moe_layer", good + "- rank1.dy", two,
        "rank1.dy: missing, needs to be there for all ranks or none"},
-      {"moe_layer", good + "-rank0.dy", two,
+      {"moe_layer", good + "- rank0.dy", two,
        "rank1.dy: found, but rank0.dy is missing, needs to be there for all ranks or none"},
-      {"moe_layer", good + "-router", two, "router: missing; needs bf16 [E, D]"},
-      {"moe_layer", good + "router=bf16[8]", two, "router: found bf16 [8], needs rank 2"},
-      {"moe_layer", good + "w1=bf16[8,128]", two, "w1: found bf16 [8, 128], needs rank 3"},
-      {"moe_layer", good + "w2=bf16[8,96]", two, "w2: found bf16 [8, 96], needs rank 3"},
-      {"moe_layer", good + "w1=bf16[7,128,96]", two,
+      {"moe_layer", good + "- router", two, "router: missing; needs bf16 [E, D]"},
+      {"moe_layer", good + "router bf16 8", two, "router: found bf16 [8], needs rank 2"},
+      {"moe_layer", good + "w1 bf16 8 128", two, "w1: found bf16 [8, 128], needs rank 3"},
+      {"moe_layer", good + "w2 bf16 8 96", two, "w2: found bf16 [8, 96], needs rank 3"},
+      {"moe_layer", good + "w1 bf16 7 128 96", two,
        "w1: found bf16 [7, 128, 96], needs [8, 128, 96]"},
-      {"moe_layer", good + "w1.bias=bf16[8,127]", two,
+      {"moe_layer", good + "w1.bias bf16 8 127", two,
        "w1.bias: found bf16 [8, 127], needs [8, 128]"},
-      {"moe_layer", good + "w2=bf16[8,32,64]", two,
+      {"moe_layer", good + "w2 bf16 8 32 64", two,
        "...w2: found bf16 [8, 32, 64], needs [8, 96, 64]"},
-      {"moe_layer", good + "shared.w1=bf16[64,96]", two,
+      {"moe_layer", good + "shared.w1 bf16 64 96", two,
        "...shared.w2: needs to be given exactly when shared.w1 is"},
       {"moe_layer", good, "top_k=9", "...top_k: found 9, needs 1 to 8"},
       {"moe_layer", good, "top_k=2 recipe=fp8_rowwise",
@@ -119,15 +73,15 @@ TEST(RefusedCalls, LayersOfExperts) {
       {"moe_layer", good, "top_k=2 halves=gate_only",
        "...w2: found bf16 [4, 96, 64], needs [4, 96, 128]"},
       {"moe_layer", good, "top_k=2 arithmetic=triton_sm90", "...moe_layer: arithmetic"},
-      {"moe_layer", good + "router.bias=f32[7]", two, "...route: bias: found f32 [7], needs [8]"},
-      {"moe_layer", good + "logits.bias=bf16[7]", two, "...logits.bias: found bf16 [7], needs [8]"},
-      {"moe_layer", good + "logits.bias=f16[8]", two,
+      {"moe_layer", good + "router.bias f32 7", two, "...route: bias: found f32 [7], needs [8]"},
+      {"moe_layer", good + "logits.bias bf16 7", two, "...logits.bias: found bf16 [7], needs [8]"},
+      {"moe_layer", good + "logits.bias f16 8", two,
        "...logits.bias: found f16, needs bf16 or f32"},
-      {"moe_layer", good + "w2.bias=bf16[4,96]", two,
+      {"moe_layer", good + "w2.bias bf16 4 96", two,
        "...w2.bias: found bf16 [4, 96], needs [8, 96]"},
-      {"moe_layer", good + "w1.bias=bf16[8,128]", "top_k=2 pipeline=flow",
+      {"moe_layer", good + "w1.bias bf16 8 128", "top_k=2 pipeline=flow",
        "...w1.bias: found with pipeline flow, which has none"},
-      {"moe_layer", good + "w1.bias=bf16[8,128]", "top_k=2 pipeline=quantize_after",
+      {"moe_layer", good + "w1.bias bf16 8 128", "top_k=2 pipeline=quantize_after",
        "...recipe: found mxfp8_rceil, gradients with w1.bias or w2.bias need one whose"},
       {"moe_layer", good, "top_k=2 sum.fold=jont", "...did you mean joint?"},
       {"moe_layer", good, "top_k=2 pipeline=int4", "...pipeline"},
@@ -135,9 +89,9 @@ TEST(RefusedCalls, LayersOfExperts) {
 }
 
 TEST(RefusedCalls, LinearLayers) {
-  const std::string w = "w=bf16[2,32,64] group_ends=32,96 ";
-  const std::string good = "x=bf16[96,64] " + w;
-  const std::string codes = "x.codes=u8[96,64] x.scales=u8[96,2] " + w;
+  const std::string w = "w bf16 2 32 64, group_ends = 32 96, ";
+  const std::string good = "x bf16 96 64, " + w;
+  const std::string codes = "x.codes u8 96 64, x.scales u8 96 2, " + w;
   expect_refused({
       {"grouped_linear", good, "only=dx,x", "only: found 'x', needs some of y, dx, dw, dbias"},
       {"grouped_linear", good, "only=,", "only: found '', needs some of y, dx, dw, dbias"},
@@ -145,61 +99,61 @@ TEST(RefusedCalls, LinearLayers) {
       {"grouped_linear", good, "alignment=-1", "alignment: found -1, needs a positive number"},
       {"grouped_linear", good, "alignment=2147483648",
        "alignment: found 2147483648, needs at most 2147483647"},
-      {"grouped_linear", good + "x=bf16[96]", "", "x: found bf16 [96], needs rank 2"},
-      {"grouped_linear", good + "w=bf16[2,64]", "", "w: found bf16 [2, 64], needs rank 3"},
-      {"grouped_linear", codes + "x.codes=u8[96]", "", "x.codes: found e4m3 [96], needs rank 2"},
-      {"grouped_linear", codes + "x=bf16[96,64]", "", "..."},
-      {"grouped_linear", codes + "-x.scales", "", "x.scales: missing, this operand is needed"},
+      {"grouped_linear", good + "x bf16 96", "", "x: found bf16 [96], needs rank 2"},
+      {"grouped_linear", good + "w bf16 2 64", "", "w: found bf16 [2, 64], needs rank 3"},
+      {"grouped_linear", codes + "x.codes u8 96", "", "x.codes: found e4m3 [96], needs rank 2"},
+      {"grouped_linear", codes + "x bf16 96 64", "", "..."},
+      {"grouped_linear", codes + "- x.scales", "", "x.scales: missing, this operand is needed"},
       {"grouped_linear", w, "", "x: missing, this operand is needed"},
   });
 }
 
 TEST(RefusedCalls, RowsOfRanks) {
-  const std::string chosen = "rank0.experts=i32[3,2]:0,1,0,1,0,1 ";
-  const std::string codes = chosen + "rank0.codes=u8[3,256] rank0.scales=f32[3,2] ";
+  const std::string chosen = "rank0.experts i32 3 2 = 0 1 0 1 0 1, ";
+  const std::string codes = chosen + "rank0.codes u8 3 256, rank0.scales f32 3 2, ";
   expect_refused({
       {"dispatch", codes, "experts=2", "scales: found f32, needs u8 holding e8m0"},
       {"dispatch", chosen, "experts=2", "codes: missing, this operand is needed"},
-      {"dispatch", chosen + "rank0.x=bf16[3,256] rank0.weights=bf16[3]", "experts=2",
+      {"dispatch", chosen + "rank0.x bf16 3 256, rank0.weights bf16 3", "experts=2",
        "weights: found bf16 [3], needs rank 2"},
   });
 }
 
 TEST(RefusedCalls, GroupedProducts) {
-  const std::string plain = "x=bf16[64,256] w=bf16[2,130,256] group_ends=32,64 ";
-  const std::string codes = "x.codes=u8[64,256] w.codes=u8[2,130,256] group_ends=32,64 ";
-  const std::string mx = codes + "x.scales=u8[64,8] w.scales=u8[2,130,8] ";
-  const std::string blocks = codes + "x.scales=f32[64,2] w.scales=f32[2,2,2] ";
-  const std::string gradient = "dy=bf16[64,130] x=bf16[64,256] group_ends=32,64 ";
-  const std::string turned = "dy.codes=u8[64,130] x.codes=u8[64,256] group_ends=32,64 ";
-  const std::string mx_gradient = turned + "dy.scales=u8[2,130] x.scales=u8[2,256] ";
-  const std::string f32_gradient = turned + "dy.scales=f32[2,130] x.scales=f32[2,256] ";
+  const std::string plain = "x bf16 64 256, w bf16 2 130 256, group_ends = 32 64, ";
+  const std::string codes = "x.codes u8 64 256, w.codes u8 2 130 256, group_ends = 32 64, ";
+  const std::string mx = codes + "x.scales u8 64 8, w.scales u8 2 130 8, ";
+  const std::string blocks = codes + "x.scales f32 64 2, w.scales f32 2 2 2, ";
+  const std::string gradient = "dy bf16 64 130, x bf16 64 256, group_ends = 32 64, ";
+  const std::string turned = "dy.codes u8 64 130, x.codes u8 64 256, group_ends = 32 64, ";
+  const std::string mx_gradient = turned + "dy.scales u8 2 130, x.scales u8 2 256, ";
+  const std::string f32_gradient = turned + "dy.scales f32 2 130, x.scales f32 2 256, ";
   std::vector<Row> rows = {
-      {"grouped_matmul_wgrad", mx_gradient + "group_ends=33,64", "",
+      {"grouped_matmul_wgrad", mx_gradient + "group_ends = 33 64", "",
        "group_ends: entry 0 is 33, not a multiple of 32"},
       {"grouped_matmul",
-       "x.codes=u8[64,40] w.codes=u8[2,130,40] x.scales=u8[64,2] w.scales=u8[2,130,2] "
-       "group_ends=64,64",
+       "x.codes u8 64 40, w.codes u8 2 130 40, x.scales u8 64 2, w.scales u8 2 130 2, "
+       "group_ends = 64 64",
        "", "x.codes: K is 40, not a multiple of 32"},
-      {"grouped_matmul_wgrad", f32_gradient + "dy.scales=f32[1,130]", "block_dy=64x1 block_x=128x1",
+      {"grouped_matmul_wgrad", f32_gradient + "dy.scales f32 1 130", "block_dy=64x1 block_x=128x1",
        "dy.scales: found f32 [1, 130], needs [2, 130], one for each block 64x1 of e4m3 [64, 130]"},
-      {"grouped_matmul", blocks + "w.scales=f32[2,7,2]", "",
+      {"grouped_matmul", blocks + "w.scales f32 2 7 2", "",
        "w.scales: found f32 [2, 7, 2], needs [2, 130, 2] for 1x128, [2, 2, 2] for 128x128, "
        "[2, 130, 1] for 1xK, [2, 1, 1] for RxK, [2, 130, 4] for 1x64, [2, 130, 8] for 1x32, "
        "[2, 130, 1] for 1x256, [2, 130, 1] for 1x512, or block_w"},
       // Two blocks of 128 rows in one group, and two groups.
       {"grouped_matmul_wgrad",
-       "dy.codes=u8[160,130] x.codes=u8[160,256] dy.scales=f32[2,130] x.scales=f32[2,256] "
-       "group_ends=0,160",
+       "dy.codes u8 160 130, x.codes u8 160 256, dy.scales f32 2 130, x.scales f32 2 256, "
+       "group_ends = 0 160",
        "", "dy.scales: found f32 [2, 130], which fits blocks 128x1 and Rx1; needs block_dy"},
-      {"grouped_matmul", mx + "x=bf16[64,256]", "",
+      {"grouped_matmul", mx + "x bf16 64 256", "",
        "x: found it and codes or scales, needs x, or x.codes and x.scales"},
-      {"grouped_matmul", mx + "-x.codes", "", "x.codes: missing, this operand is needed"},
-      {"grouped_matmul_wgrad", gradient + "main_grad=f32[2,130,257]", "product=f32 out=f32",
+      {"grouped_matmul", mx + "- x.codes", "", "x.codes: missing, this operand is needed"},
+      {"grouped_matmul_wgrad", gradient + "main_grad f32 2 130 257", "product=f32 out=f32",
        "...main_grad: found f32 [2, 130, 257]"},
-      {"grouped_matmul_wgrad", gradient + "main_grad=bf16[2,130,256]", "product=f32 out=f32",
+      {"grouped_matmul_wgrad", gradient + "main_grad bf16 2 130 256", "product=f32 out=f32",
        "...main_grad: found bf16"},
-      {"grouped_matmul_wgrad", gradient + "main_grad=f32[2,130,256]", "out=bf16",
+      {"grouped_matmul_wgrad", gradient + "main_grad f32 2 130 256", "out=bf16",
        "...dw: found bf16, needs f32 with main_grad"},
   };
   for (const auto& [op, good, set] :
@@ -210,12 +164,12 @@ TEST(RefusedCalls, GroupedProducts) {
         {"grouped_matmul_wgrad", mx_gradient, ""},
         {"grouped_matmul_wgrad", f32_gradient, "block_dy=Rx1 block_x=Rx1"},
         {"grouped_matmul_wgrad", f32_gradient, "block_dy=128x1 block_x=128x1"}}) {
-    rows.push_back({op, good + "group_ends=32,0", set,
+    rows.push_back({op, good + "group_ends = 32 0", set,
                     "group_ends: entry 1 is 0, below its predecessor 32; cumulative ends cannot "
                     "decrease"});
-    rows.push_back({op, good + "group_ends=32,96", set,
+    rows.push_back({op, good + "group_ends = 32 96", set,
                     "group_ends: entry 1 is 96, beyond the 64 rows given"});
-    rows.push_back({op, good + "group_ends=-32,64", set, "..."});
+    rows.push_back({op, good + "group_ends = -32 64", set, "..."});
   }
   expect_refused(rows);
 }

@@ -83,10 +83,16 @@ TYPED_TEST(MinifloatOracle, HasTheNansAndInfinitiesOfItsKindAndNoOthers) {
   unsigned infinities = 0;
   for (unsigned bits = 0; bits < kCodes<TypeParam>; ++bits) {
     const auto code = code_of<TypeParam>(bits);
+    const unsigned sign = bits >> s.sign_shift();
+    const float value = decode(code);
     nans += is_nan(code);
     infinities += is_infinite(code);
-    ASSERT_EQ(is_nan(code), std::isnan(decode(code))) << bits;
-    ASSERT_EQ(is_infinite(code), std::isinf(decode(code))) << bits;
+    ASSERT_EQ(is_nan(code), bit_cast<std::uint32_t>(value) == 0x7FC00000u) << bits;
+    ASSERT_EQ(is_infinite(code), value == (sign != 0 ? -INFINITY : INFINITY)) << bits;
+    const unsigned magnitude = bits - (sign << s.sign_shift());
+    const bool minus_0 = s.special == Special::nan_minus_0 && sign != 0 && magnitude == 0;
+    ASSERT_EQ(std::isfinite(value), magnitude <= static_cast<unsigned>(s.max_finite()) && !minus_0)
+        << bits;
   }
   const unsigned payloads = (1u << s.mantissa_bits) - 1;
   EXPECT_EQ(nans, s.special == Special::ieee ? 2 * payloads

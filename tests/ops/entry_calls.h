@@ -1,13 +1,12 @@
 // Calls of the catalogue as lines of text, and what of them reaches a backend.
 #pragma once
 
-#include <algorithm>
 #include <set>
 
 #include <gtest/gtest.h>
 
-#include "ops/catalogue.h"
 #include "tests/ops/fields.h"
+#include "tests/support/operands_of.h"
 #include "tests/support/refusal.h"
 
 namespace mxo {
@@ -46,13 +45,16 @@ class KeepingBackend : public Backend {
   std::vector<std::pair<std::string_view, std::function<std::string(const FieldWords&)>>> kept_;
 };
 
-/// An entry of the catalogue with operands: "x bf16 2 3" is a tensor of zeros, "ends = 5 8" one of
-/// i32, "y > bf16 2 3" memory for an output.
+/// An entry of the catalogue with operands of add_operand; "y > bf16 2 3" is memory for an output.
 class EntryCall {
  public:
   EntryCall(std::string_view op, std::string_view operands) : op_(op) {
     std::istringstream list{std::string(operands)};
-    for (std::string operand; std::getline(list, operand, ',');) add(operand);
+    for (std::string operand; std::getline(list, operand, ',');) {
+      const std::size_t home = operand.find(" > ");
+      if (home != std::string::npos) operand.erase(home, 2);
+      add_operand(operand, home == std::string::npos ? in_ : homes_);
+    }
   }
   /// What reaches the backend under these settings, or what the call is refused with.
   std::string reaches(const std::string& settings) {
@@ -94,24 +96,6 @@ class EntryCall {
       text += (i > 0 ? "x" : " ") + std::to_string(view.extent[i]);
     return text;
   }
-  void add(const std::string& operand) {
-    std::istringstream words(operand);
-    std::string name, type;
-    words >> name >> type;
-    NamedTensors& to = type == ">" ? homes_ : in_;
-    const bool numbers = type == "=";
-    if (type == ">") words >> type;
-    std::vector<Index> values;
-    for (Index value; words >> value;) values.push_back(value);
-    if (!numbers) {
-      to.insert_or_assign(name, Tensor(dtype_named(type), values));
-      return;
-    }
-    Tensor t(Dtype::i32, {static_cast<Index>(values.size())});
-    std::copy(values.begin(), values.end(), t.as<std::int32_t>());
-    to.insert_or_assign(name, std::move(t));
-  }
-
   std::string_view op_;
   NamedTensors in_, homes_;
 };

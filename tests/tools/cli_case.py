@@ -10,6 +10,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 import safetensors as st  # noqa: E402
 
 MXO = sys.argv.pop(1)
+TRAINED = ("digests.csv", "loss.csv", "checkpoint.safetensors")  # by a run with digests
 AGREE, DISAGREE, USAGE, BAD_INPUT, UNSUPPORTED, NOT_RUN = range(6)
 
 
@@ -47,6 +48,13 @@ class Case(unittest.TestCase):
             self.assertIn(word, err, args)
         self.assertEqual(before, sorted(p.name for p in self.here.rglob("*")), args)
         return err
+
+    def small(self, *args):
+        """To train for a tenth of a second; an option in `args` stands in for its own."""
+        text = self.path("text", b"one fish, two fish, red fish, blue fish; " * 60)
+        own = {"--text": text, "--steps": 6, "--tokens": 64, "--context": 16, "--layers": 1,
+               "--width": 32, "--experts": 4, "--expert-width": 32, "--heads": 2, "--warm-up": 2}
+        return ["train", *(x for item in own.items() if item[0] not in args for x in item), *args]
 
 
 def ramp(rows=2, columns=64):

@@ -8,7 +8,7 @@ import sys
 import unittest
 from pathlib import Path
 
-from cli_case import UNSUPPORTED, Case, mxo
+from cli_case import TRAINED, UNSUPPORTED, Case, mxo
 import safetensors as st
 
 
@@ -27,6 +27,9 @@ NCCL = rows_of("communicators")["nccl"]
 
 
 class OnAGpu(Case):
+    def layer(self, tokens, **shared):
+        return self.path("in.safetensors", st.encode(st.moe_layer(tokens, 8, 64, 64, **shared)))
+
     def file_of(self, op, source, *args):
         out = self.here / f"out{len(list(self.here.iterdir()))}.safetensors"
         self.ok("run", op, "--input", source, "--output", out, *args)
@@ -46,8 +49,7 @@ class OnAGpu(Case):
                 self.ok("verify", folder, "--backend", judge)
 
     def test_a_layer_has_the_file_of_the_cpu_in_every_pipeline(self):
-        source = self.here / "in.safetensors"
-        source.write_bytes(st.encode(st.moe_layer([21], 8, 64, 64, shared=32)))
+        source = self.layer([21], shared=32)
         for pipeline in ("mxfp8", "bf16", "quantize_after", "flow"):
             args = ["--set", "top_k=2", "--set", f"pipeline={pipeline}", "--keep-stages"]
             owed = self.file_of("moe_layer", source, *args)
@@ -62,8 +64,7 @@ class OnAGpu(Case):
         for tokens in ([9, 12], [5, 0, 9, 3]):
             if len(tokens) > GPUS:
                 continue
-            source = self.here / f"in{len(tokens)}.safetensors"
-            source.write_bytes(st.encode(st.moe_layer(tokens, 8, 64, 64, shared=32)))
+            source = self.layer(tokens, shared=32)
             for pipeline in ("mxfp8", "bf16", "quantize_after", "flow"):
                 args = ["--set", "top_k=2", "--set", f"pipeline={pipeline}", "--keep-stages"]
                 owed = self.file_of("moe_layer", source, *args)
@@ -73,13 +74,9 @@ class OnAGpu(Case):
 
     def train(self, name, *args):
         out = self.here / name
-        text = self.here / "text"
-        text.write_bytes(b"one fish, two fish, red fish, blue fish; " * 60)
-        self.ok("train", "--text", text, "--steps", 3, "--tokens", 64, "--context", 16, "--layers",
-                1, "--width", 32, "--experts", 4, "--expert-width", 32, "--digest-every", 1,
-                "--recipe", "mxfp8_rceil:mxfp8", "--output", out, *args)
-        return [(out / file).read_bytes() for file in
-                ("digests.csv", "loss.csv", "checkpoint.safetensors")]
+        self.ok(*self.small("--digest-every", 1, "--recipe", "mxfp8_rceil:mxfp8", "--output", out,
+                            *args))
+        return [(out / file).read_bytes() for file in TRAINED]
 
     def test_training_has_the_digests_of_the_cpu(self):
         owed = self.train("cpu")
@@ -96,8 +93,7 @@ class OnAGpu(Case):
         self.assertIn("0 of 1769472", self.ok("train", "--replay", capture, "--backend", "cuda"))
 
     def test_what_is_not_there_ends_with_four_and_no_file(self):
-        source = self.here / "in.safetensors"
-        source.write_bytes(st.encode(st.moe_layer([3], 8, 64, 64)))
+        source = self.layer([3])
         out = self.here / "out"
         for args in (["--backend", "cuda:99"],
                      *([] if NCCL[0] else [["--communicator", "nccl"]])):
@@ -109,11 +105,9 @@ class OnAGpu(Case):
     def test_more_ranks_than_gpus_are_refused(self):
         if not NCCL[0]:
             self.skipTest(f"nccl {NCCL[1]}")
-        tensors = st.moe_layer([1] * 2 * GPUS, 8, 64, 64)
         if 8 % (2 * GPUS) != 0:
             self.skipTest("eight experts do not fit")
-        source = self.here / "in.safetensors"
-        source.write_bytes(st.encode(tensors))
+        source = self.layer([1] * 2 * GPUS)
         code, _, err = mxo("run", "moe_layer", "--input", source, "--output", self.here / "out",
                            "--backend", "cuda", "--communicator", "nccl")
         self.assertEqual(code, UNSUPPORTED, err)

@@ -15,7 +15,7 @@ import unittest
 import xml.etree.ElementTree
 from pathlib import Path
 
-from cli_case import BAD_INPUT, DISAGREE, MXO, UNSUPPORTED, USAGE, Case
+from cli_case import BAD_INPUT, DISAGREE, MXO, TRAINED, UNSUPPORTED, USAGE, Case
 import safetensors as st
 
 
@@ -124,13 +124,6 @@ class Train(Case):
         file = self.path("less.safetensors", st.encode(tensors))
         self.refused("train", "--replay", file, says="rceil.w2.0")
 
-    def small(self, *args):
-        """A run of a tenth of a second; an option in `args` stands in for its own."""
-        text = self.path("text", b"one fish, two fish, red fish, blue fish; " * 60)
-        own = {"--text": text, "--steps": 6, "--tokens": 64, "--context": 16, "--layers": 1,
-               "--width": 32, "--experts": 4, "--expert-width": 32, "--heads": 2, "--warm-up": 2}
-        return ["train", *(x for item in own.items() if item[0] not in args for x in item), *args]
-
     def test_recipes_are_compared_in_a_table_and_a_picture(self):
         out = self.ok(*self.small("--compare", "bf16,mxfp8_rceil,e4m3fnuz", "--output",
                                   self.here / "runs", "--digest-every", 3))
@@ -231,7 +224,7 @@ class Train(Case):
         process.communicate()
         self.refused(*self.small(*more, "--output", stopped), code=BAD_INPUT, says="--resume")
         self.ok(*self.small(*more, "--output", stopped, "--resume"))
-        for name in ("loss.csv", "digests.csv", "checkpoint.safetensors"):
+        for name in TRAINED:
             self.assertEqual((self.here / "whole" / name).read_bytes(),
                              (stopped / name).read_bytes(), name)
 

@@ -13,7 +13,7 @@ import tempfile
 import unittest
 from pathlib import Path
 
-from cli_case import MXO, Case
+from cli_case import MXO, TRAINED, Case
 import safetensors as st
 
 MPIRUN = ["mpirun", "--allow-run-as-root", "--oversubscribe"]
@@ -38,35 +38,32 @@ def operands(ranks, width, experts, top_k, seed):
 
 
 class Mpi(Case):
+    def source(self, tensors):
+        return self.path("in.safetensors", st.encode(tensors))
+
+    def expect_same(self, *args, files=("",)):
+        """Threads and four processes write the same; `args` but for the output."""
+        found = []
+        for name, ranks in (("threads", None), ("processes", 4)):
+            out = self.here / name
+            done = run(*args, "--output", out, ranks=ranks)
+            self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+            found.append([(out / file).read_bytes() for file in files])
+        self.assertEqual(found[0], found[1])
+        return done
+
     def test_four_processes_give_the_file_of_four_threads(self):
-        source = self.here / "in.safetensors"
-        source.write_bytes(st.encode(operands(4, 64, 8, 2, seed=1)))
+        source = self.source(operands(4, 64, 8, 2, seed=1))
         for extra in (["layout=rank_major"], ["layout=expert_major_padded", "precision=bf16"]):
             settings = [x for s in ["experts=8", *extra] for x in ("--set", s)]
-            files = []
-            for name, ranks in (("threads", None), ("processes", 4)):
-                out = self.here / f"{name}.safetensors"
-                done = run("run", "dispatch", "--input", source, "--output", out, *settings,
-                           ranks=ranks)
-                self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
-                files.append(out.read_bytes())
-            self.assertEqual(files[0], files[1])
+            self.expect_same("run", "dispatch", "--input", source, *settings)
 
     def test_a_layer_on_four_processes_gives_the_file_of_four_threads(self):
-        source = self.here / "in.safetensors"
-        source.write_bytes(st.encode(st.moe_layer([5, 0, 9, 3], 8, 32, 32)))
-        files = []
-        for name, ranks in (("threads", None), ("processes", 4)):
-            out = self.here / f"{name}.safetensors"
-            done = run("run", "moe_layer", "--input", source, "--output", out, "--set", "top_k=2",
-                       "--keep-stages", ranks=ranks)
-            self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
-            files.append(out.read_bytes())
-        self.assertEqual(files[0], files[1])
+        source = self.source(st.moe_layer([5, 0, 9, 3], 8, 32, 32))
+        self.expect_same("run", "moe_layer", "--input", source, "--set", "top_k=2", "--keep-stages")
 
     def test_ranks_with_other_arguments_are_refused(self):
-        source = self.here / "in.safetensors"
-        source.write_bytes(st.encode(operands(2, 64, 8, 2, seed=3)))
+        source = self.source(operands(2, 64, 8, 2, seed=3))
         out = self.here / "out.safetensors"
 
         def process(*settings):
@@ -80,42 +77,28 @@ class Mpi(Case):
         self.assertIn("other arguments", done.stderr)
         self.assertFalse(out.exists())
 
+    def refused_on(self, ranks, tensors, says):
+        out = self.here / "out.safetensors"
+        done = run("run", "dispatch", "--input", self.source(tensors), "--output", out, "--set",
+                   "experts=8", ranks=ranks)
+        self.assertNotEqual(done.returncode, 0)
+        self.assertIn(says, done.stderr)
+        self.assertFalse(out.exists())
+
     def test_a_rank_that_fails_ends_the_job_with_its_name(self):
         tensors = operands(4, 64, 8, 2, seed=2)
         dtype, shape, data = tensors["rank2.experts"]
         tensors["rank2.experts"] = (dtype, shape, struct.pack("<i", 99) + data[4:])
-        source = self.here / "in.safetensors"
-        source.write_bytes(st.encode(tensors))
-        out = self.here / "out.safetensors"
-        done = run("run", "dispatch", "--input", source, "--output", out, "--set", "experts=8",
-                   ranks=4)
-        self.assertNotEqual(done.returncode, 0)
-        self.assertIn("rank 2 failed: dispatch: experts: entry (0, 0) is 99", done.stderr)
-        self.assertFalse(out.exists())
+        self.refused_on(4, tensors, "rank 2 failed: dispatch: experts: entry (0, 0) is 99")
 
     def test_a_job_of_another_size_is_refused(self):
-        source = self.here / "in.safetensors"
-        source.write_bytes(st.encode(operands(4, 64, 8, 2, seed=3)))
-        done = run("run", "dispatch", "--input", source, "--output", self.here / "out.safetensors",
-                   "--set", "experts=8", ranks=2)
-        self.assertNotEqual(done.returncode, 0)
-        self.assertIn("found 4, needs the size of the MPI job, 2", done.stderr)
+        self.refused_on(2, operands(4, 64, 8, 2, seed=3),
+                        "found 4, needs the size of the MPI job, 2")
 
     def test_training_on_processes_gives_the_digests_of_threads(self):
-        text = self.here / "text"
-        text.write_bytes(b"one fish, two fish, red fish, blue fish; " * 60)
-        files = []
-        for name, ranks in (("threads", None), ("processes", 4)):
-            out = self.here / name
-            done = run("train", "--text", text, "--steps", 3, "--tokens", 64, "--context", 16,
-                       "--layers", 1, "--width", 32, "--experts", 4, "--expert-width", 32,
-                       "--ranks", 4, "--threads", 1, "--digest-every", 1, "--recipe",
-                       "mxfp8_rceil:mxfp8", "--output", out, ranks=ranks)
-            self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
-            self.assertEqual(done.stdout.count("digest of"), 1)  # the first rank alone speaks
-            files.append([(out / file).read_bytes() for file in
-                          ("digests.csv", "loss.csv", "checkpoint.safetensors")])
-        self.assertEqual(files[0], files[1])
+        done = self.expect_same(*self.small("--digest-every", 1, "--recipe", "mxfp8_rceil:mxfp8",
+                                            "--ranks", 4, "--threads", 1), files=TRAINED)
+        self.assertEqual(done.stdout.count("digest of"), 1)  # the first rank alone speaks
 
 
 if __name__ == "__main__":

@@ -13,80 +13,65 @@ namespace {
 constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();
 constexpr float kInf = std::numeric_limits<float>::infinity();
 
-Tensor filled(std::vector<Index> shape, float value) {
-  Tensor t(Dtype::f32, std::move(shape));
-  std::fill_n(t.as<float>(), t.elements(), value);
-  return t;
+Tensor all(std::vector<Index> shape, float value) {
+  return filled<float>(Dtype::f32, std::move(shape), [value](Index) { return value; });
 }
 
-/// An output of ones of which some elements came as others.
-struct Held {
-  Held(Index rows, Index columns)
-      : expected(filled({rows, columns}, 1)), actual(filled({rows, columns}, 1)) {}
-  Output output() const { return make_output(Call{"op", {}, {}}, "y", expected, actual); }
-  Variant all() const {
-    return {range_of(expected.extent(0)), range_of(expected.extent(1)), actual};
-  }
-  float& actual_bits(Index r, Index c) { return actual.as<float>()[r * expected.extent(1) + c]; }
-  Tensor expected, actual;
-};
-
-float& model_at(Variant& patch, Index r, Index c) {
-  return patch.model.as<float>()[r * static_cast<Index>(patch.columns.size()) + c];
+/// What a model of an output is credited with, where all of the output was run.
+VariantMatch credited(const Tensor& want, const Tensor& got, const Tensor& model, Unit least) {
+  const Variant patch{range_of(want.extent(0)), range_of(want.extent(1)), model};
+  return credit(make_output(Call{"op", {}, {}}, "y", want, got), patch, least);
 }
 
 TEST(Credits, NanIsOneValue) {
-  Held held(1, 4);
-  held.actual_bits(0, 0) = kNaN;
-  held.actual_bits(0, 1) = kNaN;
-  held.actual_bits(0, 2) = 2;
-  Variant patch = held.all();
-  model_at(patch, 0, 0) = -kNaN;
-  const VariantMatch c = credit(held.output(), patch, Unit::whole);
-  EXPECT_EQ(c.fixed, 3);
-  model_at(patch, 0, 1) = 1;
-  EXPECT_EQ(credit(held.output(), patch, Unit::whole).broken, 1);
-  model_at(patch, 0, 1) = kNaN;
-  model_at(patch, 0, 2) = kNaN;
-  EXPECT_EQ(credit(held.output(), patch, Unit::whole).broken, 1);
-  // NaN that is expected is altered by none.
-  Held expected_output(2, 4);
-  for (Index i = 0; i < 4; ++i)
-    expected_output.expected.as<float>()[i] = expected_output.actual.as<float>()[i] = kNaN;
-  expected_output.actual_bits(1, 0) = 3;
-  expected_output.actual_bits(0, 0) = 2;
-  Variant rows = expected_output.all();
-  for (Index i = 1; i < 4; ++i) model_at(rows, 0, i) = -kNaN;
-  const VariantMatch both = credit(expected_output.output(), rows, Unit::row);
-  EXPECT_EQ(both.fixed, 2);
-  EXPECT_EQ(std::count(both.mask.begin(), both.mask.end(), 1), 2) << "NaN as owed is not fixed";
-  model_at(rows, 1, 0) = 4;
-  EXPECT_EQ(credit(expected_output.output(), rows, Unit::row).fixed, 0) << "one altered of four";
+  const Tensor ones = all({1, 4}, 1);
+  const Tensor got = floats({1, 4}, {kNaN, kNaN, 2, 1});
+  const auto of = [&](std::initializer_list<float> model) {
+    return credited(ones, got, floats({1, 4}, model), Unit::whole);
+  };
+  EXPECT_EQ(of({-kNaN, kNaN, 2, 1}).fixed, 3);
+  EXPECT_EQ(of({-kNaN, 1, 2, 1}).broken, 1);
+  EXPECT_EQ(of({-kNaN, kNaN, kNaN, 1}).broken, 1);
 }
 
-TEST(Credits, DistancesOfCodesAreOfTheirValues) {
-  Tensor expected(Dtype::e4m3, {2, 4}), actual(Dtype::e4m3, {2, 4});
-  const std::uint8_t codes[] = {0x38, 0x38, 0x40, 0x7F, 0xB8, 0, 0, 0x38};  // 1, 1, 2, NaN, -1, 1
-  for (Tensor* t : {&expected, &actual}) {
-    std::copy(std::begin(codes), std::end(codes), reinterpret_cast<std::uint8_t*>(t->data()));
-  }
-  reinterpret_cast<std::uint8_t*>(actual.data())[1] = 0x40;
+TEST(Credits, NanThatIsExpectedIsAlteredByNone) {
+  const Tensor want = floats({2, 4}, {kNaN, kNaN, kNaN, kNaN, 1, 1, 1, 1});
+  const Tensor got = floats({2, 4}, {2, kNaN, kNaN, kNaN, 3, 1, 1, 1});
+  const auto of = [&](float first) {
+    const Tensor model = floats({2, 4}, {2, -kNaN, -kNaN, -kNaN, first, 1, 1, 1});
+    return credited(want, got, model, Unit::row);
+  };
+  const VariantMatch both = of(3);
+  EXPECT_EQ(both.fixed, 2);
+  EXPECT_EQ(std::count(both.mask.begin(), both.mask.end(), 1), 2);
+  EXPECT_EQ(of(4).fixed, 0) << "one altered of four";
+}
+
+std::vector<Output> only(const Tensor& expected, const Tensor& actual) {
   std::vector<Output> list;
   list.push_back(make_output(Call{"op", {}, {}}, "y", expected, actual));
-  EXPECT_NEAR(sqnr_of(list), 10 * std::log10(8.0), 1e-12);
-  EXPECT_EQ(left_of(list), 1);
-  reinterpret_cast<std::uint8_t*>(actual.data())[3] = 0x38;
-  list.push_back(make_output(Call{"op", {}, {}}, "y", expected, actual));
-  EXPECT_EQ(left_of(list), 3);
-  EXPECT_EQ(sqnr_of(list), -kInf);
+  return list;
+}
+
+/// Of 1, 1, 2, NaN, -1, 0, 0 and 1 the second came as 2; then NaN as 1, too.
+TEST(Credits, DistancesOfCodesAreOfTheirValues) {
+  const auto codes = [](std::uint8_t second, std::uint8_t fourth) {
+    return tensor_from<std::uint8_t>(Dtype::e4m3, {2, 4},
+                                     {0x38, second, 0x40, fourth, 0xB8, 0, 0, 0x38});
+  };
+  const Tensor expected = codes(0x38, 0x7F), near = codes(0x40, 0x7F), far = codes(0x40, 0x38);
+  EXPECT_NEAR(sqnr_of(only(expected, near)), 10 * std::log10(8.0), 1e-12);
+  EXPECT_EQ(left_of(only(expected, near)), 1);
+  std::vector<Output> both = only(expected, near);
+  both.push_back(only(expected, far).front());
+  EXPECT_EQ(left_of(both), 3);
+  EXPECT_EQ(sqnr_of(both), -kInf);
 }
 
 /// 3 of 1, 2 and 3 in bf16 came as 2; 2^-127 as 2^-126; a zero with the other sign is no farther.
 TEST(Credits, DistancesOfOtherTypesAreOfNumbers) {
   const auto sqnr = [](const Tensor& expected, const Tensor& actual) {
-    std::vector<Output> list;
-    list.push_back(make_output(Call{"op", {}, {}}, "y", expected, actual));
-    return sqnr_of(list);
+    return sqnr_of(only(expected, actual));
   };
   EXPECT_NEAR(sqnr(tensor_from<std::uint16_t>(Dtype::bf16, {3}, {0x3F80, 0x4000, 0x4040}),
                    tensor_from<std::uint16_t>(Dtype::bf16, {3}, {0x3F80, 0x4000, 0x4000})),
@@ -118,8 +103,8 @@ TEST(Credits, TheFirstStepToDifferIsKept) {
          {"h.scales", "rank0.expert_out", "rank0.h.codes", "rank1.h.codes", "y"}) {
       const bool differs =
           std::find(row.differ.begin(), row.differ.end(), name) != row.differ.end();
-      expected.emplace(name, filled({2}, 1));
-      actual.emplace(name, filled({2}, differs ? 2.0f : 1.0f));
+      expected.emplace(name, all({2}, 1));
+      actual.emplace(name, all({2}, differs ? 2 : 1));
     }
     const Call call{"moe_layer", {}, {}};
     Outputs outputs = outputs_of(call, expected, actual);
