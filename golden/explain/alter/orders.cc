@@ -55,6 +55,16 @@ Place place_of(const Matrices& m, const Lay& lay, Index at) {
               at % lay.pack};
 }
 
+/// How many columns from `column` on lie one after the other, at least.
+Index run_of(const Lay& lay, Index column) {
+  switch (lay.order) {
+    case Lay::rows: return lay.stride - column;
+    case Lay::columns: return 1;
+    case Lay::scale_tiles: return kTileColumns - column % kTileColumns;
+    default: return lay.pack - column % lay.pack;
+  }
+}
+
 /// How the weights of a kernel lie.
 struct Packing {
   Lay lay;
@@ -295,10 +305,13 @@ void add_strides(const ProductSide& side, List& list) {
 Reading read_lying(std::string operand, Lay lie, Lay read) {
   return make_reading(
       std::move(operand), [](const Matrices& m) { return m.rows > 1 && m.columns > 1; },
-      [lie, read](const Matrices& m, Index matrix, Index row, Index column) {
-        const Index at = address_of(m, filled_in(m, read), row, column);
-        const auto [r, c] = place_of(m, filled_in(m, lie), at);
-        return r < m.rows && c < m.columns ? (matrix * m.rows + r) * m.columns + c : m.elements;
+      [lie, read](const Matrices& m, Index matrix, Index row, Index column) -> SourceRun {
+        const Lay from = filled_in(m, lie);
+        const Lay to = filled_in(m, read);
+        const auto [r, c] = place_of(m, from, address_of(m, to, row, column));
+        if (r >= m.rows || c >= m.columns) return {m.elements, 1};
+        return {(matrix * m.rows + r) * m.columns + c,
+                std::min({run_of(from, c), run_of(to, column), m.columns - c})};
       });
 }
 

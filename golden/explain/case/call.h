@@ -63,8 +63,16 @@ struct Reading {
   int least_rank = 2;  ///< of the tensor
 };
 
+/// An element, an index in the whole tensor, and how many columns from it on are read from what
+/// follows it; 1 and less: it alone.
+struct SourceRun {
+  SourceRun(Index first, Index columns = 1) : from(first), length(columns) {}
+  Index from;
+  Index length;
+};
+
 /// A reading that sees as element (row, column) of a matrix the one at
-/// source(matrices, matrix, row, column), an index in the whole tensor; beyond it there are zeros.
+/// source(matrices, matrix, row, column); beyond the tensor there are zeros.
 template <typename Source>
 Reading make_reading(std::string operand, std::function<bool(const Matrices&)> applies,
                      Source source) {
@@ -73,8 +81,16 @@ Reading make_reading(std::string operand, std::function<bool(const Matrices&)> a
     const std::size_t size = size_of(given.dtype());
     const std::byte* from = given.data();
     const auto copied = [&](auto bytes) {
+      SourceRun run = 0;
+      Index first = 0;  // of the run
+      Index end = 0;
       for (const Index c : cells.columns) {
-        const Index i = source(m, cells.matrix, cells.row, c);
+        if (c < first || c >= end) {
+          run = source(m, cells.matrix, cells.row, c);
+          first = c;
+          end = c + run.length;
+        }
+        const Index i = run.from + (c - first);
         if (i >= 0 && i < m.elements) {
           std::memcpy(to, from + static_cast<std::size_t>(i) * bytes, bytes);
         } else {

@@ -1,6 +1,7 @@
 // Rows, parts of rows and runs of short rows that lie somewhere else in an output; rows written at
 // another stride.
 #include <algorithm>
+#include <bit>
 #include <cstring>
 #include <functional>
 #include <iterator>
@@ -38,15 +39,23 @@ std::vector<Index> pieces_of(const Output& output, Index width) {
   return found;
 }
 
-/// Where pieces of the expected output lie; of those that occur often nobody can tell which it was.
+/// Where pieces of the expected output lie, of those that may have come in `failing`; of those that
+/// occur often nobody can tell which it was.
 class PieceIndex {
  public:
-  PieceIndex(const Output& output, Index width, const std::vector<Index>& pieces)
+  PieceIndex(const Output& output, Index width, const std::vector<Index>& pieces,
+             const std::vector<Index>& failing)
       : output_(output), width_(width) {
+    constexpr std::hash<std::string_view> kHash;
+    // By hash: what no one asks for is not kept.
+    std::vector<bool> came(std::bit_ceil(16 * failing.size() + 1));
+    for (const Index at : failing)
+      came[kHash(bytes_of(*output.actual, at, width)) % came.size()] = true;
     for (const Index at : pieces) {
       const std::string_view bytes = bytes_of(*output.expected, at, width);
-      if (!is_plain(bytes, size_of(output.expected->dtype())))
-        places_.emplace_back(std::hash<std::string_view>{}(bytes), at);
+      const std::size_t hash = kHash(bytes);
+      if (came[hash % came.size()] && !is_plain(bytes, size_of(output.expected->dtype())))
+        places_.emplace_back(hash, at);
     }
     std::ranges::sort(places_);
   }
@@ -121,7 +130,7 @@ Claims claims_of_pieces(Output& output, Index width) {
   const std::vector<Index> pieces = pieces_of(output, width);
   std::vector<Index> failing = pieces;
   std::erase_if(failing, [&](Index at) { return !output.differs_in(at, width); });
-  const PieceIndex index(output, width, pieces);
+  const PieceIndex index(output, width, pieces, failing);
   std::map<Index, std::vector<Index>> by_distance;
   std::map<Index, std::vector<Index>> by_source;
   std::size_t all = 0;

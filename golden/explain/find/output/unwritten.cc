@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <functional>
 #include <map>
+#include <ranges>
 
 #include "formats/scale_layout.h"
 #include "golden/explain/alter/alterations.h"
@@ -76,10 +77,15 @@ std::map<std::uint64_t, std::vector<Index>> runs_of_fills(const Output& o) {
              : std::min<Index>(size_of(o.expected->dtype()) == 1 ? 16 : 8, o.columns);
     if (lines.length() < least) continue;
     for (const Index line : lines.failing()) {
-      // A run holds one of these pairs.
-      bool any = least == 1;
-      for (Index k = least - 1; k < lines.length() && !any; k += least - 1) {
-        any = fill_of(o, read, lines.at(line, k)) == fill_of(o, read, lines.at(line, k - 1));
+      // A run holds one of these, half as long, that begin half of it apart.
+      const Index half = std::max<Index>(1, least / 2);
+      bool any = false;
+      for (Index k = half - 1; k < lines.length() && !any; k += half) {
+        const std::uint64_t fill = fill_of(o, read, lines.at(line, k));
+        const auto goes_on = [&](Index more) {
+          return fill_of(o, read, lines.at(line, k - more)) == fill;
+        };
+        any = std::ranges::all_of(std::views::iota(Index{1}, half), goes_on);
       }
       if (!any) continue;
       for (Index first = 0, end = 0; first < lines.length(); first = end) {

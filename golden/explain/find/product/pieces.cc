@@ -134,17 +134,22 @@ class Pairing {
   /// Of each pair; last of what lies beyond whole runs of pieces.
   Line sums_of(const Line& own, const Line& met) const {
     Line sums(pairs() + 1);
+    Line at(static_cast<std::size_t>(pieces_.count));  // one place of each piece
     const auto depth = static_cast<Index>(own.size());
-    for (Index d = 0; d < depth; ++d) {
-      if (d >= pieces_.end) {
-        sums.back() += nth(own, d) * nth(met, d);
-        continue;
+    const Index end = std::min(pieces_.end, depth);
+    for (Index first = 0; first < end; first += pieces_.unit * pieces_.count) {
+      for (Index d = first; d < std::min(first + pieces_.unit, end); ++d) {
+        const Index n = std::min(pieces_.count, ceil_div(end - d, pieces_.unit));
+        for (Index piece = 0; piece < n; ++piece)
+          nth(at, piece) = nth(met, d + piece * pieces_.unit);
+        double* sum = sums.data();
+        for (Index from = 0; from < n; ++from, sum += pieces_.count) {
+          const double v = nth(own, d + from * pieces_.unit);
+          for (Index piece = 0; piece < n; ++piece) sum[piece] += v * at[piece];
+        }
       }
-      Index pair = pieces_.of(d);
-      for (Index from = pieces_.in(0, d); pair < std::ssize(sums) - 1 && from < depth;
-           from += pieces_.unit, pair += pieces_.count)
-        nth(sums, pair) += nth(own, from) * nth(met, d);
     }
+    for (Index d = end; d < depth; ++d) sums.back() += nth(own, d) * nth(met, d);
     return sums;
   }
 

@@ -19,16 +19,17 @@ float joined(float most, float v) {
   return v > most ? v : most;
 }
 
-/// fn(first, end, scale) for the elements of a row that lie in one block.
+/// fn(first, end, scale) for the columns that lie in one block, of the row that begins at `row`.
 template <typename Fn>
-void each_run(const Blocks& b, Fn fn) {
-  for (Index first = 0; first < b.x->elements(); first += b.columns) {
-    for (Index c = 0; c < b.columns; c += b.block_columns) {
-      const Index s = b.scale_of(first + c);
-      if (s >= 0) fn(first + c, first + std::min(c + b.block_columns, b.columns), s);
-    }
+void each_run(const Blocks& b, Index row, Fn fn) {
+  for (Index c = 0; c < b.columns; c += b.block_columns) {
+    const Index s = b.scale_of(row + c);
+    if (s >= 0) fn(c, std::min(c + b.block_columns, b.columns), s);
   }
 }
+
+/// What is taken of each value: its magnitude, or that of one sign.
+enum class Sign : std::uint8_t { either, positive, negative };
 
 /// Which columns of x are taken for a block that begins at `first`: every `step` of them from
 /// first + from to first + to, but for the end of the row.
@@ -38,28 +39,54 @@ struct AmaxPart {
   Index to;
   Index step = 1;
   bool from_behind = false;  ///< the last `to` before the end of the block
-  float (*of)(float v) = [](float v) { return std::fabs(v); };
+  Sign sign = Sign::either;
 };
 
-AmaxWindow window_of(const Blocks& b, const AmaxPart& part) {
-  AmaxWindow window{part.words, std::vector<float>(static_cast<std::size_t>(b.scales))};
-  each_run(b, [&](Index first, Index end, Index s) {
-    float& most = nth(window.amax, s);
-    const Index to =
-        part.from_behind ? end : std::min(first + part.to, (first / b.columns + 1) * b.columns);
-    for (Index i = part.from_behind ? end - part.to : first + part.from; i < to; i += part.step)
-      most = joined(most, part.of(b.value(i)));
-  });
-  return window;
+/// The bits of what is taken of a row, whose order is that of the magnitudes, and negative ones of
+/// what is not; NaN counts as infinity.
+void take_row(const Blocks& b, Index first, Sign sign, std::vector<std::int32_t>& row) {
+  for (Index c = 0; c < b.columns; ++c) {
+    float v = b.value(first + c);
+    if (sign == Sign::either) v = std::fabs(v);
+    if (sign == Sign::negative) v = -v;
+    nth(row, c) = bit_cast<std::int32_t>(std::isnan(v) ? HUGE_VALF : v);
+  }
+}
+
+/// The largest that a part takes of the block in columns `first` to `end` - 1 of a row.
+float largest_of(const std::vector<std::int32_t>& row, const AmaxPart& part, Index first,
+                 Index end) {
+  const Index to = part.from_behind ? end : std::min(first + part.to, std::ssize(row));
+  std::int32_t most = 0;
+  for (Index i = part.from_behind ? end - part.to : first + part.from; i < to; i += part.step)
+    most = std::max(most, nth(row, i));
+  return bit_cast<float>(most);
+}
+
+std::vector<AmaxWindow> windows_of(const Blocks& b, const std::vector<AmaxPart>& parts) {
+  std::vector<AmaxWindow> windows;
+  for (const AmaxPart& part : parts)
+    windows.push_back({part.words, std::vector<float>(static_cast<std::size_t>(b.scales))});
+  std::vector<std::int32_t> row(static_cast<std::size_t>(b.columns));
+  for (Index first = 0; first < b.x->elements(); first += b.columns) {
+    std::optional<Sign> taken;
+    for (std::size_t n = 0; n < parts.size(); ++n) {
+      if (taken != parts[n].sign) take_row(b, first, *(taken = parts[n].sign), row);
+      each_run(b, first, [&](Index from, Index end, Index s) {
+        float& most = nth(windows[n].amax, s);
+        most = joined(most, largest_of(row, parts[n], from, end));
+      });
+    }
+  }
+  return windows;
 }
 
 /// What may be taken of each block, and beside it.
 std::vector<AmaxPart> parts_of(const Blocks& b) {
   const Index run = b.block_columns;
-  std::vector<AmaxPart> list{{"the largest value of its block, whatever is negative", 0, run, 1,
-                              false, [](float v) { return std::max(v, 0.0f); }},
-                             {"the least value of its block, whatever is positive", 0, run, 1,
-                              false, [](float v) { return std::max(-v, 0.0f); }}};
+  std::vector<AmaxPart> list{
+      {"the largest value of its block, whatever is negative", 0, run, 1, false, Sign::positive},
+      {"the least value of its block, whatever is positive", 0, run, 1, false, Sign::negative}};
   if (run >= 4) {
     list.insert(list.end(), {{"the first half of its block", 0, run / 2},
                              {"the second half of its block", run / 2, run},
@@ -141,12 +168,11 @@ AmaxWindow with_rows_after(const Blocks& b, const std::vector<BlockPlace>& place
 }  // namespace
 
 std::vector<float> amax_of(const Blocks& blocks) {
-  return window_of(blocks, {"", 0, blocks.block_columns}).amax;
+  return windows_of(blocks, {{"", 0, blocks.block_columns}}).front().amax;
 }
 
 std::vector<AmaxWindow> other_windows(const Blocks& b, const std::vector<float>& amax) {
-  std::vector<AmaxWindow> list;
-  for (const AmaxPart& part : parts_of(b)) list.push_back(window_of(b, part));
+  std::vector<AmaxWindow> list = windows_of(b, parts_of(b));
   if (!b.tiled) add_other_blocks(b, amax, list);
   const std::vector<BlockPlace> places = places_of(b);
   const Index height = std::ranges::max(places, {}, &BlockPlace::rows).rows;
@@ -159,10 +185,12 @@ std::vector<AmaxWindow> other_windows(const Blocks& b, const std::vector<float>&
 
 std::vector<BlockPlace> places_of(const Blocks& b) {
   std::vector<BlockPlace> places(static_cast<std::size_t>(b.scales));
-  each_run(b, [&](Index first, Index end, Index s) {
-    BlockPlace& place = nth(places, s);
-    if (place.rows++ == 0) place = {first / b.columns, 1, first % b.columns, end - first};
-  });
+  for (Index row = 0; row < b.x->elements() / b.columns; ++row) {
+    each_run(b, row * b.columns, [&](Index first, Index end, Index s) {
+      BlockPlace& place = nth(places, s);
+      if (place.rows++ == 0) place = {row, 1, first, end - first};
+    });
+  }
   return places;
 }
 

@@ -16,32 +16,34 @@ constexpr Index kLeastRandom = 64;       ///< codes that differ by chance
 
 // ---- Codes beside values.
 
+/// Codes that are not explained, spread evenly.
+std::vector<Index> spread(const Output& codes) {
+  std::vector<Index> found;
+  const Index n = compared(codes);
+  for (Index i = 0; i < n; i += std::max<Index>(1, n / kSampled) | 1) {
+    if (nth(codes.marks, i) != Mark::explained) found.push_back(i);
+  }
+  return found;
+}
+
+/// The same, and as many of those that are left.
+std::vector<Index> spread_and_left(const Output& codes) {
+  std::vector<Index> found = spread(codes);
+  const Index step = std::max<Index>(1, codes.left / kSampled);
+  Index seen = 0;
+  for (std::size_t i = 0; i < codes.marks.size(); ++i) {
+    if (codes.marks[i] == Mark::differs && seen++ % step == 0)
+      found.push_back(static_cast<Index>(i));
+  }
+  return found;
+}
+
 /// Codes beside the values that they may have been made of.
 struct Coded {
   Output& codes;
   const Grid& grid;
   std::function<double(Index)> value;  ///< no finite number where it says nothing
 
-  /// Codes that are not explained, spread evenly.
-  std::vector<Index> spread() const {
-    std::vector<Index> found;
-    const Index n = codes.compared_rows * codes.columns;
-    for (Index i = 0; i < n; i += std::max<Index>(1, n / kSampled) | 1) {
-      if (nth(codes.marks, i) != Mark::explained) found.push_back(i);
-    }
-    return found;
-  }
-  /// The same, and as many of those that are left.
-  std::vector<Index> spread_and_left() const {
-    std::vector<Index> found = spread();
-    const Index step = std::max<Index>(1, codes.left / kSampled);
-    Index seen = 0;
-    for (std::size_t i = 0; i < codes.marks.size(); ++i) {
-      if (codes.marks[i] == Mark::differs && seen++ % step == 0)
-        found.push_back(static_cast<Index>(i));
-    }
-    return found;
-  }
   std::vector<CodePair> pairs(const std::vector<Index>& elements) const {
     std::vector<CodePair> list;
     for (const Index i : elements) {
@@ -90,7 +92,7 @@ struct Coded {
     return claim_fits(codes, fit_of, id, words, least);
   }
   std::optional<Claim> claim_at_random() const {
-    if (!rounds_at_random(grid, pairs(spread()))) return std::nullopt;
+    if (!rounds_at_random(grid, pairs(spread(codes)))) return std::nullopt;
     return claim({{Rounding::zero, grid.top()}, {Rounding::away, grid.top()}}, "codes.random",
                  "codes are" + std::string(kAtRandom), kLeastRandom);
   }
@@ -201,12 +203,18 @@ constexpr ValueCast kCasts[] = {
 
 /// The codes beside what a cast makes of x.
 Coded coded_by(Output& codes, Of q, const Grid& grid, const ValueCast& cast) {
-  return {codes, grid, [&q, &cast, last = Index{-1}, factor = 0.0](Index i) mutable {
-            const Index s = q.blocks.scale_of(i);
-            if (s < 0) return std::numeric_limits<double>::quiet_NaN();
-            if (s != last) factor = cast.factor(q, last = s);
-            return cast.made(q, q.blocks.value(i), factor);
-          }};
+  return {
+      codes, grid,
+      [&q, &cast, first = Index{0}, end = Index{0}, s = Index{-1}, factor = 0.0](Index i) mutable {
+        if (i < first || i >= end) {
+          s = q.blocks.scale_of(i);
+          first = i;
+          end = i + q.blocks.map.run(i);
+          if (s >= 0) factor = cast.factor(q, s);
+        }
+        if (s < 0) return std::numeric_limits<double>::quiet_NaN();
+        return cast.made(q, q.blocks.value(i), factor);
+      }};
 }
 
 // ---- The rule that was asked for.
@@ -292,10 +300,10 @@ std::optional<Claim> claim_rule(Output& codes, const QuantiserCall& q) {
   }
   const Grid grid(q.format);
   const CodeRule asked = rule_asked(q, grid);
+  const std::vector<Index> sample = spread_and_left(codes);
   for (const ValueCast& cast : kCasts) {
     if (!cast.applies(q)) continue;
     const Coded coded = coded_by(codes, q, grid, cast);
-    const std::vector<Index> sample = coded.spread_and_left();
     const std::vector<CodePair> pairs = coded.pairs(sample);
     if (pairs.size() < kLeastPairs) return std::nullopt;
     std::string words = cast.words;
@@ -333,7 +341,7 @@ Claims recover_encoded(const Call& call, Output& codes) {
   const Grid grid(format);
   const Tensor& x = call.input("x");
   const Coded coded{codes, grid, [&x](Index i) -> double { return wide_value(x, i); }};
-  std::optional<CodeRule> rule = fit(grid, coded.pairs(coded.spread_and_left()));
+  std::optional<CodeRule> rule = fit(grid, coded.pairs(spread_and_left(codes)));
   std::optional<Claim> claim;
   if (rule) {
     rule->lost = coded.least_lost();
