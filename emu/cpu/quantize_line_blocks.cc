@@ -108,7 +108,7 @@ class AdjacentScales {
     if (!memory_) return;
     constexpr Index kColumns = 1024;
     const Index pieces = ceil_div(final_.extent[2], kColumns);
-#pragma omp parallel for num_threads(threads) schedule(static)
+#pragma omp parallel for num_threads(threads) schedule(static) firstprivate(ieee_thread)
     for (Index i = 0; i < final_.extent[0] * pieces; ++i) {
       const Index k = i % pieces * kColumns;
       copy_tile(layouts, to_read(copy_.at(i / pieces, 0, k)), final_.at(i / pieces, 0, k),

@@ -16,21 +16,33 @@ HWY_API H all_shorts(int value) { return hn::Set(kShorts, static_cast<std::uint1
 
 using B = hn::Vec<decltype(kBytes)>;
 
-/// Bytes of two vectors, in an order that in_order() rights: words below 256; the sign bits of
-/// words, each above any 7 bits.
-#if HWY_TARGET == HWY_AVX2
-HWY_INLINE B packed(H a, H b) { return B{_mm256_packus_epi16(a.raw, b.raw)}; }
-HWY_INLINE B packed_signs(H a, H b) { return B{_mm256_packs_epi16(a.raw, b.raw)}; }
-HWY_INLINE B in_order(B v) { return B{_mm256_permute4x64_epi64(v.raw, 0xD8)}; }
-#else
-HWY_INLINE B packed(H a, H b) {
-  return hn::ConcatEven(kBytes, hn::BitCast(kBytes, b), hn::BitCast(kBytes, a));
+/// Bytes of two vectors of words below 256, in an order that in_order() rights.  (Highway has no
+/// name for these instructions of AVX2; templates, so that other machines need not know them.)
+template <typename V>
+HWY_INLINE B packed(V a, V b) {
+  if constexpr (HWY_TARGET == HWY_AVX2) {
+    return B{_mm256_packus_epi16(a.raw, b.raw)};
+  } else {
+    return hn::ConcatEven(kBytes, hn::BitCast(kBytes, b), hn::BitCast(kBytes, a));
+  }
 }
-HWY_INLINE B packed_signs(H a, H b) {
-  return hn::ConcatOdd(kBytes, hn::BitCast(kBytes, b), hn::BitCast(kBytes, a));
+/// The sign bits of words, each above any 7 bits, in that order.
+template <typename V>
+HWY_INLINE B packed_signs(V a, V b) {
+  if constexpr (HWY_TARGET == HWY_AVX2) {
+    return B{_mm256_packs_epi16(a.raw, b.raw)};
+  } else {
+    return hn::ConcatOdd(kBytes, hn::BitCast(kBytes, b), hn::BitCast(kBytes, a));
+  }
 }
-HWY_INLINE B in_order(B v) { return v; }
-#endif
+template <typename V>
+HWY_INLINE V in_order(V v) {
+  if constexpr (HWY_TARGET == HWY_AVX2) {
+    return V{_mm256_permute4x64_epi64(v.raw, 0xD8)};
+  } else {
+    return v;
+  }
+}
 
 HWY_INLINE void store_bytes(std::uint8_t* to, B packed, Stores stores) {
   if (stores == Stores::streamed) {
