@@ -139,6 +139,13 @@ bool Output::differs_in(Index first, Index n) const {
                      static_cast<std::size_t>(n)) != nullptr;
 }
 
+Index Output::next_difference(Index i, Index end) const {
+  const Mark* first = marks.data();
+  const auto* at = static_cast<const Mark*>(
+      std::memchr(first + i, static_cast<int>(Mark::differs), static_cast<std::size_t>(end - i)));
+  return at == nullptr ? end : at - first;
+}
+
 Index left_of(const std::vector<Output>& outputs) {
   Index left = 0;
   for (const Output& o : outputs) left += o.left;

@@ -92,6 +92,8 @@ struct Output {
   }
   /// Whether one of `n` neighbours differs and is not explained.
   bool differs_in(Index first, Index n) const;
+  /// The next element from `i` on that differs and is not explained, or `end`.
+  Index next_difference(Index i, Index end) const;
   bool differs(Index i) const { return marks[static_cast<std::size_t>(i)] == Mark::differs; }
   void mark_all() {
     for (std::size_t i = 0; i < marks.size(); ++i) mark_explained(static_cast<Index>(i));

@@ -60,18 +60,18 @@ bool has_scale_lines(const Product& p, const ProductSide& f, Index lines) {
   return (s.rank() == 2 || s.rank() == 3) && s.extent(0) == p.groups() && s.extent(1) > 0;
 }
 
-/// `depth` values from element `first` on, `step` apart; scale(d): the index of the scale of d.
+/// `depth` values from element `first` on, `step` apart; scale(d): the index of the scale of d, the
+/// same for `run` neighbours.
 template <typename Scale>
-std::vector<double> line(const ProductSide& f, Index depth, Index first, Index step, Scale scale) {
+std::vector<double> line(const ProductSide& f, Index depth, Index first, Index step, Index run,
+                         Scale scale) {
   std::vector<double> values(static_cast<std::size_t>(depth));
   const ElementReader read(f.format);
-  Index last = -1;
-  double by = 1.0;
-  for (Index d = 0; d < depth; ++d) {
+  for (Index d = 0; d < depth;) {
     const Index at = scale(d);
-    if (at != last) by = at < 0 ? 1.0 : scale_value(*f.scales, at);
-    last = at;
-    values[static_cast<std::size_t>(d)] = read(bits_at(*f.codes, first + d * step)).value * by;
+    const double by = at < 0 ? 1.0 : scale_value(*f.scales, at);
+    for (const Index end = std::min(d + run, depth); d < end; ++d)
+      values[static_cast<std::size_t>(d)] = read(bits_at(*f.codes, first + d * step)).value * by;
   }
   return values;
 }
@@ -171,14 +171,20 @@ Index Product::scale_b(Index g, Index j, Index d) const {
   return s.rank() == 2 ? at : at * s.extent(2) + d / block_of(k, s.extent(2));
 }
 
+Index Product::depth_of_scale(const ProductSide& f) const {
+  if (wgrad) return 1;
+  const bool several = f.scales != nullptr && f.scales->rank() == f.codes->rank();
+  return several ? block_of(k, f.scales->shape().back()) : std::max<Index>(k, 1);
+}
+
 std::vector<double> Product::line_a(Index g, Index i) const {
   return line(a, depth(g), wgrad ? begin(g) * a_lines + i : i * k, wgrad ? a_lines : 1,
-              [&](Index d) { return scale_a(g, i, d); });
+              depth_of_scale(a), [&](Index d) { return scale_a(g, i, d); });
 }
 
 std::vector<double> Product::line_b(Index g, Index j) const {
   return line(b, depth(g), wgrad ? begin(g) * n + j : (g * n + j) * k, wgrad ? n : 1,
-              [&](Index d) { return scale_b(g, j, d); });
+              depth_of_scale(b), [&](Index d) { return scale_b(g, j, d); });
 }
 
 std::vector<Index> output_rows(const Product& product, const Window& window) {

@@ -51,6 +51,8 @@ struct Product {
   /// Flat index in the tensor of scales of the scale of block `d / block` of a line; -1: none.
   Index scale_a(Index g, Index i, Index d) const;
   Index scale_b(Index g, Index j, Index d) const;
+  /// Neighbours of depth, from each multiple of it on, that surely have one scale.
+  Index depth_of_scale(const ProductSide& f) const;
 };
 
 /// The product that `call` is, if it is one with sensible operands.

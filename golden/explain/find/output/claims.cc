@@ -51,8 +51,9 @@ std::vector<Index> Lines::failing() const {
 
 bool are_of_several_values(const Output& output, const Holds& holds, std::size_t several) {
   std::set<std::uint64_t> values;
-  for (Index i = 0; i < compared(output); ++i) {
-    if (output.differs(i) && holds(i)) values.insert(output.expected_bits(i));
+  const Index end = compared(output);
+  for (Index i = output.next_difference(0, end); i < end; i = output.next_difference(i + 1, end)) {
+    if (holds(i)) values.insert(output.expected_bits(i));
     if (values.size() >= several) return true;
   }
   return false;

@@ -11,6 +11,7 @@ namespace mxo {
 namespace {
 
 using Line = ProductSides::Line;
+using Lines = std::vector<Line>;
 
 constexpr Index kSums = 2048;   ///< that are looked at
 constexpr Index kOthers = 256;  ///< of a line
@@ -59,50 +60,38 @@ double dot(const Line& x, const Line& y) {
 
 /// What came of a line, and what its pieces give.
 struct PairedLine {
-  Line got;
-  Line left = {};                   ///< when the chosen pairs take all they can
-  std::vector<Line> products = {};  ///< of each pair of pieces, with every line of the other side
+  Line got = {};
+  Line left = {};       ///< when the chosen pairs take all they can
+  Lines products = {};  ///< of each pair of pieces, with every line of the other side
 };
 
 /// Products of every piece of some lines with every piece of those they meet, and what came.
 class Pairing {
  public:
-  /// `stay`: the scales of these lines stay where they are, their codes move.
-  Pairing(const ProductSides& s, const Output& y, const Crossing& c, const Pieces& pieces,
-          bool stay)
-      : pieces_(pieces), stay_(stay) {
+  /// One of each kind of pieces.  `stay`: the scales of these lines stay where they are, their
+  /// codes move.
+  static std::vector<Pairing> of(const ProductSides& s, const Output& y, const Crossing& c,
+                                 const std::vector<Pieces>& kinds, bool stay) {
+    std::vector<Pairing> list;
+    for (const Pieces& pieces : kinds) list.push_back({pieces, stay});
     const ElementReader read(y.expected->dtype());
     DecodedLines others(s.other());
     for (const Index i : c.own) {
       const Line own = stay ? s.codes_of(c.group, i) : s.line(c.group, i);
-      Line scales(own.size(), 1.0);
-      for (Index d = 0; stay && d < std::ssize(own); ++d)
-        nth(scales, d) = s.scale_of(c.group, i, d);
-      PairedLine line;
-      line.products.assign(pairs(), Line(c.others.size()));
-      for (std::size_t at = 0; at < c.others.size(); ++at) {
-        Line met = others(c.group, c.others[at]);
+      const Line scales = stay ? s.scales_of(c.group, i) : Line(own.size(), 1.0);
+      for (Pairing& pairing : list) pairing.lines_.push_back({.products = Lines(pairing.pairs())});
+      for (const Index j : c.others) {
+        Line met = others(c.group, j);
         std::ranges::transform(met, scales, met.begin(), std::multiplies{});
-        const Line sums = sums_of(own, met);
-        for (std::size_t pair = 0; pair < pairs(); ++pair)
-          line.products[pair][at] = std::isfinite(sums[pair]) ? sums[pair] : 0.0;
-        // Less what no piece has.
-        line.got.push_back(read(y.actual_bits(s.element(y, c.group, i, c.others[at]))).value -
-                           sums.back());
+        const double got = read(y.actual_bits(s.element(y, c.group, i, j))).value;
+        for (Pairing& pairing : list) pairing.add(own, met, got);
       }
-      if (const double square = dot(line.got, line.got); std::isfinite(square) && square > 0.0)
-        lines_.push_back(std::move(line));
     }
-    // Loud lines count no more than others, of either side.
-    for (PairedLine& line : lines_) {
-      const double by = std::sqrt(static_cast<double>(c.others.size()) / dot(line.got, line.got));
-      for (double& v : line.got) v *= by;
-      for (Line& products : line.products)
-        for (double& v : products) v *= by;
-    }
-    for (std::size_t at = 0; at < c.others.size(); ++at) level(at);
-    for (PairedLine& line : lines_) line.left = line.got;
+    for (Pairing& pairing : list) pairing.level(c.others.size());
+    return list;
   }
+
+  const Pieces& pieces() const { return pieces_; }
 
   /// The piece of these lines that each piece of the others met, -1 for none: pairs that give what
   /// came, greedily; empty if they do not.
@@ -129,6 +118,8 @@ class Pairing {
   }
 
  private:
+  Pairing(const Pieces& pieces, bool stay) : pieces_(pieces), stay_(stay) {}
+
   std::size_t pairs() const { return static_cast<std::size_t>(pieces_.count * pieces_.count); }
 
   /// Of each pair; last of what lies beyond whole runs of pieces.
@@ -153,7 +144,31 @@ class Pairing {
     return sums;
   }
 
-  void level(std::size_t at) {
+  /// One more sum of the last line.
+  void add(const Line& own, const Line& met, double got) {
+    const Line sums = sums_of(own, met);
+    for (std::size_t pair = 0; pair < pairs(); ++pair)
+      lines_.back().products[pair].push_back(std::isfinite(sums[pair]) ? sums[pair] : 0.0);
+    lines_.back().got.push_back(got - sums.back());  // less what no piece has
+  }
+
+  /// Loud lines count no more than others, of either side.
+  void level(std::size_t others) {
+    std::erase_if(lines_, [](const PairedLine& line) {
+      const double square = dot(line.got, line.got);
+      return !std::isfinite(square) || square <= 0.0;
+    });
+    for (PairedLine& line : lines_) {
+      const double by = std::sqrt(static_cast<double>(others) / dot(line.got, line.got));
+      for (double& v : line.got) v *= by;
+      for (Line& products : line.products)
+        for (double& v : products) v *= by;
+    }
+    for (std::size_t at = 0; at < others; ++at) level_at(at);
+    for (PairedLine& line : lines_) line.left = line.got;
+  }
+
+  void level_at(std::size_t at) {
     double square = 0.0;
     for (const PairedLine& line : lines_) square += line.got[at] * line.got[at];
     if (square == 0.0) return;
@@ -293,7 +308,7 @@ void add_measured_pairing(const Product& p, const Output& y, const std::vector<E
   const Index count = ceil_div(p.depth(c.group), block);
   const Pieces blocks{block, count, block * count};
   // Of each block of w the block of x.
-  const std::vector<Index> x_of = Pairing({p, Side::a}, y, c, blocks, false).met();
+  const std::vector<Index> x_of = Pairing::of({p, Side::a}, y, c, {blocks}, false).front().met();
   std::vector<Index> w_of(x_of.size(), -1);
   bool moved = false;
   for (Index b = 0; b < std::ssize(x_of); ++b) {
@@ -329,10 +344,14 @@ void add_measured_lanes(const Call& call, const Output& y, std::vector<Hypothesi
   for (const Side side : kSides) {
     const ProductSides s{*p, side};
     const Crossing c = crossing_of(s, y, kLanes);
-    for (Index unit : kUnits) {
-      if (p->k < unit * kLanes || c.own.size() < 2) continue;
-      const Index end = p->k - p->k % (unit * kLanes);
-      std::vector<Index> lanes = Pairing(s, y, c, {unit, kLanes, end}, true).met();
+    if (c.own.size() < 2) continue;
+    std::vector<Pieces> kinds;
+    for (const Index unit : kUnits) {
+      if (p->k >= unit * kLanes) kinds.push_back({unit, kLanes, p->k - p->k % (unit * kLanes)});
+    }
+    for (Pairing& pairing : Pairing::of(s, y, c, kinds, true)) {
+      auto [unit, _, end] = pairing.pieces();
+      std::vector<Index> lanes = pairing.met();
       if (std::ranges::count(lanes, -1) > 0) continue;
       lanes = shortest(lanes);
       if (lanes.size() < 2) continue;  // none, or each its own

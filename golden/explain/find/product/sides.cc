@@ -51,6 +51,18 @@ ProductSides::Line ProductSides::codes_of(Index g, Index i) const {
   return ProductSides{plain, side}.line(g, i);
 }
 
+ProductSides::Line ProductSides::scales_of(Index g, Index i) const {
+  Line scales(static_cast<std::size_t>(p.depth(g)), 1.0);
+  const Index run = p.depth_of_scale(factor());
+  for (Index d = 0; d < std::ssize(scales); d += run) {
+    const Index at = scale(g, i, d);
+    if (at < 0) continue;
+    std::fill_n(scales.begin() + d, std::min(run, std::ssize(scales) - d),
+                scale_value(*factor().scales, at));
+  }
+  return scales;
+}
+
 std::vector<Index> ProductSides::differing(const Output& y, Index g, Index i, Index most) const {
   std::vector<Index> found;
   const ProductSides with = other();

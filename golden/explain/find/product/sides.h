@@ -44,6 +44,8 @@ struct ProductSides {
   Line line(Index g, Index i) const { return side == Side::a ? p.line_a(g, i) : p.line_b(g, i); }
   /// The same without scales.
   Line codes_of(Index g, Index i) const;
+  /// The scale of each value; 1 where there is none.
+  Line scales_of(Index g, Index i) const;
   /// Where code d of a line lies, and its scale; -1: none.
   Index code(Index g, Index i, Index d) const {
     if (p.wgrad) return (p.begin(g) + d) * lines() + i;

@@ -45,11 +45,14 @@ struct AmaxPart {
 /// The bits of what is taken of a row, whose order is that of the magnitudes, and negative ones of
 /// what is not; NaN counts as infinity.
 void take_row(const Blocks& b, Index first, Sign sign, std::vector<std::int32_t>& row) {
+  constexpr std::uint32_t kSign = 0x80000000;
+  constexpr std::uint32_t kInfinity = 0x7F800000;
   for (Index c = 0; c < b.columns; ++c) {
-    float v = b.value(first + c);
-    if (sign == Sign::either) v = std::fabs(v);
-    if (sign == Sign::negative) v = -v;
-    nth(row, c) = bit_cast<std::int32_t>(std::isnan(v) ? HUGE_VALF : v);
+    const auto bits = bit_cast<std::uint32_t>(b.value(first + c));
+    const std::uint32_t taken = sign == Sign::either     ? bits & ~kSign
+                                : sign == Sign::negative ? bits ^ kSign
+                                                         : bits;
+    nth(row, c) = static_cast<std::int32_t>((bits & ~kSign) > kInfinity ? kInfinity : taken);
   }
 }
 

@@ -159,23 +159,26 @@ std::optional<LeastSquaresFit> measured(const ProductSides& s, const Output& y) 
   const double ulp = size_of(y.expected->dtype()) == 2 ? 0x1p-8 : 0x1p-24;
   const Index rows = kRows / std::min<Index>(p.groups(), 4);
   LeastSquares system(kBytes);
+  DecodedLines lines_of_b({p, Side::b});
   for (Index g = 0; g < p.groups(); ++g) {
     if (p.depth(g) == 0) continue;
+    lines_of_b.forget();
     for (const Index i : evenly_spread(p.first_line(g), p.last_line(g), rows)) {
       const ProductSides::Line a = p.line_a(g, i);
       for (const Index j : evenly_spread(0, p.n, kColumns)) {
         if (p.output_row(g, i) >= y.compared_rows) continue;
-        const ProductSides::Line b = p.line_b(g, j);
+        const ProductSides::Line& b = lines_of_b(g, j);
         const double got = read(y.actual_bits(p.output_row(g, i) * y.columns + j)).value;
         double expected_output = 0.0;
         double loud = 0.0;
         std::vector<double> features(kBytes);
+        const Index line = of_a ? i : j;
+        const ProductSides::Line scales = s.scales_of(g, line);
         for (Index d = 0; d < p.depth(g); ++d) {
           expected_output += nth(a, d) * nth(b, d);
           loud += std::abs(nth(a, d) * nth(b, d));
-          const Index line = of_a ? i : j;
           features[bits_at(*s.factor().codes, s.code(g, line, d)) & 0xFF] +=
-              s.scale_of(g, line, d) * nth(of_a ? b : a, d);
+              nth(scales, d) * nth(of_a ? b : a, d);
         }
         if (!std::isfinite(got) || !std::isfinite(expected_output) || loud == 0.0) continue;
         system.add(features, got - expected_output,
