@@ -202,6 +202,7 @@ constexpr Finder kFinders[] = {
     {"order", Turn::order, each<recover_order>, nullptr, true},
     {"axes", Turn::order, each<recover_axes>, nullptr, true},
     {"column_order", Turn::order, each<recover_column_order>},
+    {"line_function", Turn::order, each<recover_line_function>, nullptr, true},
     {"tiles", Turn::order, each<recover_tiles>},
     {"exchanged", Turn::order, each<recover_exchanged>},
 

@@ -27,6 +27,7 @@ enum class Target : std::uint8_t {
   any,
   format,      ///< what a tensor or a call has once, and ranks do all or none of: not of a part
   scale_rule,  ///< how scales are chosen: not where other scales came right
+  whole_rule,  ///< the same and how codes are made: not where either came right
   group_ends,  ///< ends of groups: rows up to the end
 };
 

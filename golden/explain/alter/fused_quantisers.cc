@@ -141,13 +141,13 @@ void add_stages_of_amax(const Call& call, List& list) {
   for (const Before& before : kBefore) {
     if (!call.has(before.dropped) && !call.set.has(before.dropped)) continue;
     for (const bool codes : {true, false}) {
-      add_run(list, std::string("amax=") + before.id + (codes ? "" : "_scales"),
-              std::string("amax is taken ") + before.words +
-                  (codes ? ", and codes are made with its scales"
-                         : " for the scales that are stored, and not for the codes"),
-              [&before, codes](Backend& b, const Call& c) {
-                return quantised_before(b, c, before, codes);
-              });
+      add_run(
+          list, std::string("amax=") + before.id + (codes ? "" : "_scales"),
+          std::string("amax is taken ") + before.words +
+              (codes ? ", and codes are made with its scales" : " for the scales that are stored"),
+          [&before, codes](Backend& b, const Call& c) {
+            return quantised_before(b, c, before, codes);
+          });
     }
   }
   if (!call.has("probs") || call.input("probs").dtype() != Dtype::f32) return;

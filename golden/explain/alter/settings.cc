@@ -157,7 +157,7 @@ void add_rules(const Call& call, List& list) {
   for (const std::string& other : names) {
     if (other == now) continue;
     add_set(list, "rule", other, filled("scales follow the rule {} rather than {}", other, now))
-        .target = Target::scale_rule;
+        .target = Target::whole_rule;
   }
 }
 

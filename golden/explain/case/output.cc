@@ -103,18 +103,24 @@ bool is_riddled(const std::vector<Tally>& tallies, std::size_t segments) {
 
 /// Credits whole columns, where these are a place and give more than rows do.
 void credit_columns(std::vector<Tally>& columns, Index rows, VariantMatch& credit) {
-  std::vector<Index> given;  // numbers among the columns that are altered
+  std::vector<Index> given;     // numbers among the columns that are altered
+  std::vector<Index> of_those;  // and among those, too, in which something is left
   Index number = 0;
+  Index all = 0;
   Index fixed = 0;
   Index spoiled = 0;
   for (Tally& t : columns) {
     t.counts = t.wrong == 0 && t.altered >= std::min<Index>(kLeastAltered, rows);
     if (t.counts) given.push_back(number);
+    if (t.counts) of_those.push_back(all);
     number += t.altered > 0;
+    all += t.altered > 0 || t.left > 0;
     fixed += t.counts ? t.fixed : 0;
     spoiled += t.fixed > 0 && t.spoiled;
   }
   if (fixed == 0 || fixed < credit.fixed || !is_pattern(given)) return;
+  // Here and there among others that differ in another way they are no place.
+  if (!is_pattern(of_those) && (all - std::ssize(given)) * 4 > std::ssize(given)) return;
   credit.fixed = fixed;
   credit.hits = std::ssize(given);
   credit.spoiled = spoiled;
@@ -315,6 +321,7 @@ VariantMatch credit(const Output& output, const Variant& patch, Unit least) {
     credit.hits += t.altered > 0 && t.wrong == 0;
     credit.misses += t.altered > 0 && t.wrong > 0;
     credit.spoiled += t.fixed > 0 && t.spoiled;
+    credit.beside += t.fixed == 0 && t.spoiled;
   }
   if (least == Unit::line && !credit.whole() && columns == output.columns) {
     credit_columns(of_columns, rows, credit);

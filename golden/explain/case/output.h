@@ -144,6 +144,7 @@ struct VariantMatch {
   Index hits = 0;     ///< units that the model alters and gives
   Index misses = 0;   ///< units that it alters, and of which it gives not all
   Index spoiled = 0;  ///< units of which it gives some, and alters what is right
+  Index beside = 0;   ///< units of which it gives nothing, and alters what is right
   Index astray = 0;   ///< elements beside the live part that the model does not give
   std::vector<std::uint8_t> mask;  ///< of the patch: 1 where fixed
   bool by_columns = false;         ///< units are whole columns: rows say nothing

@@ -131,6 +131,14 @@ void resize_rows(Tensor& t, const Tensor& like) {
     t = resized(t, like.shape());
 }
 
+/// Whether the operands of both calls have the same types and shapes.
+bool has_shapes_of(const Call& call, const Call& altered) {
+  return std::ranges::equal(call.inputs, altered.inputs, [](const auto& a, const auto& b) {
+    return a.first == b.first && a.second->dtype() == b.second->dtype() &&
+           a.second->shape() == b.second->shape();
+  });
+}
+
 }  // namespace
 
 std::optional<NamedTensors> outputs_under(Backend& backend, const Call& altered,
@@ -233,6 +241,8 @@ std::optional<Call> AlteredCallRunner::altered(const Hypotheses& hypotheses) con
   Call altered = call_;
   try {
     for (const Hypothesis* h : hypotheses) {
+      // Elements that were measured are those of operands of their own shapes.
+      if (h->measured && !has_shapes_of(call_, altered)) return std::nullopt;
       if ((!product_ || !h->local) && !h->alter(altered)) return std::nullopt;
     }
   } catch (const Error&) {

@@ -122,7 +122,7 @@ std::string phrase_of(const Hypotheses& hypotheses);
 /// What a verdict rests on where not everything was computed.
 std::string judged_on(Index examined, Index failing);
 
-/// ", but scales are as expected", of outputs that a cause would alter.
+/// ", for codes alone: scales are as expected", of outputs that a cause would alter.
 std::string kept_in_words(const RunResult& trial, const std::vector<Output>& outputs);
 
 /// Settles what the candidate explains: every element that fails is computed with it, or, beyond a

@@ -122,9 +122,26 @@ bool is_in_place(const Variant& patch, const VariantMatch& c,
                                                      is_pattern(joined(rows, idle, {}))));
 }
 
+/// Whether what a model gives lies in all rows and columns, as does what it alters that is right:
+/// no words tell the place.
+bool is_everywhere_but_not_all(const Variant& patch, const VariantMatch& c) {
+  if (c.beside * 3 <= c.hits) return false;
+  std::vector<std::uint8_t> columns(patch.columns.size());
+  for (std::size_t r = 0; r < patch.rows.size(); ++r) {
+    bool given = false;
+    for (std::size_t j = 0; j < columns.size(); ++j) {
+      if (c.mask[r * columns.size() + j] == 0) continue;
+      given = true;
+      columns[j] = 1;
+    }
+    if (!given) return false;
+  }
+  return std::ranges::find(columns, 0) == columns.end();
+}
+
 /// A rule of scales that gives some codes by chance, and other scales than those that came right.
 bool contradicts_scales(const Hypothesis& h, const RunResult& trial) {
-  if (h.target != Target::scale_rule) return false;
+  if (h.target != Target::scale_rule && h.target != Target::whole_rule) return false;
   Index fixed = 0;
   Index seen = 0;
   bool wrong = false;
@@ -133,7 +150,7 @@ bool contradicts_scales(const Hypothesis& h, const RunResult& trial) {
     seen += c.seen;
     wrong = wrong || (c.seen == 0 && c.broken > 0);
   }
-  return wrong && fixed < seen;
+  return wrong && (fixed < seen || h.target == Target::whole_rule);
 }
 
 /// Whether rows that an end's move gives stop amid others that differ: it lies further on.
@@ -257,6 +274,7 @@ bool is_a_place(const RunResult& trial) {
   if (trial.broken == 0) return true;
   for (std::size_t o = 0; o < trial.credits.size(); ++o) {
     const VariantMatch& c = trial.credits[o];
+    if (!c.by_columns && is_everywhere_but_not_all(trial.patches[o], c)) return false;
     if (!c.by_columns &&
         !is_in_place(trial.patches[o], c,
                      o < trial.idle.size() ? trial.idle[o] : std::vector<std::uint8_t>{}))

@@ -30,7 +30,10 @@ bool combine(const Hypothesis& a, const Hypothesis& b) {
   const auto side = [](const Hypothesis& h) { return h.subject.substr(0, h.subject.find('.')); };
   if (a.stage == Stage::input) return side(a) != side(b);
   // A rule of scales has a mode of its own.
-  if (a.target == Target::scale_rule && b.target == Target::scale_rule) return false;
+  const auto is_rule = [](const Hypothesis& h) {
+    return h.target == Target::scale_rule || h.target == Target::whole_rule;
+  };
+  if (is_rule(a) && is_rule(b)) return false;
   return a.stage == Stage::rule && a.subject != b.subject;
 }
 

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "golden/explain/case/output.h"
+#include "golden/explain/find/finding.h"
 #include "golden/explain/words/places.h"
 
 namespace mxo {
@@ -96,6 +97,8 @@ class Settling {
     if (c.fixed == 0) return;
     std::vector<std::uint8_t> given = c.mask;
     given.resize(output.marks.size());
+    // Zeros alone, where other elements came otherwise, may be of anything.
+    if (c.broken > 0 && is_fill(output, given)) return;
     settle_marked(output, given, c.fixed == output.left && c.broken == 0 && c.astray == 0);
   }
 
@@ -298,12 +301,18 @@ std::string judged_on(Index examined, Index failing) {
 
 std::string kept_in_words(const RunResult& trial, const std::vector<Output>& outputs) {
   std::string kept;
+  std::string given;
+  bool others = false;
   for (std::size_t o = 0; o < outputs.size(); ++o) {
     const VariantMatch& c = trial.credits[o];
-    if (c.seen == 0 && c.broken > 0 && outputs[o].differing == 0)
-      kept += (kept.empty() ? "" : " and ") + outputs[o].name;
+    const bool is_kept = c.seen == 0 && c.broken > 0 && outputs[o].differing == 0;
+    if (is_kept) list_words(kept, outputs[o].name, " and ");
+    if (c.fixed > 0) list_words(given, outputs[o].name, " and ");
+    others = others || is_kept || (c.fixed == 0 && c.seen > 0);
   }
-  return kept.empty() ? kept : ", but " + kept + " are as expected";
+  std::string words = given.empty() || !others ? "" : ", for " + given + " alone";
+  if (!kept.empty()) words += (words.empty() ? ", but " : ": ") + kept + " are as expected";
+  return words;
 }
 
 std::vector<Claim> mark_explained(AlteredCallRunner& runner, const Candidate& candidate) {

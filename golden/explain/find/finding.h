@@ -9,6 +9,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "golden/explain/case/output.h"
@@ -69,6 +70,13 @@ inline std::string away(Index by, std::string_view noun = {}) {
   return (noun.empty() ? std::to_string(far) : counted(far, noun)) +
          (by < 0 ? " before" : " after");
 }
+
+/// Which line is taken for line i, by a number n.
+inline constexpr std::pair<const char*, Index (*)(Index i, Index n)> kLineFunctions[] = {
+    {"i / {}", [](Index i, Index n) { return i / n; }},
+    {"i modulo {}", [](Index i, Index n) { return i % n; }},
+    {"i - i modulo {}", [](Index i, Index n) { return i - i % n; }},
+};
 
 /// One more of a list in words.
 inline void list_words(std::string& list, std::string_view more, std::string_view between = ", ") {

@@ -76,10 +76,15 @@ bool Permutation::has_name() const { return !name_of(*this).empty(); }
 
 std::string Permutation::words() const {
   std::string text = "in runs of " + std::to_string(period()) + " in the order ";
-  for (Index i = 0; i < std::min(period(), kListed); ++i) {
-    text += (i > 0 ? ", " : "") + std::to_string(source[static_cast<std::size_t>(i)]);
+  // A long one from where it begins to be another.
+  Index first = 0;
+  while (period() > kListed && first < period() && from(first) == first) ++first;
+  if (first > 0) text += span(0, first - 1) + ", then ";
+  const Index end = std::min(period(), first + kListed);
+  for (Index i = first; i < end; ++i) {
+    text += (i > first ? ", " : "") + std::to_string(source[static_cast<std::size_t>(i)]);
   }
-  if (period() > kListed) text += ", ...";
+  if (end < period()) text += ", ...";
   std::string name = name_of(*this);
   if (name.empty() && period() > kListed) name = moved(*this);
   return name.empty() ? text : text + " (" + name + ")";

@@ -60,10 +60,12 @@ TEST(CodeRules, AreFoundOfThePairsTheyMake) {
       {{Rounding::zero, 125},
        "codes are rounded toward zero (truncated); codes are clamped at 416"},
       {{Rounding::even, kTop, 320}, "everything above 320 becomes 448"},
-      {{Rounding::even, kTop, 0, true}, "subnormal codes are flushed to zero"},
-      {{Rounding::even, kTop, 320, true},
+      {{Rounding::even, kTop, 0, Flush::codes}, "subnormal codes are flushed to zero"},
+      {{Rounding::even, kTop, 0, Flush::values},
+       "values below the normal codes are flushed to zero before they are rounded"},
+      {{Rounding::even, kTop, 320, Flush::codes},
        "everything above 320 becomes 448; subnormal codes are flushed to zero"},
-      {{Rounding::away, 120, 0, true},
+      {{Rounding::away, 120, 0, Flush::codes},
        "codes are rounded away from zero; codes are clamped at 256; subnormal codes are flushed "
        "to zero"},
   };
@@ -105,13 +107,13 @@ TEST(CodeRules, GiveSignsAndWhatIsNoNumber) {
   EXPECT_TRUE(usual.gives(kGrid, -1.0, 0xB8) && usual.gives(kGrid, -0.0, 0x80));
   EXPECT_FALSE(usual.gives(kGrid, 1.0, 0xB8) || usual.gives(kGrid, 0.0, 0x80));
   EXPECT_FALSE(usual.gives(kGrid, 500.0, 0x7F));
-  const CodeRule flushed{Rounding::even, kTop, 0, true};
+  const CodeRule flushed{Rounding::even, kTop, 0, Flush::codes};
   EXPECT_TRUE(flushed.gives(kGrid, 0x1p-8, 0) && flushed.gives(kGrid, 0x1p-8, 0x80));
   EXPECT_FALSE(flushed.gives(kGrid, 0x1p-8, 2) || flushed.gives(kGrid, 1.0, 0));
-  const CodeRule lost{Rounding::even, kTop, 0, false, 449};
+  const CodeRule lost{Rounding::even, kTop, 0, Flush::none, 449};
   EXPECT_TRUE(lost.gives(kGrid, -500, 0x7F) && lost.gives(kGrid, 448, 0x7E));
   EXPECT_FALSE(lost.gives(kGrid, 449, 0x7E) || lost.gives(kGrid, 448, 0x7F));
-  const CodeRule fnuz{Rounding::even, z.top(), 0, true};
+  const CodeRule fnuz{Rounding::even, z.top(), 0, Flush::codes};
   EXPECT_TRUE(fnuz.gives(z, -0.0, 0) && fnuz.gives(z, -1.0, 0xC0) && fnuz.gives(z, -0x1p-9, 0));
   EXPECT_FALSE(fnuz.gives(z, -0.0, 0x80) || fnuz.gives(z, -0x1p-9, 0x80)) << "NaN";
 }

@@ -259,7 +259,7 @@ TEST(OutputPlaces, OfTilesAreTransposed) {
           {{12, 12},
            but(turned(12, {{0, 0, 4, 4}, {4, 4, 4, 4}, {4, 8, 4, 4}, {8, 0, 4, 4}}),
                {91, 104, 136}),
-           id + "tiles of 4 x 4 are transposed, in columns 0 to 3 and 8 to 11 of y"},
+           id + "3 tiles of 4 x 4 are transposed, in columns 0 to 3 and 8 to 11 of y"},
           {{9, 11},
            turned(11, {{2, 3, 3, 5}}),
            id + "a tile of 3 x 5 is written column-major, in columns 3 to 7 of rows 2 to 4 of y"},
@@ -268,7 +268,7 @@ TEST(OutputPlaces, OfTilesAreTransposed) {
           {{9, 9}, [](Index i) { return i >= 72 ? 152 - i : i; }, ""},    // one row
           {{2, 6, 8},
            turned(8, {{6, 0, 4, 4}, {6, 4, 4, 4}, {0, 0, 4, 4}}),
-           id + "tiles of 4 x 4 are transposed, in rows 0 to 3 and 6 to 9 of y"},
+           id + "3 tiles of 4 x 4 are transposed, in rows 0 to 3 and 6 to 9 of y"},
           {{2, 6, 8}, turned(8, {{4, 0, 4, 4}, {8, 4, 4, 4}}), ""},  // of two matrices
       });
   Differing groups = got_from({12, 8}, turned(8, {{3, 0, 4, 4}, {7, 0, 4, 4}}));

@@ -114,8 +114,8 @@ TEST(OwnCodes, FollowFromScalesOfAPartOfTheirBlock) {
     const Explanation e = explained(p);
     const bool cause = e.sentence().find("amax is that of " + std::string(row.words) +
                                          " of its block") != std::string::npos;
-    const bool seen = e.sentence().find("what an amax of " + std::string(row.words) +
-                                        " of its block gives") != std::string::npos;
+    const bool seen = e.sentence().find("those of an amax of " + std::string(row.words) +
+                                        " of its block") != std::string::npos;
     EXPECT_TRUE(cause || seen) << row.words << ": " << e.sentence() << e.pattern;
     p.actual.at("codes").as<std::uint8_t>()[255 * 512 + 511] ^= 1;  // of the infinity
     EXPECT_NE(explained(p).verdict, ExplainVerdict::explained);

@@ -104,7 +104,10 @@ TEST(Permutation, KnownOrdersHaveTheirNames) {
   EXPECT_TRUE((Permutation{{0, 2, 1, 3}}).has_name());
   std::vector<Index> twice(32);
   for (Index i = 0; i < 32; ++i) twice[static_cast<std::size_t>(i)] = i % 16;
-  EXPECT_TRUE(words(twice).ends_with("14, 15, ... (16 to 31 are 0 to 15)")) << words(twice);
+  EXPECT_TRUE(
+      words(twice).ends_with("order 0 to 15, then 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, "
+                             "14, 15 (16 to 31 are 0 to 15)"))
+      << words(twice);
 }
 
 TEST(Permutation, AlikePlacesStayOrAreTakenOnce) {

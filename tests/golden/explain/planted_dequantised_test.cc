@@ -66,6 +66,16 @@ const PlantedFault kFaults[] = {
      planted_by(taken, [](Index r, Index c) { return std::min(r + 1, kRows - 1) * 16 + c; })},
     {"scales one place late in memory", "scales=source", "one before theirs in memory",
      planted_by(taken, [](Index r, Index c) { return std::max<Index>(r * 16 + c - 1, 0); })},
+    {"scales of a row for two", "scales=row_function", "row i takes the scales of row i / 2",
+     planted_by(taken, [](Index r, Index c) { return r / 2 * 16 + c; })},
+    {"scales of the first of four rows", "scales=row_function", "of row i - i modulo 4",
+     planted_by(taken, [](Index r, Index c) { return r / 4 * 64 + c; })},
+    {"scales of the first half of rows for all", "scales=source",
+     "those of 48 rows before, in scale rows 48 to 95",
+     planted_by(taken, [](Index r, Index c) { return r % 48 * 16 + c; })},
+    {"scales of the first half of columns for all", "scales=source",
+     "those of 8 blocks before, in scale columns 8 to 15",
+     planted_by(taken, [](Index r, Index c) { return r * 16 + c % 8; })},
     {"subnormal codes are flushed", "codes=flushed", "subnormal codes are read as zero",
      planted_by(flushed, 0x80)},
     {"subnormal codes are flushed to +0", "codes=flushed", "without their signs",
@@ -73,6 +83,58 @@ const PlantedFault kFaults[] = {
 };
 
 TEST(PlantedInDequantised, AreNamed) { expect_named(kFaults); }
+
+/// x that came with of(bits, element) of what is expected.
+PlantsFault came(std::uint16_t (*of)(std::uint16_t, Index)) {
+  return spoils([](Backend& b) { return dequantised(b, false); },
+                [of](NamedTensors& out) {
+                  auto* x = out.at("x").as<std::uint16_t>();
+                  for (Index i = 0; i < kRows * 512; ++i) x[i] = of(x[i], i);
+                });
+}
+
+const PlantedFault kNearMisses[] = {
+    {"one in ten is a step larger", "value.factor", "", came([](std::uint16_t v, Index i) {
+       return static_cast<std::uint16_t>(v + (i * 7919 % 1009 < 100 ? 1 : 0));
+     })},
+    {"half of it, without signs from a row on", "value.factor", "",
+     came([](std::uint16_t v, Index i) {
+       const auto half = static_cast<std::uint16_t>((v & 0x7FFF) == 0 ? v : v - 0x80);
+       return static_cast<std::uint16_t>(i < 48 * 512 ? half : half & 0x7FFF);
+     })},
+    {"both blocks of a row take the larger scale", "scales=reversed", "",
+     [](Backend& b) {
+       Call call = of_x("quantize", random_floats({96, 256}, 7),
+                        {{"block", "1x128"}, {"scale", "f32"}, {"power_of_2", "none"}});
+       return altered_as<float>(b, of("dequantize", run_call(b, call)), {"scales"},
+                                [](Index i, const float* s) { return std::max(s[i], s[i ^ 1]); });
+     }},
+    {"exponents to nearest, and one less", "rounding=", "",
+     [](Backend& b) {
+       return spoiled(b,
+                      of_x("encode", scaled_floats({1024}, 7, [](Index i) { return i * 7 % 40; }),
+                           {{"format", "e8m0"}}),
+                      [](NamedTensors& out) {
+                        for (Index i = 0; i < 1024; ++i) --out.at("codes").as<std::uint8_t>()[i];
+                      });
+     }},
+    {"a group's tiles are zero", "rows.", "",
+     [](Backend& b) {
+       const Call call = of(
+           "swizzle_scales",
+           {{"scales",
+             filled<std::uint8_t>(Dtype::u8, {300, 8}, [](Index i) { return i * 31 % 23 + 110; })},
+            {"group_ends",
+             filled<std::int32_t>(Dtype::i32, {3}, [](Index i) { return i * 100 + 100; })}},
+           {{"layout", "m_groups"}});
+       return spoiled(b, call, [](NamedTensors& out) {
+         Tensor& t = out.at("blocked");
+         std::memset(t.data() + 2048, 0, t.bytes() - 2048);
+       });
+     }},
+};
+
+TEST(PlantedInDequantised, NearMissesAreNot) { expect_not_named(kNearMisses); }
 
 /// Codes of every byte that is a number, scales of seven sizes, and x as they make it.
 Call every_code(const char* format) {

@@ -190,7 +190,11 @@ Claims recover_tiles(Output& output) {
   return claim_where(
       output, {"order.tiles_transposed"}, [&](Index i) { return nth(in, i) != 0; },
       [&](const Place& place) {
-        return filled("{} of {} x {} {} {}, in {}", one ? "a tile" : "tiles", best->height,
+        const Index tile = best->height * best->width;
+        const Index all = std::ssize(place.rows) * std::ssize(place.columns) / tile;
+        const Index some = std::ssize(best->corners);
+        const std::string count = all > some ? filled("{} tiles", some) : "tiles";
+        return filled("{} of {} x {} {} {}, in {}", one ? "a tile" : count, best->height,
                       best->width, one ? "is" : "are", how, place.words);
       });
 }

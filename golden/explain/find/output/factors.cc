@@ -107,10 +107,19 @@ std::vector<LineNumber> numbers_of(const Lines& lines, Made made) {
       continue;  // of few elements a number that is rounded says little more than they do
     }
     bool all = true;
+    Index explained = 0;
+    Index nonzero = 0;
     for (Index k = found.first; k <= found.last && all; ++k) {
       const Index i = lines.at(line, k);
-      all = nth(o.marks, i) == Mark::explained || cut(o, read, made, i, found.number);
+      const bool is_left = nth(o.marks, i) != Mark::explained;
+      explained += is_left ? 0 : 1;
+      nonzero += is_left && read(o.expected_bits(i)).value != 0.0 ? 1 : 0;
+      all = !is_left || cut(o, read, made, i, found.number);
     }
+    // A factor is one of nearly every number, though a small one may be lost in rounding.
+    if (made == Made::multiplied && nonzero > 2 * found.differing) continue;
+    // What is said of a line is not said of those elements that are explained.
+    if (explained * 4 > found.differing) continue;
     Interval beyond = found.number;
     for (Index k = 0; k < lines.length() && all && found.whole; ++k) {
       if (k < found.first || k > found.last)
@@ -304,9 +313,12 @@ Claims recover_one_factor(Output& output) {
   if (!is_unexplained(output, kMany) || !is_wide_float(output.expected->dtype())) return {};
   const ElementReader read(output.expected->dtype());
   Interval number;
+  Index nonzero = 0;
   for (Index i = 0; i < compared(output); ++i) {
     if (!cut(output, read, Made::multiplied, i, number)) return {};
+    nonzero += read(output.expected_bits(i)).value != 0.0 ? 1 : 0;
   }
+  if (nonzero > 2 * output.differing) return {};
   if (number.holds(std::exp2(std::round(std::log2(std::abs(number.middle())))))) return {};
   return claim_all(
       output, {"value.factor"},

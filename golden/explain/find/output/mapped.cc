@@ -145,8 +145,11 @@ void add_shown(const Output& output, const Words& f, std::vector<ValueMap>& list
     }
     return std::nullopt;
   };
-  const Vote delta = agreed(
-      [](std::uint64_t a, std::uint64_t b) -> Vote { return static_cast<std::int64_t>(b - a); });
+  const Vote delta = agreed([&](std::uint64_t a, std::uint64_t b) -> Vote {
+    // A byte goes the shorter way round.
+    const auto by = static_cast<std::int64_t>(b - a);
+    return f.is_nan(b) ? Vote{} : f.bits == 8 ? static_cast<std::int8_t>(by) : by;
+  });
   if (f.fraction == 0 && delta) {
     const bool scale = output.expected->dtype() == Dtype::e8m0;
     const auto by = static_cast<std::uint64_t>(*delta);
@@ -172,8 +175,9 @@ void add_shown(const Output& output, const Words& f, std::vector<ValueMap>& list
                     },
                     kTold});
   }
-  const Vote flipped = agreed(
-      [](std::uint64_t a, std::uint64_t b) -> Vote { return static_cast<std::int64_t>(a ^ b); });
+  const Vote flipped = agreed([&](std::uint64_t a, std::uint64_t b) -> Vote {
+    return f.is_nan(b) ? Vote{} : static_cast<std::int64_t>(a ^ b);
+  });
   if (flipped && !std::has_single_bit(static_cast<std::uint64_t>(*flipped))) {
     list.push_back(
         {"bits.flipped", "the same bits are flipped everywhere",

@@ -107,8 +107,12 @@ Claim claim_pieces(Output& output, const std::vector<Index>& pieces, Index width
     }
   }
   const Place place = place_of(output, marked(row), marked(column));
-  Claim claim{std::move(id), place.words + words(place), place.where,
-              static_cast<double>(before - output.left)};
+  const Index elements = std::ssize(pieces) * width;
+  const bool dense = elements == std::ssize(place.rows) * std::ssize(place.columns);
+  Claim claim{
+      std::move(id),
+      (dense ? "" : std::to_string(elements) + " elements in ") + place.words + words(place),
+      place.where, static_cast<double>(before - output.left)};
   claim.yields = true;
   return claim;
 }
@@ -192,12 +196,15 @@ struct RowRun {
   Index by = 0;
 };
 
-/// The longest run from `first` on, up to the last row that differs; of equals the nearest.
+/// The longest run from `first` on, up to the last row of its group that differs; of equals the
+/// nearest.
 RowRun longest_run(const Lines& rows, const std::vector<Index>& failing, Index first) {
   RowRun best;
+  const auto next = std::ranges::upper_bound(rows.o.ends, first);
+  const Index end = next == rows.o.ends.end() ? rows.count() : std::min(*next, rows.count());
   for (Index from = 0; from < rows.count(); ++from) {
     Index n = 0;
-    while (std::max(first, from) + n < rows.count() && rows.came_as(first + n, from + n)) ++n;
+    while (first + n < end && from + n < rows.count() && rows.came_as(first + n, from + n)) ++n;
     if (n == 0) continue;
     n = *std::prev(std::ranges::lower_bound(failing, first + n)) + 1 - first;
     const bool nearer = std::abs(from - first) < std::abs(best.by);
@@ -235,8 +242,12 @@ Claims recover_moved_runs(Output& output) {
   for (const Index r : failing) {
     if (r < end) continue;
     const RowRun run = longest_run(rows, failing, r);
-    if (run.rows == 0 || !chance.tells({r * output.columns}, run.rows * output.columns,
-                                       failing.size(), static_cast<std::size_t>(rows.count())))
+    const Index elements = run.rows * output.columns;
+    if (elements < 2 ||
+        is_plain(bytes_of(*output.actual, r * output.columns, elements),
+                 size_of(output.expected->dtype())) ||
+        !chance.tells({r * output.columns}, elements, failing.size(),
+                      static_cast<std::size_t>(rows.count())))
       continue;
     end = r + run.rows;
     for (Index i = r; i < end; ++i) by_distance[run.by].push_back(i * output.columns);

@@ -1,5 +1,6 @@
 // The right values at other places: in a known order, some elements late, lines exchanged.
 #include <algorithm>
+#include <set>
 
 #include "formats/scale_layout.h"
 #include "golden/explain/alter/alterations.h"
@@ -167,6 +168,24 @@ Claims claim_line_order(Output& output, bool are_columns) {
   return {};
 }
 
+Claims claim_line_function(Output& output, bool are_columns) {
+  if (!is_unexplained(output, kLeast) || is_one_value(output)) return {};
+  const Lines lines{output, are_columns};
+  for (const auto& [words, of] : kLineFunctions) {
+    for (Index n = 2; n < lines.count(); ++n) {
+      std::set<Index> sources;  // of lines that differ
+      Index line = 0;
+      for (; line < lines.count() && lines.came_as(line, of(line, n)); ++line)
+        if (!lines.came_as(line, line)) sources.insert(of(line, n));
+      if (line < lines.count() || sources.size() < 2) continue;
+      return claim_all(output, {lines.noun() + "s.function"},
+                       filled("{} i of {} holds {} ", lines.noun(), output.name, lines.noun()) +
+                           filled(words, n));
+    }
+  }
+  return {};
+}
+
 // ---- Columns of some rows that hold what is expected in others of them.
 
 /// The columns that differ, of the rows that do.
@@ -252,6 +271,11 @@ Claims recover_order(Output& output) {
 Claims recover_row_order(Output& output) { return claim_line_order(output, false); }
 
 Claims recover_column_order(Output& output) { return claim_line_order(output, true); }
+
+Claims recover_line_function(Output& output) {
+  Claims rows = claim_line_function(output, false);
+  return rows.empty() ? claim_line_function(output, true) : rows;
+}
 
 Claims shifted_output(Output& output) {
   if (!is_unexplained(output, kLeastLate)) return {};

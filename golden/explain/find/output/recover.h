@@ -122,6 +122,8 @@ std::vector<Claim> recover_order(Output& output);
 /// Rows or columns in an order that comes again every few: exchanged in pairs, reversed in fours.
 std::vector<Claim> recover_row_order(Output& output);
 std::vector<Claim> recover_column_order(Output& output);
+/// Rows or columns that hold others by a function of their number: i / 2, i modulo 8.
+std::vector<Claim> recover_line_function(Output& output);
 /// Columns that hold what is expected in others, and values that changed places in their rows.
 std::vector<Claim> recover_exchanged(Output& output);
 /// The axes of a tensor, each a power of two, in another order; the same within tiles.

@@ -89,17 +89,19 @@ std::size_t Grid::round(double v, Rounding rounding) const {
 
 std::size_t CodeRule::code(const Grid& g, double v) const {
   if (jump > 0 && std::abs(v) > jump) return g.top();
-  const bool is_low = low && std::abs(v) < g.least_normal();
+  const bool is_below = std::abs(v) < g.least_normal();
+  if (is_below && flush == Flush::values) return 0;
+  const bool is_low = low && is_below;
   std::size_t c = std::min(g.round(v, is_low ? *low : rounding), clamp);
   if (carry_lost && c % g.fractions() == 0 && c > g.fractions() && g.value(c) > std::abs(v))
     c -= g.fractions();
-  return flush && g.value(c) < g.least_normal() ? 0 : c;
+  return flush == Flush::codes && g.value(c) < g.least_normal() ? 0 : c;
 }
 
 bool CodeRule::gives(const Grid& g, double v, std::uint64_t got) const {
   if (lost > 0 && std::abs(v) >= lost) return g.no_number(got);
   const std::size_t c = code(g, v);
-  if (c == 0 && (got & 0x7F) == 0 && flush && !g.fnuz()) return true;
+  if (c == 0 && (got & 0x7F) == 0 && flush != Flush::none && !g.fnuz()) return true;
   const std::uint64_t sign = std::signbit(v) ? 0x80 : 0;
   return got == (c == 0 && g.fnuz() ? 0 : c | sign);
 }
@@ -114,7 +116,9 @@ std::string CodeRule::words(const Grid& g, const CodeRule& own) const {
     add("everything above " + number(jump, 8) + " becomes " + number(g.value(g.top()), 8));
   if (lost > 0 && own.lost == 0)
     add("what is too large for a code becomes NaN or infinity, rather than clamped");
-  if (flush) add("subnormal codes are flushed to zero");
+  if (flush == Flush::codes) add("subnormal codes are flushed to zero");
+  if (flush == Flush::values)
+    add("values below the normal codes are flushed to zero before they are rounded");
   if (carry_lost)
     add("what rounds up to a power of two becomes half of it: the carry into the exponent is lost");
   if (low)
@@ -147,7 +151,8 @@ std::optional<CodeRule> fit(const Grid& g, const std::vector<CodePair>& pairs) {
                                   Rounding::zero, Rounding::away, Rounding::down, Rounding::up}) {
     for (const auto& [clamp, from] :
          {std::pair{g.top(), 0.0}, std::pair{most, 0.0}, std::pair{g.top(), jump}}) {
-      for (const bool flush : {false, true}) rules.push_back({rounding, clamp, from, flush});
+      for (const Flush flush : {Flush::none, Flush::codes, Flush::values})
+        rules.push_back({rounding, clamp, from, flush});
     }
   }
   for (const Rounding rounding : {Rounding::even, Rounding::ties_away}) {

@@ -14,6 +14,8 @@ constexpr Index kSampled = 16384;        ///< codes that are looked at before al
 constexpr std::size_t kLeastPairs = 32;  ///< of value and code that tell a rule
 constexpr Index kLeastRandom = 64;       ///< codes that differ by chance
 
+using Of = const QuantiserCall&;
+
 // ---- Codes beside values.
 
 /// Codes that are not explained, spread evenly.
@@ -98,109 +100,6 @@ struct Coded {
   }
 };
 
-// ---- What x becomes before it is rounded.
-
-using Of = const QuantiserCall&;
-using Factor = double (*)(Of q, Index scale);
-
-bool always(Of) { return true; }
-bool has_bytes(Of q) { return size_of(q.scales.actual->dtype()) == 1; }
-bool has_numbers(Of q) { return !has_bytes(q); }
-bool divides(Of q) { return q.own && q.own->divides(); }
-bool does_not_divide(Of q) { return has_numbers(q) && !divides(q); }
-bool has_neighbours(Of q) { return !q.blocks.tiled; }
-
-float max_of(Of q) { return static_cast<float>(q.max); }
-double stored_scale(Of q, Index s) { return scale_value(*q.scales.actual, s); }
-double inverse(Of q, Index s) { return 1.0f / static_cast<float>(stored_scale(q, s)); }
-double own_factor(Of q, Index s) {
-  return q.own->factors(*q.scales.actual, s, q.amax_of(s)).front();
-}
-template <int kRows, int kColumns>
-double neighbour(Of q, Index s) {
-  const Index at = s + kRows * q.blocks.scale_columns() + kColumns;
-  return stored_scale(q, at < 0 || at >= q.blocks.scales ? s : at);
-}
-// From amax, before the scale is rounded.
-double quotient(Of q, Index s) { return q.amax_of(s) / max_of(q); }
-double over_amax(Of q, Index s) { return max_of(q) / q.amax_of(s); }
-double over_amax_in_f64(Of q, Index s) {
-  return static_cast<float>(static_cast<double>(max_of(q)) / static_cast<double>(q.amax_of(s)));
-}
-double over_quotient(Of q, Index s) { return 1.0f / (q.amax_of(s) / max_of(q)); }
-double by_reciprocal(Of q, Index s) { return max_of(q) * (1.0f / q.amax_of(s)); }
-/// One unit in the last place beside.
-template <Factor kOf, bool kMore>
-double beside(Of q, Index s) {
-  return std::nextafter(static_cast<float>(kOf(q, s)), kMore ? 1e38f : 0.0f);
-}
-
-float in_bf16(float v) { return decode(encode<kBF16>(v)); }
-double times(Of, float v, double by) { return v * static_cast<float>(by); }
-double divided(Of, float v, double by) { return v / static_cast<float>(by); }
-double divided_in_f64(Of, float v, double by) { return static_cast<double>(v) / by; }
-
-/// What x becomes before it is rounded.
-struct ValueCast {
-  const char* words;  ///< empty: as the operator has it
-  bool (*applies)(Of q);
-  Factor factor;
-  double (*made)(Of q, float x, double factor) = divided_in_f64;
-  bool is_own() const { return *words == '\0'; }
-};
-
-constexpr ValueCast kCasts[] = {
-    {"", [](Of q) { return q.own.has_value(); }, own_factor,
-     [](Of q, float v, double by) -> double { return q.own->value(v, static_cast<float>(by)); }},
-    {"", [](Of q) { return has_bytes(q) && !q.own; }, stored_scale},
-    {"x is rounded to bf16 before the cast", has_bytes, stored_scale,
-     [](Of q, float v, double by) { return divided_in_f64(q, in_bf16(v), by); }},
-    {"x is multiplied by 1 / scale rather than divided by it", divides, inverse, times},
-    {"x is multiplied by 1 / scale, of the stored scale",
-     [](Of q) { return does_not_divide(q) && q.own; }, inverse, times},
-    {"", [](Of q) { return has_numbers(q) && !q.own; }, inverse, times},
-    {"", divides, stored_scale, divided},
-    {"x is divided by the stored scale rather than multiplied", does_not_divide, stored_scale,
-     divided},
-    {"x is multiplied by the stored number, which is no scale but its inverse", has_numbers,
-     stored_scale, times},
-    {"x is multiplied by one unit in the last place more than 1 / scale", has_numbers,
-     beside<inverse, true>, times},
-    {"x is multiplied by one unit in the last place less than 1 / scale", has_numbers,
-     beside<inverse, false>, times},
-    {"x is rounded to bf16 before the cast", has_numbers, inverse,
-     [](Of q, float v, double by) { return times(q, in_bf16(v), by); }},
-    {"codes are made with the scale of the block before", has_neighbours, neighbour<0, -1>},
-    {"codes are made with the scale of the block after", has_neighbours, neighbour<0, 1>},
-    {"codes are made with the scale of the row before", has_neighbours, neighbour<-1, 0>},
-    {"codes are made with the scale of the row after", has_neighbours, neighbour<1, 0>},
-    {"codes are made with the scale rounded up to a power of two, which it is not", has_numbers,
-     [](Of q, Index s) { return std::exp2(std::ceil(std::log2(stored_scale(q, s)))); }},
-    {"codes are made with the scale cut to a power of two, which it is not", has_numbers,
-     [](Of q, Index s) { return std::exp2(std::floor(std::log2(stored_scale(q, s)))); }},
-    {"codes are made with half of the scale that came: values are twice theirs", always,
-     [](Of q, Index s) { return stored_scale(q, s) / 2.0; }},
-    {"codes are made with twice the scale that came: values are half of theirs", always,
-     [](Of q, Index s) { return stored_scale(q, s) * 2.0; }},
-    {"codes are made with x / fl(amax / max), before the scale was rounded", always, quotient,
-     divided},
-    {"codes are made with max / amax, before the scale was rounded", always, over_amax, times},
-    {"codes are made with one unit in the last place more than max / amax", always,
-     beside<over_amax, true>, times},
-    {"codes are made with max / amax from f64, before the scale was rounded", always,
-     over_amax_in_f64, times},
-    {"codes are made with one unit in the last place more than max / amax from f64", always,
-     beside<over_amax_in_f64, true>, times},
-    {"codes are made with 1 / fl(amax / max), before the scale was rounded", always, over_quotient,
-     times},
-    {"codes are made with one unit in the last place more than 1 / fl(amax / max)", always,
-     beside<over_quotient, true>, times},
-    {"codes are made with max * fl(1 / amax), before the scale was rounded", always, by_reciprocal,
-     times},
-    {"codes are made with one unit in the last place more than max * fl(1 / amax)", always,
-     beside<by_reciprocal, true>, times},
-};
-
 /// The codes beside what a cast makes of x.
 Coded coded_by(Output& codes, Of q, const Grid& grid, const ValueCast& cast) {
   return {
@@ -261,7 +160,7 @@ CodeRule rule_asked(Of q, const Grid& grid) {
 /// with the rounding that was asked for what another one does, as it may where only ties differ.
 std::string cast_that_does_the_same(Output& codes, Of q, const Grid& grid, const CodeRule& asked,
                                     const std::vector<Index>& sample) {
-  for (const ValueCast& cast : kCasts) {
+  for (const ValueCast& cast : value_casts()) {
     if (cast.is_own() || !cast.applies(q)) continue;
     if (coded_by(codes, q, grid, cast).gives(asked, sample))
       return std::string("; equivalently, ") + cast.words;
@@ -291,6 +190,61 @@ bool codes_follow(const QuantiserCall& q) {
 
 namespace {
 
+/// Codes of another format, of values that were made for this one.
+std::optional<Claim> claim_format(Output& codes, const QuantiserCall& q) {
+  const std::span<const ValueCast> casts = value_casts();
+  const auto own =
+      std::ranges::find_if(casts, [&](const ValueCast& c) { return c.is_own() && c.applies(q); });
+  if (own == casts.end()) return std::nullopt;
+  const double max = largest(q.format);
+  for (const Dtype format : {Dtype::e4m3, Dtype::e4m3fnuz, Dtype::e5m2, Dtype::e5m2fnuz}) {
+    if (format == q.format) continue;
+    const Grid grid(format);
+    const std::size_t clamp = grid.round(max, Rounding::zero);
+    const Coded coded = coded_by(codes, q, grid, *own);
+    if (!coded.gives({Rounding::even, clamp}, coded.spread_and_left())) continue;
+    return coded.claim({{Rounding::even, clamp}}, "codes.format",
+                       filled("the codes are {} rather than {}, under scales of {}",
+                              name_of(format), name_of(q.format), name_of(q.format)),
+                       kLeastRandom);
+  }
+  return std::nullopt;
+}
+
+/// The same as claim_rule() of rows, columns or a tile that are a part of the codes.
+std::optional<Claim> claim_rule_of_place(Output& codes, const QuantiserCall& q) {
+  if (codes.left != codes.differing) return std::nullopt;
+  const Place place = place_of(codes, [&](Index i) { return codes.differs(i); });
+  const Index n = std::ssize(place.rows) * std::ssize(place.columns);
+  if (n * 4 > compared(codes) * 3 || !is_pattern(place.rows) || !is_pattern(place.columns))
+    return std::nullopt;
+  std::vector<Index> elements;
+  for (const Index r : place.rows) {
+    for (const Index c : place.columns) elements.push_back(r * codes.columns + c);
+  }
+  const Grid grid(q.format);
+  const CodeRule asked = rule_asked(q, grid);
+  for (const ValueCast& cast : value_casts()) {
+    if (!cast.applies(q)) continue;
+    const Coded coded = coded_by(codes, q, grid, cast);
+    const std::vector<CodePair> pairs = coded.pairs(elements);
+    if (pairs.size() < kLeastPairs) return std::nullopt;
+    const std::optional<CodeRule> rule = fit(grid, pairs);
+    const auto is_told = [&](Index i) {
+      return !codes.differs(i) || std::isfinite(coded.value(i));
+    };
+    if (!rule || !coded.gives(*rule, elements) || !std::ranges::all_of(elements, is_told)) continue;
+    std::string words = cast.words;
+    if (const std::string more = rule->words(grid, asked); !more.empty())
+      list_words(words, more, "; ");
+    if (words.empty()) continue;
+    Claims claims = claim_place(codes, {"codes.rule", FindingKind::cause, true},
+                                [&](const Place& where) { return where.words + ": " + words; });
+    return std::move(claims.front());
+  }
+  return std::nullopt;
+}
+
 /// Of all blocks, by one way in which x met its scale and one rule of rounding.
 std::optional<Claim> claim_rule(Output& codes, const QuantiserCall& q) {
   const bool scales_differ = q.scales.differing > 0;
@@ -301,7 +255,7 @@ std::optional<Claim> claim_rule(Output& codes, const QuantiserCall& q) {
   const Grid grid(q.format);
   const CodeRule asked = rule_asked(q, grid);
   const std::vector<Index> sample = spread_and_left(codes);
-  for (const ValueCast& cast : kCasts) {
+  for (const ValueCast& cast : value_casts()) {
     if (!cast.applies(q)) continue;
     const Coded coded = coded_by(codes, q, grid, cast);
     const std::vector<CodePair> pairs = coded.pairs(sample);
@@ -319,20 +273,24 @@ std::optional<Claim> claim_rule(Output& codes, const QuantiserCall& q) {
       list_words(words, "what is too large for a code is clamped, rather than NaN or infinity",
                  "; ");
     if (words.empty() && !scales_differ) return std::nullopt;
+    if (!cast.is_own() || !words.empty()) {
+      if (auto found = claim_format(codes, q)) return found;
+    }
     if (cast.is_own() && !words.empty() && q.own && rule->rounding != asked.rounding)
       words += cast_that_does_the_same(codes, q, grid, asked, sample);
     auto found = words.empty() ? following(coded.claim({*rule}, "codes.follow", kFollow))
                                : coded.claim({*rule}, "codes.rule", words);
     if (found) return found;
   }
-  return std::nullopt;
+  return claim_format(codes, q);
 }
 
 }  // namespace
 
 std::optional<Claim> claim_codes(Output& codes, const QuantiserCall& q) {
   auto claim = claim_rule(codes, q);
-  return claim ? claim : claim_part_of_blocks(codes, q);
+  if (!claim) claim = claim_part_of_blocks(codes, q);
+  return claim ? claim : claim_rule_of_place(codes, q);
 }
 
 Claims recover_encoded(const Call& call, Output& codes) {

@@ -63,9 +63,11 @@ class Shown {
   std::string where(bool elsewhere) const {
     const Index part = elsewhere ? 2 : 1;
     std::string text;
-    if (static_cast<Index>(columns.size()) * part < all_columns)
-      text += ", in " + ranges_in_words("scale column", columns);
-    if (static_cast<Index>(rows.size()) * part < all_rows)
+    const auto is_part = [part](const std::vector<Index>& some, Index all) {
+      return std::ssize(some) * part <= all && std::ssize(some) < all;
+    };
+    if (is_part(columns, all_columns)) text += ", in " + ranges_in_words("scale column", columns);
+    if (is_part(rows, all_rows))
       text += (text.empty() ? ", in " : " of ") + ranges_in_words("scale row", rows);
     return text;
   }
@@ -192,6 +194,15 @@ std::vector<Rule> known_rules(const Shown& s) {
                            [every](Cell p) {
                              return Cell{p.row, p.column / every * every};
                            }));
+  for (Index n = 2; n < s.all_rows; n *= 2) {
+    // The remainder is a move, and has a name of its own.
+    for (const auto& [words, of] : {kLineFunctions[0], kLineFunctions[2]}) {
+      list.push_back(read_at(s, "row_function", "row i takes the scales of row " + filled(words, n),
+                             [n, of = of](Cell p) {
+                               return Cell{of(p.row, n), p.column};
+                             }));
+    }
+  }
   return list;
 }
 
@@ -227,9 +238,15 @@ std::optional<Rule> move_of(const Shown& s) {
     }
   }
   if (!best) return std::nullopt;
+  // Where all of them wrap around, they lie the other way.
+  const auto straight = [](Index by, const std::vector<Index>& lines, Index all) {
+    if (by > 0 && lines.front() + by >= all) return by - all;
+    return by < 0 && lines.back() + by < 0 ? by + all : by;
+  };
+  const Cell by{straight(best->row, s.rows, rows), straight(best->column, s.columns, columns)};
   std::string words;
-  if (best->row != 0) list_words(words, away(best->row, "row"));
-  if (best->column != 0) list_words(words, away(best->column, "block"), " and ");
+  if (by.row != 0) list_words(words, away(by.row, "row"));
+  if (by.column != 0) list_words(words, away(by.column, "block"), " and ");
   return read_at(s, "source", "the scales are those of " + words, moved(*best));
 }
 

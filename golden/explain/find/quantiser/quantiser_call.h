@@ -6,6 +6,7 @@
 #include <cmath>
 #include <functional>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -105,6 +106,18 @@ struct QuantiserCall {
   float amax_of(Index scale) const { return amax[static_cast<std::size_t>(scale)]; }
 };
 
+/// What x becomes before it is rounded.
+struct ValueCast {
+  const char* words;  ///< empty: as the operator has it
+  bool (*applies)(const QuantiserCall& q);
+  double (*factor)(const QuantiserCall& q, Index scale);
+  double (*made)(const QuantiserCall& q, float x, double factor) =
+      [](const QuantiserCall&, float x, double by) { return static_cast<double>(x) / by; };
+  bool is_own() const { return *words == '\0'; }
+};
+/// As the rule that was asked for has it first, then other ways.
+std::span<const ValueCast> value_casts();
+
 /// The output named, or null.
 template <typename Outputs>
 auto* output_named(Outputs& outputs, std::string_view name) {
@@ -181,12 +194,15 @@ class Grid {
   bool fnuz_ = false;
 };
 
+/// What becomes zero: codes below the least normal one, or values before they are rounded to it.
+enum class Flush : std::uint8_t { none, codes, values };
+
 /// A rule of codes, measured.
 struct CodeRule {
   Rounding rounding = Rounding::even;
-  std::size_t clamp = 0;             ///< largest code
-  double jump = 0;                   ///< magnitudes above become the largest code; 0: none do
-  bool flush = false;                ///< codes below the least normal one are zero
+  std::size_t clamp = 0;  ///< largest code
+  double jump = 0;        ///< magnitudes above become the largest code; 0: none do
+  Flush flush = Flush::none;
   double lost = 0;                   ///< magnitudes from here on become NaN or infinity; 0: none do
   std::optional<Rounding> low = {};  ///< of magnitudes below the least normal one, if another
   bool carry_lost = false;           ///< what rounds up to a power of two becomes half of it

@@ -278,7 +278,7 @@ std::optional<ScaleRuleFound> f32_rule(const std::vector<float>& amax, const Ten
   // A number of no format is measured.
   const auto most = std::ranges::max_element(amax);
   const float ratio = *most / scales.as<float>()[most - amax.begin()];
-  const float measured = std::isfinite(ratio) ? std::nearbyint(ratio) : own_max;
+  const float measured = ratio > 0.0f && std::isfinite(ratio) ? std::nearbyint(ratio) : own_max;
   for (const float max : {own_max, 448.0f, 240.0f, 57344.0f, 127.0f, 224.0f, 256.0f, measured}) {
     for (const Power power : {Power::none, Power::up, Power::down, Power::nearest, Power::above}) {
       for (const ScaleQuotient& quotient : kQuotients) {

@@ -61,6 +61,28 @@ std::optional<Claim> claim_one(Output& scales, const OneScale& one) {
       scales, [&](Index) { return one.bits; }, "scale.one", one.words, kLeastAlike);
 }
 
+/// Scales that are cut at the largest that came, or raised to the least.
+std::optional<Claim> claim_bound(Output& scales, const QuantiserCall& q) {
+  if (scales.left < kLeastAlike || scales.left != scales.differing) return std::nullopt;
+  const auto first = std::ranges::find(scales.marks, Mark::differs) - scales.marks.begin();
+  const double bound = scale_value(*scales.actual, first);
+  const bool upper = scale_value(*scales.expected, first) > bound;
+  bool varied = false;  // scales beyond the bound, of several values
+  bool beside = false;  // one on its other side, that is right
+  for (Index s = 0; s < std::ssize(q.amax); ++s) {
+    const double want = scale_value(*scales.expected, s);
+    const double got = scale_value(*scales.actual, s);
+    if (got != (upper ? std::min(want, bound) : std::max(want, bound))) return std::nullopt;
+    varied = varied || (scales.differs(s) && want != scale_value(*scales.expected, first));
+    beside = beside || got != bound;
+  }
+  if (!varied || !beside) return std::nullopt;
+  return claim_all(scales, {"scale.bound"},
+                   filled("scales: those that should be {} than {} came as this",
+                          upper ? "larger" : "less", scale_in_words(*scales.actual, first)))
+      .front();
+}
+
 // ---- The amax of a part of each block.
 
 /// What a part of a block consists of, from the front or from behind.
@@ -111,14 +133,17 @@ Range firsts_that_give(std::span<const float> magnitudes, const std::function<bo
   return range;
 }
 
-/// The number from `least` to `most` that is the largest part of `all`: all / 2, 3 all / 4, ...
-Index roundest(Index least, Index most, Index all) {
-  for (Index part = 1; part <= all && all % part == 0; part *= 2) {
-    const Index step = all / part;
-    const Index n = most / step * step;
-    if (n >= least) return n;
-  }
-  return most;
+/// The number of a range that the largest power of two divides.
+Index roundest(const Range& range) {
+  Index step = 1;
+  while (range.most / (2 * step) * (2 * step) >= range.least) step *= 2;
+  return range.most / step * step;
+}
+
+/// " (57 to 80 give the same)", where more than one number does.
+std::string others_in_words(const Range& range) {
+  return range.least == range.most ? std::string()
+                                   : filled(" ({} to {} give the same)", range.least, range.most);
 }
 
 /// The part, from one end of the rows or columns of a block, whose amax gives every scale that
@@ -144,10 +169,11 @@ std::optional<AmaxWindow> part_of_blocks(const QuantiserCall& q) {
       if (own.most < std::ssize(lines)) range.most = std::min(range.most, own.most);
     }
     if (range.least > range.most) continue;
-    const Index n = roundest(range.least, range.most, length);
+    const Index n = roundest(range);
     AmaxWindow part{
         filled("the {} {} of the {} {} of its block", walk.from_behind ? "last" : "first", n,
-               length, walk.of == Lines::rows ? "rows" : "columns"),
+               length, walk.of == Lines::rows ? "rows" : "columns") +
+            others_in_words(range),
         q.amax};
     for (std::size_t s = 0; s < places.size(); ++s) {
       if (places[s].rows == 0) continue;
@@ -172,16 +198,16 @@ std::optional<std::string> part_in_words(const QuantiserCall& q, const BlockPlac
                           {Lines::elements, true}}) {
     const std::vector<float> lines = lines_of(q.blocks, block, walk);
     const Index all = std::ssize(lines);
-    const auto [least, most] =
-        firsts_that_give(lines, [&](float a) { return q.own->stored(a) == got; });
-    if (least > most || most == all) continue;
-    const float amax = *std::max_element(lines.begin(), lines.begin() + least);
-    const Index n = roundest(least, most, all);
+    const Range range = firsts_that_give(lines, [&](float a) { return q.own->stored(a) == got; });
+    if (range.least > range.most || range.most == all) continue;
+    const float amax = *std::max_element(lines.begin(), lines.begin() + range.least);
+    const Index n = roundest(range);
     const Index from = walk.from_behind ? block.row + all - n : block.row;
     return filled(", as an amax of {} gives it: that of ", number(amax, 4)) +
            (walk.of == Lines::rows ? filled("rows {} to {} of x", from, from + n - 1)
                                    : filled("the {} {} of its {} elements",
-                                            walk.from_behind ? "last" : "first", n, all));
+                                            walk.from_behind ? "last" : "first", n, all)) +
+           others_in_words(range);
   }
   return std::nullopt;
 }
@@ -230,8 +256,7 @@ std::string scales_in_words(const QuantiserCall& q, bool parts) {
   if (!q.own || scales.left == 0) return {};
   // A few scales that are those of the same part of their blocks; from kLeastAlike on a cause.
   if (scales.left >= 2 && scales.left < kLeastAlike && scales.left == scales.differing) {
-    if (const auto part = part_of_blocks(q))
-      return "scales: what an amax of " + part->words + " gives";
+    if (const auto part = part_of_blocks(q)) return "scales: those of an amax of " + part->words;
   }
   if (scales.left > kMostTold) return {};
   const std::vector<BlockPlace> places = places_of(q.blocks);
@@ -283,6 +308,7 @@ std::optional<Claim> claim_scales(Output& scales, QuantiserCall& q) {
   if (!q.own) {
     if (const auto rule = rule_of(q.amax, *scales.expected, q.format)) stored = rule->stored;
   }
+  if (auto claim = claim_bound(scales, q)) return claim;
   // A scale of 1 says that there is none sooner than whose amax it is.
   const std::optional<OneScale> one = one_scale(scales, q.amax, stored);
   if (one && (one->of_all || one->of_whole)) {

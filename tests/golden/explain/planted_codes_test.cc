@@ -1,0 +1,194 @@
+// Faults of quantisers in a part of an output, and at another stage than a rule says: each has to
+// be named as what it is, and nothing else.
+#include <cmath>
+
+#include "formats/rounding.h"
+#include "tests/golden/planted.h"
+
+namespace mxo {
+namespace {
+
+constexpr Index kRows = 96;
+constexpr Index kK = 512;
+
+Call bytes() { return quantize_call("1x32"); }
+Call numbers() {
+  Call call = quantize_call("1x128");
+  call.set.set("power_of_2", "none");
+  return call;
+}
+/// Values of which many are below the normal codes.
+Call quiet() {
+  return of_x("quantize", scaled_floats({kRows, kK}, 7, [](Index i) { return -(i * 7 % 13); }),
+              {{"block", "1x32"}});
+}
+
+/// Codes that are of(value, element): of e8m0 scales of 32 columns.
+template <typename Of>
+PlantsFault codes_of(Call (*make)(), const Of& of) {
+  return [=](Backend& b) {
+    const Call call = make();
+    return spoiled(b, call, [&](NamedTensors& out) {
+      for (Index i = 0; i < kRows * kK; ++i) {
+        const int byte = out.at("scales").as<std::uint8_t>()[i / 32];
+        std::uint8_t& code = out.at("codes").as<std::uint8_t>()[i];
+        code = of(std::ldexp(call.input("x").as<float>()[i], 127 - byte), i, code);
+      }
+    });
+  };
+}
+
+/// Scale s is of(scales, s); codes are right.
+template <typename T, typename Of>
+PlantsFault scales_of(Call (*make)(), const Of& of) {
+  return spoils([make](Backend&) { return make(); },
+                [of](NamedTensors& out) {
+                  Tensor& t = out.at("scales");
+                  const Tensor given = t;
+                  for (Index s = 0; s < t.elements(); ++s)
+                    t.as<T>()[s] = static_cast<T>(of(given.as<T>(), s));
+                });
+}
+
+std::uint8_t nearest(float v) { return encode<kE4M3>(v, Overflow::saturate).bits; }
+std::uint8_t cut(float v) {
+  return encode_rounded<kE4M3>(v, Rounding::zero, Overflow::saturate).bits;
+}
+
+Call with_zero_rows() {
+  Call call = bytes();
+  call.replace("x", mapped(call.input("x"), [](Index i, float v) {
+                 return i / kK == 33 || i == 7 * kK ? 0.0f : i / 32 % 40 == 0 ? 0.0f : v;
+               }));
+  return call;
+}
+
+const PlantedFault kFaults[] = {
+    {"codes of e4m3fnuz", "codes.format", "the codes are e4m3fnuz rather than e4m3",
+     codes_of(bytes, [](float v, Index,
+                        std::uint8_t) { return encode<kE4M3Fnuz>(v, Overflow::saturate).bits; })},
+    {"codes of e5m2", "codes.format", "the codes are e5m2 rather than e4m3",
+     codes_of(
+         bytes,
+         [](float v, Index, std::uint8_t) {
+           return encode<kE5M2>(std::fmin(std::fmax(v, -448.0f), 448.0f), Overflow::saturate).bits;
+         })},
+    {"values are flushed before they are rounded", "codes.rule", "before they are rounded",
+     codes_of(quiet, [](float v, Index,
+                        std::uint8_t c) { return std::fabs(v) < 0x1p-6f ? std::uint8_t{0} : c; })},
+    {"codes are cut from a row on", "codes.rule",
+     "rows 40 to 95 of codes: codes are rounded toward",
+     codes_of(bytes, [](float v, Index i, std::uint8_t c) { return i / kK < 40 ? c : cut(v); })},
+    {"codes are cut in every second column", "codes.rule", "2nd column from 1 of codes: codes are",
+     codes_of(bytes, [](float v, Index i, std::uint8_t c) { return i % 2 == 0 ? c : cut(v); })},
+    {"codes of odd rows by scales of even ones", "codes.rule",
+     "every 2nd row from 1 of codes: codes are made with the scale of the row before",
+     [](Backend& b) {
+       return spoiled(b, bytes(), [](NamedTensors& out) {
+         const Call call = bytes();
+         for (Index i = 0; i < kRows * kK; ++i) {
+           if (i / kK % 2 == 0) continue;
+           const int byte = out.at("scales").as<std::uint8_t>()[i / 32 - kK / 32];
+           out.at("codes").as<std::uint8_t>()[i] =
+               nearest(std::ldexp(call.input("x").as<float>()[i], 127 - byte));
+         }
+       });
+     }},
+    {"scales are cut at one", "scale.bound", "those that should be larger than 2^-9 (byte 118)",
+     scales_of<std::uint8_t>(
+         bytes, [](const std::uint8_t* s, Index i) { return std::min<int>(s[i], 118); })},
+    {"scale bytes without their bias", "scale.exponent", "every scale byte is 127 too low",
+     scales_of<std::uint8_t>(bytes, [](const std::uint8_t* s, Index i) { return s[i] - 127; })},
+    {"every second tile is transposed", "order.tiles", "384 tiles of 8 x 8 are transposed",
+     spoils([](Backend&) { return bytes(); },
+            [](NamedTensors& out) {
+              Tensor& t = out.at("codes");
+              const Tensor given = t;
+              runs_from(t, given, 1, [](Index i) {
+                const Index r = i / kK;
+                const Index c = i % kK;
+                if ((r / 8 + c / 8) % 2 == 0) return i;
+                return (r / 8 * 8 + c % 8) * kK + c / 8 * 8 + r % 8;
+              });
+            })},
+    {"scales are negated", "value.negated", "every value is negated",
+     scales_of<float>(numbers, [](const float* s, Index i) { return -s[i]; })},
+    {"scales are stored in bf16", "value.rounded", "7 fraction bits",
+     scales_of<float>(numbers,
+                      [](const float* s, Index i) { return decode(encode<kBF16>(s[i])); })},
+    {"codes are made with scales in bf16", "codes.rule", "rounded to bf16, which it is not",
+     [](Backend& b) {
+       return spoiled(b, numbers(), [](NamedTensors& out) {
+         const Call call = numbers();
+         for (Index i = 0; i < kRows * kK; ++i) {
+           const float s = decode(encode<kBF16>(out.at("scales").as<float>()[i / 128]));
+           out.at("codes").as<std::uint8_t>()[i] = nearest(call.input("x").as<float>()[i] / s);
+         }
+       });
+     }},
+    {"scales of a row for two", "rows.function", "row i of scales holds row i / 2",
+     scales_of<std::uint8_t>(
+         bytes, [](const std::uint8_t* s, Index i) { return s[i / 32 * 16 + i % 16]; })},
+    {"scales of a column for two", "columns.function", "column i of scales holds column i / 2",
+     scales_of<std::uint8_t>(
+         bytes, [](const std::uint8_t* s, Index i) { return s[i / 16 * 16 + i % 16 / 2]; })},
+    {"x is read transposed for codes alone", "x=transposed",
+     "for codes alone: scales are as expected",
+     [](Backend& b) {
+       const Call call = of_x("quantize", random_floats({128, 256}, 7),
+                              {{"block", "32x1"}, {"transpose", "true"}});
+       Tensor codes =
+           run_call(b, of_x("quantize", random_floats({128, 256}, 7), {{"block", "1x32"}}))
+               .at("codes");
+       return spoiled(b, call, [&](NamedTensors& out) {
+         std::memcpy(out.at("codes").data(), codes.data(), codes.bytes());
+       });
+     }},
+    {"an amax of the first 64 rows", "", "that of rows 0 to 63 of x",
+     [](Backend& b) {
+       const auto tensor = [](Index rows) {
+         return of_x("quantize",
+                     scaled_floats({rows, 160}, 7, [](Index i) { return i / 160 / 8; }),
+                     {{"block", "RxK"}, {"scale", "f32"}, {"rule", "vllm"}});
+       };
+       const Call call = tensor(96);
+       Call wrong = call;
+       wrong.replace("given", run_call(b, tensor(64)).at("scales"));
+       return planted(b, call, wrong);
+     }},
+};
+
+TEST(PlantedInPartsOfCodes, AreNamed) { expect_named(kFaults); }
+
+const PlantedFault kNearMisses[] = {
+    {"NaN is no byte that is too high", "scale.exponent|bits.flipped", "",
+     scales_of<std::uint8_t>(
+         with_zero_rows, [](const std::uint8_t* s, Index i) { return i / 16 == 33 ? 255 : s[i]; })},
+    {"a rule whose codes did not come", "rule=", "",
+     scales_of<float>(numbers,
+                      [](const float* s, Index i) { return decode(encode<kBF16>(s[i])); })},
+    {"scales of one size for all but a few, on both sides of it", "scale.bound", "",
+     scales_of<std::uint8_t>(
+         bytes, [](const std::uint8_t* s, Index i) { return i % 5 == 0 ? s[i] : s[0]; })},
+};
+
+TEST(PlantedInPartsOfCodes, NearMissesAreNot) { expect_not_named(kNearMisses); }
+
+/// Of a pair one alters the shape of scales, whose elements the other has measured.
+TEST(PlantedInPartsOfCodes, ArePairedOnlyWithOwnShapes) {
+  const auto b = make_cpu_backend();
+  Call call = of("dequantize", run_call(*b, quiet()), {{"block", "1x32"}});
+  const Planted p = altered(*b, call, {"codes", "scales"}, [](Tensor& t, const Tensor& given) {
+    const bool scales = t.elements() < kRows * kK;
+    for (Index i = 0; i < t.elements(); ++i) {
+      const std::uint8_t own = given.as<std::uint8_t>()[i];
+      const std::uint8_t before = given.as<std::uint8_t>()[i / 16 * 16 + (i + 15) % 16];
+      t.as<std::uint8_t>()[i] = scales ? before : (own & 0x7F) < 8 ? std::uint8_t{0} : own;
+    }
+  });
+  const Explanation e = explain(*b, p.call, p.expected, p.actual);
+  EXPECT_NE(e.sentence().find("1 block before and subnormal"), std::string::npos) << e.sentence();
+}
+
+}  // namespace
+}  // namespace mxo
