@@ -19,8 +19,9 @@
 namespace mxo {
 namespace {
 
-constexpr double kSameDb = 200.0;  ///< beyond what any rounding leaves
-constexpr double kNearDb = 30.0;   ///< from here on a cause that gives other bits is worth a word
+constexpr double kSameDb = 200.0;     ///< beyond what any rounding leaves
+constexpr std::size_t kMostKept = 4;  ///< outputs that are named one by one
+constexpr double kNearDb = 30.0;  ///< from here on a cause that gives other bits is worth a word
 
 std::string percent(double share) {
   const double hundredths = std::floor(share * 1000.0 + 0.5) / 10.0;
@@ -64,6 +65,8 @@ void count_each(const Case& c, std::vector<Claim>& claims) {
   for (Claim& claim : claims) {
     if (left_of(c.outputs) == 0) return;
     const std::optional<NamedTensors> made = made_by(c, claim);
+    Index in_all = 0;   // given, where more are than was claimed
+    Index of_them = 0;  // altered
     for (Output& o : c.outputs) {
       if (!made || !made->contains(o.name) || o.left == 0) continue;
       const Tensor& model = made->at(o.name);
@@ -80,9 +83,46 @@ void count_each(const Case& c, std::vector<Claim>& claims) {
       if (right * 100 > altered || static_cast<Index>(given.size()) * 10 < altered * 9) continue;
       const Index before = o.left;
       for (const Index i : given) o.mark_explained(i);
+      if (o.left == before) continue;
       claim.elements += static_cast<double>(before - o.left);
+      in_all += std::ssize(given);
+      of_them += altered;
     }
+    if (in_all == 0) continue;
+    Hypotheses causes;
+    for (const Hypothesis& h : claim.made_by) causes.push_back(&h);
+    claim.sentence = phrase_of(causes) + ", in " + std::to_string(in_all) + " of the " +
+                     std::to_string(of_them) + " elements that it alters";
+    claim.where = {claim.where.tensor, {}, {}, {}, {}};
   }
+}
+
+/// ", but rank0.y is as expected", of outputs of other steps that a claim's call would alter.
+std::string kept_elsewhere(const Case& c, const Claim& claim) {
+  if (c.outputs.size() == c.expected.size()) return {};
+  const std::optional<NamedTensors> made = made_by(c, claim);
+  if (!made) return {};
+  std::vector<std::string> kept;
+  for (const auto& [name, model] : *made) {
+    const auto want = c.expected.find(name);
+    const auto came = c.actual.find(name);
+    const bool other = output_named(c.outputs, name) == nullptr;
+    if (want == c.expected.end() || came == c.actual.end() || !other) continue;
+    const auto differs = [&](const Tensor& t) {
+      return t.bytes() != want->second.bytes() ||
+             make_output(c.call, name, want->second, t).differing > 0;
+    };
+    if (!differs(came->second) && differs(model)) kept.push_back(name);
+  }
+  if (kept.empty()) return {};
+  std::string words;
+  const std::size_t told = kept.size() > kMostKept ? kMostKept - 1 : kept.size();
+  for (std::size_t i = 0; i < told; ++i) {
+    const bool last = i + 1 == kept.size();
+    words += (i == 0 ? "" : last ? " and " : ", ") + kept[i];
+  }
+  if (told < kept.size()) words += " and " + std::to_string(kept.size() - told) + " more outputs";
+  return ", but " + words + (kept.size() > 1 ? " are" : " is") + " as expected";
 }
 
 /// What the finders say of an operator as a whole.
@@ -111,6 +151,11 @@ class Measuring {
         (claims.size() > 1 || left_of(c_.outputs) > 0))
       try_instead(claims, [&] { return by_runs(Extent::part); });
     count_each(c_, claims);
+    // What values look like says more than a cause that outputs of other steps speak against.
+    const auto spoken_against = [&](const Claim& c) { return !kept_elsewhere(c_, c).empty(); };
+    if (std::ranges::any_of(claims, spoken_against))
+      try_instead(claims, [&] { return one_look(); });
+    for (Claim& claim : claims) claim.sentence += kept_elsewhere(c_, claim);
     return claims;
   }
 
@@ -144,6 +189,13 @@ class Measuring {
     }
     std::vector<Claim> one = by_runs(Extent::all);
     if (!gives_all(one)) forget_explained(c_.outputs);
+    return one;
+  }
+
+  /// The one function of what is expected that gives every bit.
+  std::vector<Claim> one_look() {
+    std::vector<Claim> one = found(c_, Turn::look);
+    if (!gives_all(one) || one.front().kind != FindingKind::cause) forget_explained(c_.outputs);
     return one;
   }
 
@@ -210,7 +262,7 @@ void show_later(const Case& c, const NamedTensors& actual, std::vector<std::vect
              follows_from_calls(c, shown.claims, o);
     });
     if (step.empty()) continue;
-    Shown more = shown_of({c.backend, c.call, c.expected, step}, progress);
+    Shown more = shown_of({c.backend, c.call, c.expected, actual, step}, progress);
     append(shown.claims, std::move(more.claims));
     std::ranges::move(more.outputs, std::back_inserter(shown.outputs));
     shown.pattern = more.pattern;
@@ -255,7 +307,7 @@ Explanation explain(Backend& backend, const Call& call, const NamedTensors& expe
   if (e.differing == 0) return e;
   keep_first_step(call, outputs);
   note(outputs.later);
-  const Case first_step{backend, call, expected, outputs.list};
+  const Case first_step{backend, call, expected, actual, outputs.list};
   Shown shown = shown_of(first_step, progress);
   if (left_of(shown.outputs) == 0 && shown.pattern.empty())
     show_later(first_step, actual, std::move(outputs.later_steps), shown, progress);
@@ -277,6 +329,10 @@ Explanation explain(Backend& backend, const Call& call, const NamedTensors& expe
                         std::min(1.0, c.judged() / static_cast<double>(considered)), c.where,
                         c.kind});
   }
+  // What follows from something that nobody knows is no cause.
+  const auto follows = [](const Cause& cause) { return cause.kind == FindingKind::follows; };
+  std::vector<Cause> idle;
+  if (left_of(shown.outputs) > 0 && std::ranges::all_of(e.causes, follows)) e.causes.swap(idle);
   const bool all =
       left_of(shown.outputs) == 0 && shown.pattern.empty() && not_judged < 1.0 && !only_seen;
   e.verdict = all                ? ExplainVerdict::explained
@@ -296,6 +352,7 @@ Explanation explain(Backend& backend, const Call& call, const NamedTensors& expe
   note(scales_seen(call, shown.outputs));
   note(magnitudes_seen(call, shown.outputs));
   note(shown.pattern);
+  for (const Cause& cause : idle) note(cause.sentence);
   // Integers are not near one another.
   const bool floats = std::any_of(shown.outputs.begin(), shown.outputs.end(), [](const Output& o) {
     const Dtype type = o.expected->dtype();

@@ -158,6 +158,7 @@ constexpr Finder kFinders[] = {
     {"zero_blocks", Turn::rule, whole<recover_zero_blocks>},
     {"quantiser_of_all", Turn::rule, quantiser_of_all},
 
+    {"counts", Turn::seen, whole<recover_counts>},
     {"by_value", Turn::seen, each<recover_by_value, true>},
     {"stride", Turn::seen, each<recover_stride>},
     {"running", Turn::seen, each<recover_running>},

@@ -21,6 +21,7 @@ struct Case {
   Backend& backend;
   const Call& call;
   const NamedTensors& expected;
+  const NamedTensors& actual;
   std::vector<Output>& outputs;
 };
 

@@ -6,19 +6,15 @@
 #include "formats/erf.h"
 #include "formats/exp.h"
 #include "golden/explain/alter/alterations.h"
+#include "golden/explain/alter/gate_form.h"
 
 namespace mxo {
 namespace {
 
-float silu(float a) { return a * sigmoid_rn(a); }
-double silu(double a) { return a / (1.0 + std::exp(-a)); }
 float triton_divisor(float a) { return 1.0f + ex2_approx(-a * 0x1.715476p+0f); }
 
 /// sigma from tanh of half the argument.
 float by_tanh(float tanh) { return 0.5f * tanh + 0.5f; }
-
-// Another arithmetic is that of every element, or of none.
-constexpr Stage kArithmetic = Stage::output;
 
 constexpr Row<float (*)(float gate, float up)> kActivations[] = {
     {"activation=gate_only", "silu of the gate is not multiplied with up",
@@ -74,91 +70,26 @@ constexpr Row<float (*)(float gate, float up, float weight)> kWeighted[] = {
      [](float a, float b, float p) { return silu(a * p) * (b * p); }},
 };
 
-/// What a limit holds.
-enum class Held : std::uint8_t { gate_and_up, silu_and_up, silu, product, both_sides };
-
-/// In f32, rounded after every step, or in f64, rounded once.
-template <typename T>
-T limited(Held held, T a, T b, T limit) {
-  const T up = std::clamp(b, -limit, limit);
-  switch (held) {
-    case Held::silu_and_up: return std::min(silu(a), limit) * up;
-    case Held::silu: return std::min(silu(a), limit) * b;
-    case Held::product: return std::clamp(silu(a) * b, -limit, limit);
-    case Held::both_sides: return silu(std::clamp(a, -limit, limit)) * up;
-    default: return silu(std::min(a, limit)) * up;
-  }
-}
-
-constexpr Row<Held> kLimited[] = {
-    {"limit=after_silu", "the limit is applied after silu rather than to the gate",
-     Held::silu_and_up},
-    {"limit=after_silu_alone",
-     "the limit is applied after silu rather than to the gate, and up is not held", Held::silu},
-    {"limit=product", "the limit holds the product of silu and up, and neither of them before it",
-     Held::product},
-    {"limit=both_sides", "the gate is held between the limit and its negative, as up is",
-     Held::both_sides},
-};
-
-/// y is of(gate, up, limit, weight of the row) for every gate and up; says nothing where x does not
-/// hold both.
-template <typename Of>
-void add_gate(List& list, std::string name, std::string phrase, Stage stage, Of of) {
-  const auto activate = [of](const Call& call, NamedTensors& out) {
-    const auto y = out.find("y");
-    if (y == out.end() || !call.has("x") || y->second.rank() == 0) return false;
-    const Tensor& x = call.input("x");
-    const Index columns = y->second.shape().back();
-    if (columns == 0 || x.elements() != 2 * y->second.elements()) return false;
-    const double limit = call.set.real("limit", HUGE_VAL);
-    y->second = with_values(std::move(y->second), [&](Index i) {
-      const auto [gate, up] = gate_pair(i, columns);
-      const float weight = call.has("probs") ? call.input("probs").as<float>()[i / columns] : 1.0f;
-      return of(wide_value(x, gate), wide_value(x, up), limit, weight);
-    });
-    return true;
-  };
-  add_rewritten(list, std::move(name), std::move(phrase), activate, stage);
-}
-
 void add_gates(const Call& call, List& list) {
-  const auto held = [](float b, double limit) {
-    return std::clamp(b, -static_cast<float>(limit), static_cast<float>(limit));
+  const auto held = [](float b, const GateForm& form) {
+    return std::clamp(b, -static_cast<float>(form.limit), static_cast<float>(form.limit));
   };
-  const auto cut = [](float a, double limit) { return std::min(a, static_cast<float>(limit)); };
+  const auto cut = [](float a, const GateForm& form) {
+    return std::min(a, static_cast<float>(form.limit));
+  };
   for (const auto& row : kActivations) {
     add_gate(list, row.name, row.phrase, row.stage,
-             [=, of = row.of](float a, float b, double limit, float weight) {
-               return of(cut(a, limit), held(b, limit)) * weight;
+             [=, of = row.of](float a, float b, const GateForm& form, float weight) {
+               return of(cut(a, form), held(b, form)) * weight;
              });
   }
   for (const auto& row : kWeighted) {
     if (!call.has("probs")) break;
     add_gate(list, row.name, row.phrase, row.stage,
-             [=, of = row.of](float a, float b, double limit, float weight) {
-               return of(cut(a, limit), held(b, limit), weight);
+             [=, of = row.of](float a, float b, const GateForm& form, float weight) {
+               return of(cut(a, form), held(b, form), weight);
              });
   }
-}
-
-void add_limits(const Call& call, List& list) {
-  const auto in_f64 = [](Held held) {
-    return [held](float a, float b, double limit, float weight) {
-      return static_cast<float>(limited<double>(held, a, b, limit) * double{weight});
-    };
-  };
-  for (const auto& row : kLimited) {
-    if (!call.set.has("limit")) break;
-    add_gate(list, row.name, row.phrase, row.stage,
-             [held = row.of](float a, float b, double limit, float weight) {
-               return limited<float>(held, a, b, static_cast<float>(limit)) * weight;
-             });
-    add_gate(list, filled("{}_f64", row.name),
-             filled("{}, and all of it is computed in f64", row.phrase), row.stage, in_f64(row.of));
-  }
-  add_gate(list, "activation=f64", "the activation is computed in f64 and rounded once",
-           kArithmetic, in_f64(Held::gate_and_up));
 }
 
 /// alpha beside sigma rather than in its argument, of gates that are otherwise as they are asked.
@@ -168,18 +99,16 @@ void add_alpha(const Call& call, List& list) {
       call.set.text("activation", "silu") != "silu") {
     return;
   }
-  const double alpha = call.set.real("alpha", 1.0);
-  const double raised = call.set.real("up_offset", 0.0);
   for (const bool wide : {false, true}) {
     add_gate(list, wide ? "alpha=beside_sigma_f64" : "alpha=beside_sigma",
              std::string("alpha multiplies the gate and not the argument of sigma: "
                          "alpha a sigma(a)") +
                  (wide ? ", and all of it is computed in f64" : ""),
-             Stage::rule, [=](float a, float b, double limit, float weight) {
-               const double gate = std::min<double>(a, limit);
-               const double up = std::clamp<double>(b, -limit, limit) + raised;
-               if (wide) return static_cast<float>(alpha * silu(gate) * up * weight);
-               return static_cast<float>(alpha) * silu(static_cast<float>(gate)) *
+             Stage::rule, [wide](float a, float b, const GateForm& form, float weight) {
+               const double gate = std::min<double>(a, form.limit);
+               const double up = std::clamp<double>(b, -form.limit, form.limit) + form.raised;
+               if (wide) return static_cast<float>(form.alpha * silu(gate) * up * weight);
+               return static_cast<float>(form.alpha) * silu(static_cast<float>(gate)) *
                       static_cast<float>(up) * weight;
              });
   }
@@ -262,11 +191,13 @@ bool each_pair(const Call& call, Fn fn) {
 
 bool derive(const Call& call, NamedTensors& out, const Derivative& rule) {
   const auto dx = out.find("dx");
-  if (dx == out.end() || call.has("probs") || call.set.has("limit")) return false;
+  if (dx == out.end() || call.set.has("limit")) return false;
   const Tensor& x = call.input("x");
   if (dx->second.elements() != x.elements()) return false;
+  const Index columns = call.input("dy").shape().back();
   return each_pair(call, [&](Index i, Index gate, Index up) {
-    const float d = wide_value(call.input("dy"), i);
+    const float weight = call.has("probs") ? call.input("probs").as<float>()[i / columns] : 1.0f;
+    const float d = wide_value(call.input("dy"), i) * weight;
     const float a = wide_value(x, gate);
     const float b = wide_value(x, up);
     if (rule.of_gate != nullptr) store_wide(dx->second, gate, rule.of_gate(d, a, b));
@@ -361,12 +292,6 @@ void add_activation_hypotheses(const Call& call, List& list) {
   if (call.op == "swiglu_backward" && call.has("x") && call.has("dy")) add_gradients(list);
   if (is_plain(call)) add_gates(call, list);
   add_alpha(call, list);
-}
-
-void add_limit_hypotheses(const Call& call, List& list) {
-  const bool rounded_once =
-      !call.set.has("arithmetic") && call.set.text("bf16_steps", "none") == "none";
-  if (is_plain(call) && rounded_once) add_limits(call, list);
 }
 
 }  // namespace mxo

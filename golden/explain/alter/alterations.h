@@ -249,6 +249,8 @@ Reading read_lying(std::string operand, Lay lie, Lay read);
 
 /// Scales in 128x4 tiles that are read row by row, or the other way round: of one side, or of both.
 void add_misread_tiles(const std::vector<const ProductSide*>& sides, List& list);
+/// Gradients of a layer of other rows, or of other shares.
+void add_layer_gradients(const Call& call, List& list);
 /// Scales that were written column by column, each column from a multiple of so many on.
 void add_column_major(const std::string& scales, const std::string& words, List& list);
 

@@ -64,6 +64,7 @@ void add_weights(const Call& call, List& list) {
   if (names.empty()) return;
   add_altered(list, "weights=mean", "slots are averaged: router weights are 1 over their number",
               [names](Call& c) {
+                if (c.set.has("drop")) return false;  // they weigh nothing there, but choose
                 for (const std::string& name : names) {
                   const Tensor& given = c.input(name);
                   if (given.rank() != 2 || given.dtype() != Dtype::f32) return false;

@@ -262,12 +262,15 @@ constexpr Row<Held> kLimits[] = {
 
 /// x as a limit leaves it, and no limit after that.
 bool limit_before(Call& call, Held held) {
-  if (!call.has("x") || call.set.text("halves", "gate_first") != "gate_first") return false;
+  const std::string_view halves = call.set.text("halves", "gate_first");
+  if (!call.has("x") || halves == "gate_only") return false;
   const auto limit = static_cast<float>(call.set.real("limit", 0.0));
   const Tensor& x = call.input("x");
   const Index columns = x.rank() == 0 ? 1 : x.shape().back();
   map_values(call, "x", [&](float v, Index i) {
-    const bool gate = i % columns < columns / 2;
+    const bool gate = halves == "interleaved"
+                          ? i % 2 == 0
+                          : (i % columns < columns / 2) == (halves == "gate_first");
     if (held == (gate ? Held::up : Held::gate)) return v;
     if (v > limit) return limit;
     return !gate && held != Held::top && v < -limit ? -limit : v;
@@ -307,6 +310,15 @@ void add_capacities(const Call& call, List& list) {
   add_left_out(list, "capacity", "the capacity of experts is left out");
   for (const Index other : {capacity - 1, capacity + 1})
     add_number(call, list, "capacity", static_cast<double>(other), "an expert takes {} slots");
+  if (call.has("weights")) {
+    add_altered(
+        list, "drop=position", "the later slots are dropped rather than those of less weight",
+        [](Call& c) {
+          c.inputs.erase("weights");
+          drop(c, "drop");
+        },
+        Stage::rule);
+  }
   add_run(list, "drop=first", "the first slots of an expert are dropped rather than the last",
           [](Backend& backend, const Call& given) {
             Call turned = given;

@@ -127,6 +127,18 @@ void credit_columns(std::vector<Tally>& columns, Index rows, VariantMatch& credi
   credit.by_columns = true;
 }
 
+/// Of one row the elements that a unit has are those that differ: they have to be a place among
+/// those that are altered.
+bool is_place_of_row(const std::vector<Tally>& columns) {
+  std::vector<Index> given;  // numbers among the elements that are altered
+  Index number = 0;
+  for (const Tally& t : columns) {
+    if (t.fixed > 0) given.push_back(number);
+    number += t.altered > 0;
+  }
+  return is_pattern(given);
+}
+
 /// The block of a dequantised tensor, as far as the shapes of its scales tell.
 Tile tile_of(const Call& call, const Output& x) {
   if (call.op != "dequantize" || !call.has("scales")) return {};
@@ -329,6 +341,10 @@ VariantMatch credit(const Output& output, const Variant& patch, Unit least) {
       for (Tally& t : tallies) t.counts = false;
       credit.fixed = 0;
     }
+  }
+  if (rows == 1 && !credit.whole() && !credit.by_columns && !is_place_of_row(of_columns)) {
+    for (Tally& t : tallies) t.counts = false;
+    credit.fixed = 0;
   }
   // Where columns are credited, too, few places end amid a unit.
   if (least == Unit::line) credit.spoiled *= 8;

@@ -160,6 +160,15 @@ enum class Unit : std::uint8_t { whole, row, segment, line };
 /// and that it alters at all.
 VariantMatch credit(const Output& output, const Variant& patch, Unit least);
 
+/// The output named, or null.
+template <typename Outputs>
+auto* output_named(Outputs& outputs, std::string_view name) {
+  for (auto& o : outputs) {
+    if (o.name == name) return &o;
+  }
+  return decltype(outputs.data()){};
+}
+
 // ---- The outputs of a call beside those that were expected.
 
 struct Outputs {

@@ -87,9 +87,10 @@ double added_up(const std::vector<Output>& outputs, const Of& of) {
   return others > 0.0 || scales_left ? others : following;
 }
 
-constexpr Index kMostRuns = 6;  ///< of rows, for a part to be a place
-constexpr Index kFewRuns = 4;   ///< that are a pattern without a period
-constexpr Index kLeastRun = 4;  ///< rows of such a run, where more are missed than given
+constexpr double kNearer = 3.0;  ///< dB of an output that a cause does not give
+constexpr Index kMostRuns = 6;   ///< of rows, for a part to be a place
+constexpr Index kFewRuns = 4;    ///< that are a pattern without a period
+constexpr Index kLeastRun = 4;   ///< rows of such a run, where more are missed than given
 
 /// Whether a model gives something in row `r` of a patch.
 bool gives_in(const Variant& patch, const VariantMatch& c, std::size_t r) {
@@ -151,6 +152,14 @@ bool contradicts_scales(const Hypothesis& h, const RunResult& trial) {
     wrong = wrong || (c.seen == 0 && c.broken > 0);
   }
   return wrong && (fixed < seen || h.target == Target::whole_rule);
+}
+
+/// Other operands give every output that they alter, or another cause made one of them, which they
+/// then come nearer.
+bool gives_one_output_alone(const Hypothesis& h, const RunResult& trial) {
+  return h.stage == Stage::input && std::ranges::any_of(trial.credits, [](const VariantMatch& c) {
+           return c.seen > 0 && c.misses > 0 && c.hits == 0 && c.fixed == 0 && c.gain_db < kNearer;
+         });
 }
 
 /// Whether rows that an end's move gives stop amid others that differ: it lies further on.
@@ -304,7 +313,8 @@ bool contradicts(const Hypothesis& h, const RunResult& trial, const std::vector<
   // What spoils more units than it gives is no place: what it gives are those that it spares.
   const auto spoils = [](const VariantMatch& c) { return c.spoiled > c.hits; };
   if (std::any_of(trial.credits.begin(), trial.credits.end(), spoils)) return true;
-  return (h.target == Target::format && trial.broken > 0) || contradicts_scales(h, trial);
+  return (h.target == Target::format && trial.broken > 0) || contradicts_scales(h, trial) ||
+         gives_one_output_alone(h, trial);
 }
 
 }  // namespace mxo

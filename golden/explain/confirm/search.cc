@@ -54,6 +54,12 @@ bool both_matter(AlteredCallRunner& runner, const Candidate& pair) {
   });
 }
 
+/// Whether two trials of the whole give the same elements.
+bool gives_the_same(const RunResult& a, const RunResult& b) {
+  return a.broken == b.broken &&
+         std::ranges::equal(a.credits, b.credits, {}, &VariantMatch::mask, &VariantMatch::mask);
+}
+
 /// What alters whole operands comes last, and not at all where something else gives every bit.
 /// Tables of groups are small, and what can be altered in part is.
 bool alters_whole_operands(const Hypothesis& h) {
@@ -272,7 +278,9 @@ class Search {
     gives_all_of_call = gives_call(runner_, best);
     int alike = 0;
     for (std::size_t i = 1; i < found.size() && alike < kMostAlike; ++i) {
-      if (found[i].trial.fixed != best.trial.fixed || !found[i].trial.all()) break;
+      if (found[i].trial.fixed != best.trial.fixed ||
+          (!found[i].trial.all() && !gives_the_same(found[i].trial, best.trial)))
+        break;
       const std::string phrase = phrase_of(found[i].hypotheses);
       if (!is_another_cause(*found[i].hypotheses.front(), first) ||
           claim.sentence.find(phrase) != std::string::npos)
@@ -332,6 +340,7 @@ class Search {
         units = trial->last_bits.units;
         kept = kept_in_words(*trial, outputs());
         if (trial->last_bits.quiet) quiet = ", or 2^-20 of the root mean square";
+        claim.made_by.push_back(*h);
       }
       claim.sentence += (alike++ > 0 ? "; equivalently, " : "") + h->phrase;
     }

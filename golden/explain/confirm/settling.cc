@@ -99,7 +99,14 @@ class Settling {
     given.resize(output.marks.size());
     // Zeros alone, where other elements came otherwise, may be of anything.
     if (c.broken > 0 && is_fill(output, given)) return;
-    settle_marked(output, given, c.fixed == output.left && c.broken == 0 && c.astray == 0);
+    const bool all = c.fixed == output.left && c.broken == 0 && c.astray == 0;
+    settle_marked(output, given, all && !gives_none_of_another());
+  }
+
+  /// Whether it alters elements of an output that differ, and gives none of them.
+  bool gives_none_of_another() const {
+    return std::ranges::any_of(candidate_->trial.credits,
+                               [](const VariantMatch& c) { return c.seen > 0 && c.fixed == 0; });
   }
 
   /// The place of what the whole gave, with the lines between in which nothing is altered.

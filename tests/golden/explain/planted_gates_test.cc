@@ -25,6 +25,19 @@ Edit activated(double (*of)(double a, double b)) {
   };
 }
 
+/// A gate as gpt-oss has it.
+Call clamped(Backend&) {
+  return gate({{"alpha", "1.702"}, {"limit", "7"}, {"up_offset", "1"}, {"halves", "interleaved"}});
+}
+Edit interleaved(double (*of)(double a, double b)) {
+  return [of](const Call& call, NamedTensors& out) {
+    const Tensor& x = call.input("x");
+    out.at("y") = mapped(out.at("y"), [&](Index i, float) {
+      return static_cast<float>(of(wide_value(x, 2 * i), wide_value(x, 2 * i + 1)));
+    });
+  };
+}
+
 double silu(double a) { return a / (1.0 + std::exp(-a)); }
 
 // ---- Routers.
@@ -63,6 +76,16 @@ const Kind kKinds[] = {
        return gate({{"halves", "interleaved"}});
      },
      elements_from("x", [](Index i) { return i / 8 * 8 + i % 2 * 4 + i % 8 / 2; })},
+    {"explained: up is raised before it is held by the limit", clamped,
+     interleaved([](double a, double b) {
+       return std::min(a, 7.0) / (1.0 + std::exp(-1.702f * std::min(a, 7.0))) *
+              std::clamp(b + 1.0, -7.0, 7.0);
+     })},
+    {"explained: up is held below the limit, and not above its negative", clamped,
+     interleaved([](double a, double b) {
+       return std::min(a, 7.0) / (1.0 + std::exp(-1.702f * std::min(a, 7.0))) *
+              (std::min(b, 7.0) + 1.0);
+     })},
     {"explained: every index is one more than is given", rows,
      elements_as<std::int32_t>(
          "indices", [](Index i, const std::int32_t* given) { return std::min(given[i] + 1, 63); })},

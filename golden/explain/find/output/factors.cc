@@ -289,6 +289,10 @@ Claims recover_factors(Output& output) {
   }
   Claims claims;
   const Lines lines{output, are_columns};
+  // Among many lines with numbers of their own some are powers of two by chance.
+  std::size_t powers_of_2 = 0;
+  for (const auto& [by, power] : best) powers_of_2 += power.lines.size();
+  if (numbers_of(lines, Made::multiplied).size() > 2 * powers_of_2) return claims;
   if (best.size() > kMostNumbers) {
     std::vector<LineNumber> all;
     for (const auto& [by, power] : best) {

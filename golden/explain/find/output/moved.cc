@@ -2,10 +2,12 @@
 // another stride.
 #include <algorithm>
 #include <bit>
+#include <cmath>
 #include <cstring>
 #include <functional>
 #include <iterator>
 #include <map>
+#include <set>
 #include <unordered_set>
 
 #include "golden/explain/alter/alterations.h"
@@ -23,6 +25,7 @@ constexpr std::size_t kMostPlaces = 4;   ///< of one piece: tokens go to several
 constexpr Index kSegments[] = {128, 64, 32, 16};  ///< columns, kLeastBytes at least
 constexpr std::size_t kMostDistances = 4;         ///< more are an order, no runs that moved
 constexpr Index kMostComparisons = 1 << 26;
+constexpr Index kLeastMultiple = 8;  ///< elements that tell a multiple of what is expected
 
 /// True for bytes that say little: one element repeated.
 bool is_plain(std::string_view bytes, std::size_t size) {
@@ -81,6 +84,27 @@ class PieceIndex {
   Index width_;
   std::vector<Hashed> places_;
 };
+
+/// Whether `width` elements from `at` on, of many values, are one number times what is expected.
+/// Rows of a product over one row are multiples of one another: that one came as another is one
+/// number, and no witness.
+bool is_multiple(const Output& output, Index at, Index width) {
+  if (!is_wide_float(output.expected->dtype()) || width < kLeastMultiple) return false;
+  const ElementReader read(output.expected->dtype());
+  double low = HUGE_VAL;
+  double high = -HUGE_VAL;
+  std::set<double> values;
+  for (Index i = at; i < at + width; ++i) {
+    const double want = read(output.expected_bits(i)).value;
+    const double got = read(output.actual_bits(i)).value;
+    if (want == 0.0 && got == 0.0) continue;
+    low = std::min(low, got / want);
+    high = std::max(high, got / want);
+    values.insert(std::abs(want));
+  }
+  const double most = std::max(std::abs(low), std::abs(high));
+  return std::ssize(values) * 2 > width && std::isfinite(most) && high - low <= most * 0x1p-6;
+}
 
 /// Of pieces that came alike the first: they are one witness.
 std::vector<Index> distinct(const Output& output, const std::vector<Index>& pieces, Index width) {
@@ -152,7 +176,8 @@ Claims claims_of_pieces(Output& output, Index width) {
   const bool small = static_cast<std::size_t>(width) * size_of(output.expected->dtype()) <= kShort;
   // Short pieces of few values are alike for other reasons than chance.
   const auto is_chance = [&](std::size_t found) { return small && found * 2 < failing.size(); };
-  const auto told = [&](const std::vector<Index>& some) {
+  const auto told = [&](std::vector<Index> some) {
+    std::erase_if(some, [&](Index at) { return is_multiple(output, at, width); });
     return !some.empty() &&
            chance.tells(distinct(output, some, width), width, failing.size(), pieces.size());
   };

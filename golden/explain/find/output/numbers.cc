@@ -15,6 +15,7 @@ constexpr Index kLeastMore = 3;     ///< counts that are more than is expected
 constexpr Index kLeastNumbers = 4;  ///< of a list that is added up
 constexpr Index kLeastAlike = 8;    ///< that differ by one number
 constexpr std::size_t kLeastValues = 3;
+constexpr Index kFewRuns = 2;           ///< of lines that are a place
 constexpr Index kMostNumber = 1 << 17;  ///< that a function is tried with
 
 /// What one number may be of the one that is expected.
@@ -92,6 +93,7 @@ constexpr NumberFunction kFunctions[] = {
     {"{} i", [](Index i, Index n) { return n * i; }, 2},
     {"i xor {}", [](Index i, Index n) { return i ^ n; }, 1},
     {"i, but at most {}", [](Index i, Index n) { return std::min(i, n); }, 0},
+    {"i, but at least {}", [](Index i, Index n) { return std::max(i, n); }, 1},
     {"i + {}", [](Index i, Index n) { return i + n; }, 1, true},
     {"{} i", [](Index i, Index n) { return n * i; }, 2, true},
 };
@@ -164,18 +166,40 @@ Claims claim_more(Output& output, const Pairs& numbers) {
   if (output.name.find("tokens_per_expert") == std::string::npos || output.left < kLeastMore)
     return {};
   std::set<Index> more;
+  std::set<Index> came;
   Index all = 0;
   for (const auto& [expected, actual] : numbers) {
-    if (actual != expected) more.insert(actual - expected);
+    if (actual == expected) continue;
+    more.insert(actual - expected);
+    came.insert(actual);
     all += actual - expected;
   }
-  if (*more.begin() < 0) return {};
+  // One number in place of several was not counted.
+  if (*more.begin() < 0 || came.size() == 1) return {};
   const std::string to = more.size() > 1 ? filled(" to {}", *more.rbegin()) : "";
   return claim_place(output, {"integers.more", FindingKind::symptom}, [&](const Place& place) {
     return filled(
         "{}: {}{} more than is expected, {} in all: counted again, or counters that were "
         "not cleared",
         place.words, *more.begin(), to, all);
+  });
+}
+
+/// Whether every number of a place differs, markers below zero apart, where it is of few runs of
+/// lines or of a pattern of them, or from its first line to its last.
+bool differs_throughout(const Output& output, const Pairs& numbers, const Place& place) {
+  const auto lines_of = [](const std::vector<Index>& lines) {
+    if (runs(lines) <= kFewRuns || is_pattern(lines)) return lines;
+    std::vector<Index> all;
+    for (Index line = lines.front(); line <= lines.back(); ++line) all.push_back(line);
+    return all;
+  };
+  const std::vector<Index> columns = lines_of(place.columns);
+  return std::ranges::all_of(lines_of(place.rows), [&](Index r) {
+    return std::ranges::all_of(columns, [&](Index c) {
+      const auto& [expected, actual] = nth(numbers, r * output.columns + c);
+      return expected != actual || expected < 0;
+    });
   });
 }
 
@@ -202,12 +226,15 @@ Claims claim_counted_on(Output& output, const Pairs& numbers) {
     return found.empty() ? claim_more(output, numbers) : found;
   }
   if (output.left < kLeastAlike || values.size() < kLeastValues) return {};
+  // Where others came right among them, it is said of which numbers it is true, or not at all.
+  const Place place = place_of(output, [&](Index i) { return output.differs(i); });
+  if (!differs_throughout(output, numbers, place)) return claim_function(output, numbers);
+  const bool marked = std::ranges::any_of(numbers, [](const auto& p) { return p.first < 0; });
   const std::string around = wraps ? filled(", modulo {}", last + 1) : "";
-  return claim_place(output, {"integers.counted_on", FindingKind::symptom},
-                     [&](const Place& place) {
-                       return filled("{}: every number is {} {} than is expected{}", place.words,
-                                     std::abs(by), by < 0 ? "less" : "more", around);
-                     });
+  return claim_place(output, {"integers.counted_on", FindingKind::symptom}, [&](const Place& told) {
+    return filled("{}: every number{} is {} {} than is expected{}", told.words,
+                  marked ? " from 0 on" : "", std::abs(by), by < 0 ? "less" : "more", around);
+  });
 }
 
 /// Rows of x that came, found by what they hold: of each index, and of -1.
@@ -296,6 +323,23 @@ Claims recover_one_number(Output& output) {
     if (row.of(*output.expected->as<float>()) != *output.actual->as<float>()) continue;
     return claim_all(output, {"number.seen", FindingKind::symptom},
                      "all of " + output.name + " is " + row.words);
+  }
+  return {};
+}
+
+Claims recover_counts(const Call&, std::vector<Output>& outputs) {
+  Output* counts = output_named(outputs, "tokens_per_expert");
+  if (counts == nullptr || counts->left == 0) return {};
+  for (const char* name : {"experts", "local"}) {
+    const Output* experts = output_named(outputs, name);
+    if (experts == nullptr || experts->differing == 0) continue;
+    std::vector<Index> came(static_cast<std::size_t>(compared(*counts)));
+    for (const auto& [expected, actual] : integers_of(*experts)) {
+      if (actual >= 0 && actual < std::ssize(came)) ++nth(came, actual);
+    }
+    if (std::ranges::equal(integers_of(*counts), came, {}, &Pairs::value_type::second))
+      return claim_all(*counts, {"counts.follow", FindingKind::follows},
+                       filled("{} counts {} as they came", counts->name, name));
   }
   return {};
 }

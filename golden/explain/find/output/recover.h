@@ -139,6 +139,8 @@ std::vector<Claim> recover_scaled(Output& output);
 /// A function of the value that is expected: another by a factor or bit, flushed, cut, without
 /// sign.
 std::vector<Claim> recover_mapped(Output& output);
+/// Counts of experts that did not come as expected.
+std::vector<Claim> recover_counts(const Call& call, std::vector<Output>& outputs);
 /// Integers that are totals, sizes, or some more than is expected.
 std::vector<Claim> recover_integers(Output& output);
 /// Where one value is expected, and another came: what is seen of values, last.

@@ -118,15 +118,6 @@ struct ValueCast {
 /// As the rule that was asked for has it first, then other ways.
 std::span<const ValueCast> value_casts();
 
-/// The output named, or null.
-template <typename Outputs>
-auto* output_named(Outputs& outputs, std::string_view name) {
-  for (auto& o : outputs) {
-    if (o.name == name) return &o;
-  }
-  return decltype(outputs.data()){};
-}
-
 /// The scales of all blocks by a measured rule, by one number or by another amax, which then takes
 /// the place of `q.amax`.  `scales` is the one of `q`.
 std::optional<Claim> claim_scales(Output& scales, QuantiserCall& q);

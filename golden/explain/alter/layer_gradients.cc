@@ -1,0 +1,251 @@
+// Gradients of a layer that are made of other rows than its definition says, or lack a share.
+#include <algorithm>
+#include <functional>
+
+#include "formats/exp.h"
+#include "golden/explain/alter/alterations.h"
+#include "golden/explain/find/output/slots.h"
+#include "ops/linear_recipe.h"
+
+namespace mxo {
+namespace {
+
+constexpr Index kMostSlots = 8;
+
+/// An element of a row of an expert as a sum over rows takes it, and what it may be made of
+/// instead.
+struct RowElement {
+  float given;
+  float gate;       ///< of an activation
+  float up;         ///< of an activation
+  float weight;     ///< of the row
+  float unweighed;  ///< of dy
+};
+
+struct OtherRows {
+  const char* name;
+  const char* phrase;
+  bool second;     ///< dw2, or else dw1
+  bool gradient;   ///< the rows of the gradient, or else those of x or of the activation
+  const char* of;  ///< the value of `scores` that it is known of
+  float (*element)(const RowElement&);
+};
+
+float in_e4m3(float v) { return decode(encode<kE4M3>(v, Overflow::saturate)); }
+
+constexpr OtherRows kOtherRows[] = {
+    {"dw2=unweighed", "dw2 is made of rows of dy that are not weighed", true, true, "combine",
+     [](const RowElement& e) { return e.unweighed; }},
+    {"dw2=weighed_twice", "dw2 is made of rows of dy that are weighed twice", true, true, "combine",
+     [](const RowElement& e) { return e.given * e.weight; }},
+    {"dw2=without_silu", "dw2 is made of gate times up, without the activation", true, false,
+     "combine", [](const RowElement& e) { return e.gate * e.up; }},
+    {"dw2=without_up", "dw2 is made of silu of the gate, without up", true, false, "combine",
+     [](const RowElement& e) { return e.gate * sigmoid_rn(e.gate); }},
+    {"dw2=unweighed_rows", "dw2 is made of activations that are not weighed", true, false, "swiglu",
+     [](const RowElement& e) { return e.gate * sigmoid_rn(e.gate) * e.up; }},
+    {"dw2=e4m3", "dw2 is made of activations that are rounded to e4m3", true, false, nullptr,
+     [](const RowElement& e) { return in_e4m3(e.given); }},
+    {"dw1=weighed", "dw1 is made of rows of x that are weighed", false, false, "combine",
+     [](const RowElement& e) { return e.given * e.weight; }},
+    {"dw1=e4m3", "dw1 is made of rows of x that are rounded to e4m3", false, false, nullptr,
+     [](const RowElement& e) { return in_e4m3(e.given); }},
+};
+
+/// The steps of a layer in bf16, and gradients of other rows.
+class Steps {
+ public:
+  Steps(Backend& backend, const Call& call) : backend_(backend), call_(call) {
+    Call kept = call;
+    kept.set.set("keep_stages", "true");
+    out_ = run_call(backend, kept);
+    while (call.has(rank(ranks_) + "x")) ++ranks_;
+  }
+
+  NamedTensors of(const OtherRows& row) {
+    const NamedTensors dy = sent([&](const std::string& q) { return call_.input(q + "dy"); }, {});
+    const NamedTensors weights = sent_weights(
+        [&](const std::string& q, Index i) { return out_.at(q + "weights").as<float>()[i]; });
+    add_up(row.second, [&](const std::string& p, Tensor& gradient, Tensor& rows) {
+      Tensor& t = row.gradient ? gradient : rows;
+      const Index columns = t.extent(1);
+      t = with_values(t, [&](Index i) {
+        RowElement e{wide_value(t, i), 0.0f, 0.0f, weights.at(p + "x").as<float>()[i / columns],
+                     0.0f};
+        if (row.gradient && row.second) e.unweighed = wide_value(dy.at(p + "x"), i);
+        if (!row.gradient && row.second) {
+          const auto [gate, up] = gate_pair(i, columns);
+          e.gate = wide_value(out_.at(p + "h"), gate);
+          e.up = wide_value(out_.at(p + "h"), up);
+        }
+        return row.element(e);
+      });
+    });
+    return out_;
+  }
+
+  /// Both gradients of weights without some slots, lost(token, slot).
+  template <typename Lost>
+  NamedTensors without(const Lost& lost) {
+    const NamedTensors kept = sent_weights([&](const std::string& q, Index i) {
+      const Tensor& experts = out_.at(q + "experts");
+      const Index slots = experts.extent(1);
+      return lost(i / slots, experts.extent(0), i % slots) ? 0.0f : 1.0f;
+    });
+    for (const bool second : {false, true}) {
+      add_up(second, [&](const std::string& p, Tensor& gradient, Tensor&) {
+        const Index columns = gradient.extent(1);
+        gradient = with_values(gradient, [&](Index i) {
+          return kept.at(p + "x").as<float>()[i / columns] * wide_value(gradient, i);
+        });
+      });
+    }
+    return out_;
+  }
+
+  /// dx of so many times the shares of the experts and of the router.
+  NamedTensors of_shares(float experts, float router) {
+    const Tensor& w = call_.input("router");
+    for (Index p = 0; p < ranks_; ++p) {
+      Tensor& dx = out_.at(rank(p) + "dx");
+      const auto* own = out_.at(rank(p) + "ddispatched").as<float>();
+      const auto* dlogits = out_.at(rank(p) + "dlogits").as<float>();
+      const Index columns = dx.extent(1);
+      dx = with_values(dx, [&](Index i) {
+        float sum = 0.0f;
+        for (Index e = 0; e < w.extent(0); ++e) {
+          sum += dlogits[i / columns * w.extent(0) + e] * wide_value(w, e * columns + i % columns);
+        }
+        return experts * own[i] + router * sum;
+      });
+    }
+    return out_;
+  }
+
+ private:
+  static std::string rank(Index p) { return "rank" + std::to_string(p) + "."; }
+
+  /// Rows of experts, padded as they are: x of their tokens, times weights of their slots.
+  NamedTensors sent(const std::function<Tensor(const std::string&)>& x,
+                    const std::function<Tensor(const std::string&)>& weights) const {
+    Call made{"dispatch", {}, {}, call_.world};
+    made.set.set("experts", std::to_string(call_.input("router").extent(0)));
+    made.set.set("precision", "bf16");
+    made.set.set("layout", "expert_major_padded");
+    made.set.set("alignment", std::to_string(std::max(call_.set.integer("alignment", 32),
+                                                      linear_recipe_named("bf16").alignment)));
+    for (Index p = 0; p < ranks_; ++p) {
+      made.replace(rank(p) + "experts", out_.at(rank(p) + "experts"));
+      made.replace(rank(p) + "x", x(rank(p)));
+      if (weights) made.replace(rank(p) + "weights", weights(rank(p)));
+    }
+    return run_call(backend_, made);
+  }
+
+  /// of(rank, slot i of its tokens) for every row.
+  template <typename Of>
+  NamedTensors sent_weights(const Of& of) const {
+    const auto ones = [&](const std::string& q) {
+      return with_values(Tensor(Dtype::f32, {out_.at(q + "experts").extent(0), 1}),
+                         [](Index) { return 1.0f; });
+    };
+    return sent(ones, [&](const std::string& q) {
+      return with_values(Tensor(Dtype::f32, out_.at(q + "experts").shape()),
+                         [&](Index i) { return of(q, i); });
+    });
+  }
+
+  /// A gradient of weights over the rows of all ranks, after edit(rank, gradient, rows).
+  template <typename Edit>
+  void add_up(bool second, const Edit& edit) {
+    const NamedTensors places = sent_weights([](const std::string&, Index) { return 1.0f; });
+    std::vector<Tensor> gradients;
+    std::vector<Tensor> rows;
+    std::vector<std::int32_t> ends;
+    Index begin = 0;
+    for (Index p = 0; p < ranks_; ++p) {
+      gradients.push_back(out_.at(rank(p) + (second ? "dexpert_out" : "dh")));
+      rows.push_back(out_.at(rank(p) + (second ? "act" : "permuted")));
+      edit(rank(p), gradients.back(), rows.back());
+      const Tensor& own = places.at(rank(p) + "group_ends");
+      for (Index e = 0; e < own.elements(); ++e)
+        ends.push_back(static_cast<std::int32_t>(begin) + own.as<std::int32_t>()[e]);
+      begin += rows.back().extent(0);
+    }
+    Call made{"grouped_matmul_wgrad", {}, {}};
+    made.replace("dy", stacked(gradients));
+    made.replace("x", stacked(rows));
+    Tensor group_ends(Dtype::i32, {std::ssize(ends)});
+    std::ranges::copy(ends, group_ends.as<std::int32_t>());
+    made.replace("group_ends", std::move(group_ends));
+    out_.at(second ? "dw2" : "dw1") = std::move(run_call(backend_, made).at("dw"));
+  }
+
+  static Tensor stacked(const std::vector<Tensor>& parts) {
+    Index rows = 0;
+    for (const Tensor& part : parts) rows += part.extent(0);
+    Tensor all(parts.front().dtype(), {rows, parts.front().extent(1)});
+    std::byte* to = all.data();
+    for (const Tensor& part : parts) to = std::copy_n(part.data(), part.bytes(), to);
+    return all;
+  }
+
+  Backend& backend_;
+  const Call& call_;
+  NamedTensors out_;  ///< of the layer, with every step
+  Index ranks_ = 0;
+};
+
+struct Shares {
+  const char* phrase;
+  float experts;
+  float router;
+};
+constexpr Shares kShares[] = {
+    {"dx lacks the share of the router", 1.0f, 0.0f},
+    {"dx is the share of the router alone", 0.0f, 1.0f},
+    {"dx has the share of the router twice", 1.0f, 2.0f},
+};
+
+}  // namespace
+
+void add_layer_gradients(const Call& call, List& list) {
+  if (call.op != "moe_layer" || !call.has("rank0.dy") ||
+      call.set.text("pipeline", "mxfp8") != "bf16" || call.set.text("sum", "exact") != "exact")
+    return;
+  const bool plain = call.set.text("activation", "silu") == "silu" && !call.set.has("limit") &&
+                     !call.set.has("alpha") && !call.set.has("up_offset") &&
+                     call.set.text("halves", "gate_first") == "gate_first";
+  const std::string_view scores = call.set.text("scores", "combine");
+  for (const OtherRows& row : kOtherRows) {
+    if ((row.of != nullptr && scores != row.of) || (row.of != nullptr && !plain)) continue;
+    add_run(
+        list, row.name, row.phrase,
+        [&row](Backend& b, const Call& c) { return Steps(b, c).of(row); }, Stage::input);
+  }
+  for (Index slot = 0; slot < std::min<Index>(call.set.integer("top_k", 1), kMostSlots); ++slot) {
+    add_run(
+        list, "dw=slot", filled("dw1 and dw2 lack slot {} of every token", slot),
+        [slot](Backend& b, const Call& c) {
+          return Steps(b, c).without([slot](Index, Index, Index s) { return s == slot; });
+        },
+        Stage::input);
+  }
+  add_run(
+      list, "dw=last_token", "dw1 and dw2 lack the last token of every rank",
+      [](Backend& b, const Call& c) {
+        return Steps(b, c).without([](Index t, Index tokens, Index) { return t + 1 == tokens; });
+      },
+      Stage::input);
+  for (const Shares& row : kShares) {
+    if (call.has("shared.w1")) break;
+    add_run(
+        list, "dx=shares", row.phrase,
+        [&row](Backend& b, const Call& c) {
+          return Steps(b, c).of_shares(row.experts, row.router);
+        },
+        Stage::input);
+  }
+}
+
+}  // namespace mxo

@@ -1,0 +1,172 @@
+// Outputs that speak for or against a cause: counts of experts as they came, outputs of other steps
+// of a layer, numbers that came right among others.
+#include "tests/golden/kinds.h"
+
+namespace mxo {
+namespace {
+
+Call router(Backend&) {
+  return of("route", {{"logits", random_floats({96, 16}, 7)}}, {{"top_k", "4"}});
+}
+
+Call local(Backend&) {
+  return of("map_experts",
+            {{"experts", ints({64, 3}, [](Index i) { return i * 7 % 16; })},
+             {"expert_map", ints({16}, [](Index e) { return e < 8 ? -1 : e - 8; })}},
+            {{"experts", "16"}});
+}
+
+Call dropped(Backend&) {
+  return of("map_experts",
+            {{"experts", ints({64, 3}, [](Index i) { return i * i % 16; })},
+             {"weights", random_floats({64, 3}, 5)}},
+            {{"experts", "16"}, {"capacity", "9"}, {"drop", "weight"}});
+}
+
+Call blocks(Backend&) {
+  return of("moe_align_block_size",
+            {{"experts", ints({64, 4}, [](Index i) { return i * i * 7 % 29 % 16; })}},
+            {{"experts", "16"}, {"block", "16"}});
+}
+
+Call layer(Backend&) {
+  return moe_layer({{"rank0.dy", random_bf16({48, 64}, 8)},
+                    {"shared.w1", random_bf16({32, 64}, 9)},
+                    {"shared.w2", random_bf16({64, 16}, 10)}});
+}
+
+/// Weights are of one size, and every expert has tokens.
+Call plain_layer(Backend&) {
+  Call call = moe_layer({{"rank0.dy", random_bf16({48, 64}, 8)}});
+  call.replace("router", times(call.input("router"), 1 / 64.0f));
+  return call;
+}
+
+/// Element i of the experts is of(i, the right one), and they are counted so.
+Edit counted_experts(const char* name, std::function<std::int32_t(Index, std::int32_t)> to) {
+  return [=](const Call&, NamedTensors& out) {
+    Tensor& experts = out.at(name);
+    Tensor& counts = out.at("tokens_per_expert");
+    std::fill_n(counts.as<std::int32_t>(), counts.elements(), 0);
+    for (Index i = 0; i < experts.elements(); ++i) {
+      std::int32_t& e = experts.as<std::int32_t>()[i];
+      e = to(i, e);
+      if (e >= 0) ++counts.as<std::int32_t>()[e];
+    }
+  };
+}
+
+/// Outputs whose names end so are those of the altered call, and no others.
+Edit outputs_of_altered(std::string end, std::function<void(Call&)> alter) {
+  return [=](const Call& call, NamedTensors& out) {
+    for (auto& [name, tensor] : run(call, alter)) {
+      if (name.ends_with(end)) out.at(name) = tensor;
+    }
+  };
+}
+
+void without_shared(Call& c) {
+  c.inputs.erase("shared.w1");
+  c.inputs.erase("shared.w2");
+}
+
+NamedTensors steps_of(const Call& call) {
+  return run(call, [](Call& c) { c.set.set("keep_stages", "true"); });
+}
+
+/// dw2 of gate times up.
+void without_silu(const Call& call, NamedTensors& out) {
+  NamedTensors kept = steps_of(call);
+  std::vector<Index> rows(8);
+  for (Index i = 0; i < 96; ++i)
+    ++rows.at(static_cast<std::size_t>(kept.at("rank0.experts").as<std::int32_t>()[i]));
+  Index end = 0;
+  const Tensor& h = kept.at("rank0.h");
+  const Call wgrad = of("grouped_matmul_wgrad",
+                        {{"dy", kept.at("rank0.dexpert_out")},
+                         {"x", mapped(kept.at("rank0.act"),
+                                      [&h](Index i, float) {
+                                        const Index gate = i / 64 * 128 + i % 64;
+                                        return wide_value(h, gate) * wide_value(h, gate + 64);
+                                      })},
+                         {"group_ends", ints({8}, [&](Index e) {
+                            return static_cast<std::int32_t>(
+                                end += round_up(rows.at(static_cast<std::size_t>(e)), 32));
+                          })}});
+  out.at("dw2") = run_call(*make_cpu_backend(), wgrad).at("dw");
+}
+
+const Kind kKinds[] = {
+    {"explained: 88.9 %: column 2 of experts: every number is 5 more than is expected, modulo 16; "
+     "11.1 %: tokens_per_expert counts experts as they came",
+     router,
+     counted_experts("experts",
+                     [](Index i, std::int32_t e) { return i % 4 == 2 ? (e + 5) % 16 : e; })},
+    {"explained: experts: where i is expected, i modulo 8 came", router,
+     [](const Call&, NamedTensors& out) {
+       Tensor& t = out.at("experts");
+       for (Index i = 0; i < t.elements(); ++i) t.as<std::int32_t>()[i] %= 8;
+     }},
+    {"explained: 98.0 %: all of local: every number from 0 on is 1 more than is expected; 2.0 %: "
+     "tokens_per_expert counts local as they came",
+     local, counted_experts("local", [](Index, std::int32_t e) { return e < 0 ? e : e + 1; })},
+    {"explained: the later slots are dropped rather than those of less weight", dropped,
+     altered([](Call& c) {
+       c.inputs.erase("weights");
+       c.set.set("drop", "position");
+     })},
+    {"explained: the factor of the weights is left out, but dw1, rank0.dx and rank0.y are as "
+     "expected",
+     [](Backend&) {
+       return moe_layer({{"rank0.dy", random_bf16({48, 64}, 8)}}, {{"scale", "2.5"}});
+     },
+     outputs_of_altered("dw2", [](Call& c) { c.set.set("scale", "1"); })},
+    {"explained: dx lacks the share of the router", plain_layer,
+     [](const Call& call, NamedTensors& out) {
+       const NamedTensors kept = steps_of(call);
+       out.at("rank0.dx") = mapped(out.at("rank0.dx"), [&](Index i, float) {
+         return kept.at("rank0.ddispatched").as<float>()[i];
+       });
+     }},
+    {"explained: dw2 is made of gate times up, without the activation", plain_layer, without_silu},
+    {"explained: the shared expert is left out, but rank0.y is as expected", layer,
+     outputs_of_altered(".dx", without_shared)},
+    {"explained: all of shared.dw1: every value is multiplied by 2^-1", layer,
+     [](const Call&, NamedTensors& out) {
+       out.at("shared.dw1") = times(out.at("shared.dw1"), 0.5f);
+     }},
+};
+TEST(PlantedFollows, AreNamed) { expect_said(kKinds); }
+
+/// What is not said: the other outputs, or numbers beside, speak against it.
+const Kind kNearMisses[] = {
+    {"counted again", local,
+     counted_experts(
+         "local", [](Index i, std::int32_t e) { return i % 23 == 5 ? std::int32_t(i % 8) : e; })},
+    {"every number", blocks,
+     [](const Call&, NamedTensors& out) {
+       Tensor& t = out.at("expert_ids");
+       for (Index i = 0; i + 1 < t.elements(); ++i)
+         t.as<std::int32_t>()[i] = t.as<std::int32_t>()[i + 1];
+     }},
+    {"logits have the other sign", router,
+     [](const Call& call, NamedTensors& out) {
+       const Tensor weights = out.at("weights");
+       out = run(call, [](Call& c) { c.replace("logits", times(c.input("logits"), -1.0f)); });
+       out.at("weights") = times(weights, 0.37f);
+     }},
+    {"rounded up to multiples", router,
+     [](const Call&, NamedTensors& out) {
+       Tensor& t = out.at("tokens_per_expert");
+       for (Index e = 0; e < t.elements(); ++e)
+         t.as<std::int32_t>()[e] = std::max(t.as<std::int32_t>()[e], 24);
+     }},
+    {"the shared expert", layer,
+     [](const Call&, NamedTensors& out) {
+       out.at("shared.dw1") = times(out.at("shared.dw1"), 0.5f);
+     }},
+};
+TEST(PlantedFollows, NearMissesAreNot) { expect_not_said(kNearMisses); }
+
+}  // namespace
+}  // namespace mxo
