@@ -73,6 +73,7 @@ class Settling {
       mark_window();
     }
     if (elements_ == 0) return {};
+    const std::string place = words_;
     if (!runner_.windowed()) words_ += kept_in_words(candidate_->trial, runner_.outputs());
     Claim claim;
     claim.id = name_of(candidate_->hypotheses);
@@ -81,6 +82,7 @@ class Settling {
     claim.confirmed = confirmed_;
     claim.measured = std::ranges::any_of(candidate_->hypotheses, &Hypothesis::measured);
     claim.sentence = phrase_of(candidate_->hypotheses) + words_;
+    claim.place = place;
     for (const Hypothesis* h : candidate_->hypotheses) {
       if (!runner_.windowed()) claim.made_by.push_back(*h);
     }
