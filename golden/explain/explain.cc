@@ -10,6 +10,7 @@
 #include "golden/explain/case/product.h"
 #include "golden/explain/confirm/altered_call_runner.h"
 #include "golden/explain/confirm/score.h"
+#include "golden/explain/find/finding.h"
 #include "golden/explain/find/output/recover.h"
 #include "golden/explain/find/quantiser/quantiser.h"
 #include "golden/explain/finders.h"
@@ -71,16 +72,19 @@ void count_each(const Case& c, std::vector<Claim>& claims) {
       if (!made || !made->contains(o.name) || o.left == 0) continue;
       const Tensor& model = made->at(o.name);
       if (model.bytes() != o.expected->bytes()) continue;
+      const auto is_altered = [&](Index i) { return bits_at(model, i) != o.expected_bits(i); };
+      const auto is_given = [&](Index i) {
+        return is_altered(i) && bits_at(model, i) == o.actual_bits(i);
+      };
       Index altered = 0;
       Index right = 0;
-      std::vector<Index> given;  // that came so
-      for (Index i = 0; i < o.compared_rows * o.columns; ++i) {
-        if (bits_at(model, i) == o.expected_bits(i)) continue;
-        ++altered;
-        right += o.marks[static_cast<std::size_t>(i)] == Mark::same;
-        if (bits_at(model, i) == o.actual_bits(i)) given.push_back(i);
+      std::vector<Index> given;
+      for (Index i = 0; i < compared(o); ++i) {
+        altered += is_altered(i);
+        right += is_altered(i) && nth(o.marks, i) == Mark::same;
+        if (is_given(i)) given.push_back(i);
       }
-      if (right * 100 > altered || static_cast<Index>(given.size()) * 10 < altered * 9) continue;
+      if (right * 100 > altered || std::ssize(given) * 10 < altered * 9) continue;
       const Index before = o.left;
       for (const Index i : given) o.mark_explained(i);
       if (o.left == before) continue;

@@ -125,7 +125,6 @@ struct Claim {
   bool yields = false;
   /// Was made from the actual output: it tells no place that it was not told.
   bool measured = false;
-  /// Of all of a call that was altered and run: what was altered.
   std::vector<Hypothesis> made_by = {};
   double judged() const { return confirmed < 0 ? elements : confirmed; }
 };

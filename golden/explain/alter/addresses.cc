@@ -99,8 +99,7 @@ void add_experts(const Product& p, List& list) {
                {read_lines(operand, 0, map_of(other.of, p.groups()))});
     };
     add(p.b.codes_name, "every expert takes the codes of {} ({}), and its own scales");
-    if (p.b.scales->rank() == 2 || (p.b.scales->rank() > 2 && p.b.scales->shape().back() == 1))
-      add(p.b.scales_name, "every expert takes the scales of {} ({})");
+    if (p.b.scales->rank() > 1) add(p.b.scales_name, "every expert takes the scales of {} ({})");
   }
 }
 

@@ -32,6 +32,20 @@ float cut(float v) {
 
 constexpr Row<float (*)(float)> kToBf16{"bf16", "rounded to bf16 first", by_bf16};
 constexpr Row<float (*)(float)> kToF16{"f16", "rounded to f16 first", by_f16};
+
+/// To 10 bits of mantissa, ties away from zero.
+float to_tf32(float v) {
+  return std::isfinite(v) ? cut<10>(bit_cast<float>(bit_cast<std::uint32_t>(v) + (1u << 12))) : v;
+}
+constexpr Row<float (*)(float)> kOfScales[] = {kToBf16, kToF16};
+/// Numbers in the range of f16 have as many bits there as in tf32.
+constexpr Row<float (*)(float)> kOfOperands[] = {
+    kToBf16,
+    {"bf16_cut", "cut to bf16 first, toward zero", cut<7>},
+    {"10_bits", "rounded to 10 bits of mantissa first, as tf32 and f16 have them", to_tf32},
+    {"10_bits_cut", "cut to 10 bits of mantissa first, toward zero (tf32)", cut<10>},
+    kToF16,
+};
 constexpr Row<float (*)(float)> kNarrowed[] = {
     {"cut", "cut to 8 bits of mantissa first, toward zero", cut<8>},
     {"cut", "cut to 9 bits of mantissa first, toward zero", cut<9>},
@@ -59,7 +73,8 @@ struct Narrow {
 constexpr Narrow kOperands[] = {{"x", "x is", 0, 9},
                                 {"scales", "the scales are", 6, 6},
                                 {"logits", "logits are", 6, 3},
-                                {"bias", "the bias is", 6, 1}};
+                                {"bias", "the bias is", 6, 1},
+                                {"main_grad", "main_grad is", 6, 1}};
 
 /// Operands that are multiplied by a number.
 struct Multiplied {
@@ -147,26 +162,47 @@ bool keeps(const Tensor& t, float (*rounded)(float)) {
   return true;
 }
 
-void add_scales_of_products(const Product& p, List& list) {
-  for (const auto& n : {kToBf16, kToF16}) {
-    const auto add = [&](const std::string& operand, const std::string& whose,
-                         const std::vector<std::string>& names) {
-      add_altered_locally(list, filled("{}={}", operand, n.name),
-                          filled("{} are {}", whose, n.phrase), [names, to = n.of](Call& c) {
-                            return std::all_of(
-                                names.begin(), names.end(),
-                                [&](const std::string& name) { return map_floats(c, name, to); });
-                          });
-    };
-    std::vector<std::string> both;
+/// Tensors of f32, each by itself and all of them.
+struct Floats {
+  std::vector<std::string> names;
+  std::vector<std::string> subjects;
+  std::string all_names;
+  std::string all_subjects;
+};
+
+void add_narrowed(const Floats& floats, const Row<float (*)(float)>& row, List& list) {
+  const auto add = [&](const std::string& operand, const std::string& whose,
+                       const std::vector<std::string>& names) {
+    add_altered_locally(list, filled("{}={}", operand, row.name),
+                        filled("{} {}", whose, row.phrase), [names, to = row.of](Call& c) {
+                          return std::all_of(
+                              names.begin(), names.end(),
+                              [&](const std::string& name) { return map_floats(c, name, to); });
+                        });
+  };
+  for (std::size_t i = 0; i < floats.names.size(); ++i)
+    add(floats.names[i], floats.subjects[i], {floats.names[i]});
+  if (floats.names.size() == 2) add(floats.all_names, floats.all_subjects, floats.names);
+}
+
+void add_floats_of_products(const Product& p, List& list) {
+  for (const auto& row : kOfScales) {
+    Floats scales{{}, {}, "scales", "the scales of both sides are"};
     for (const ProductSide* side : {&p.a, &p.b}) {
       if (side->scales == nullptr || side->scales->dtype() != Dtype::f32) continue;
-      if (!keeps(*side->scales, n.of)) continue;
-      add(side->scales_name, side_words(*side), {side->scales_name});
-      both.push_back(side->scales_name);
+      if (!keeps(*side->scales, row.of)) continue;
+      scales.names.push_back(side->scales_name);
+      scales.subjects.push_back(side_words(*side) + " are");
     }
-    if (both.size() == 2) add("scales", "the scales of both sides", both);
+    add_narrowed(scales, row, list);
   }
+  Floats operands{{}, {}, "operands", p.a.name + " and " + p.b.name + " are"};
+  for (const ProductSide* side : {&p.a, &p.b}) {
+    if (side->codes->dtype() != Dtype::f32) continue;
+    operands.names.push_back(side->codes_name);
+    operands.subjects.push_back(side->name + " is");
+  }
+  for (const auto& row : kOfOperands) add_narrowed(operands, row, list);
 }
 
 /// Plain operands: what codes and scales stand for, in bf16.
@@ -280,7 +316,7 @@ void add_precision_hypotheses(const Call& call, List& list) {
   if (!has_steps(call)) add_misread_types(call, list);
   if (const std::optional<Product> p = product_of(call)) {
     add_dequantised(call, *p, list);
-    return add_scales_of_products(*p, list);
+    return add_floats_of_products(*p, list);
   }
   add_operands(call, list);
 }

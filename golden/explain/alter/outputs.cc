@@ -11,7 +11,7 @@ namespace mxo {
 namespace {
 
 /// Every f32 output in bf16, but dprobs, which is f32 always.
-bool narrow(NamedTensors& out, BF16 (*to)(float)) {
+bool narrow(NamedTensors& out, const std::function<BF16(float)>& to) {
   bool any = false;
   for (auto& [name, t] : out) {
     if (t.dtype() != Dtype::f32 || name == "dprobs") continue;
@@ -40,17 +40,56 @@ constexpr Narrowing kOfSums[] = {
     {"twice", "the sum is rounded to f32 before it is rounded to bf16",
      [](float v) { return encode<kBF16>(v); }},
     {"f16", "the sum is rounded to f16 before it is rounded to bf16", kByF16.of},
+    {"e4m3", "the output is rounded to e4m3 before it is written as bf16",
+     [](float v) { return encode<kBF16>(decode(encode<kE4M3>(v, Overflow::saturate))); }},
+    {"e5m2", "the output is rounded to e5m2 before it is written as bf16",
+     [](float v) { return encode<kBF16>(decode(encode<kE5M2>(v, Overflow::saturate))); }},
     {"as_f16", "the output is written as f16 and read as bf16",
      [](float v) { return BF16{encode<kF16>(v, Overflow::nonfinite).bits}; }},
 };
 
+/// Functions that an epilogue may have in place of none.
+constexpr Row<double (*)(double)> kEpilogues[] = {
+    {"silu", "silu",  // whose exponential is infinite in f32
+     [](double v) {
+       const auto x = static_cast<float>(v);
+       return double{x / (1.0f + static_cast<float>(std::exp(-v)))};
+     }},
+    {"gelu", "gelu", [](double v) { return v * std::erfc(-v / std::sqrt(2.0)) / 2.0; }},
+    {"gelu_tanh", "gelu by tanh",
+     [](double v) {
+       return v *
+              (1.0 +
+               std::tanh(std::sqrt(2.0 / 3.14159265358979323846) * (v + 0.044715 * v * v * v))) /
+              2.0;
+     }},
+    {"relu2", "the square of ReLU", [](double v) { return v > 0.0 ? v * v : 0.0; }},
+};
+
 /// What is asked for in f32, and rounded so.
-void add_narrowed(List& list, const std::string& key, const std::string& f32,
-                  const Narrowing& how) {
-  Hypothesis& h = add_set(list, key, f32, how.phrase, filled("out={}", how.name));
+void add_narrowed(List& list, const std::string& key, const std::string& f32, const char* name,
+                  std::string phrase, std::function<BF16(float)> to) {
+  Hypothesis& h = add_set(list, key, f32, std::move(phrase), filled("out={}", name));
   h.stage = Stage::output;
   h.subject = key;
-  h.rewrite = [to = how.of](const Call&, NamedTensors& out) { return narrow(out, to); };
+  h.rewrite = [to = std::move(to)](const Call&, NamedTensors& out) { return narrow(out, to); };
+}
+void add_narrowed(List& list, const std::string& key, const std::string& f32,
+                  const Narrowing& how) {
+  add_narrowed(list, key, f32, how.name, how.phrase, how.of);
+}
+
+void add_epilogues(List& list) {
+  for (const auto& row : kEpilogues) {
+    for (const bool rounded : {false, true}) {
+      add_narrowed(list, "out", "f32", row.name,
+                   filled("{} is applied to the {}", row.phrase,
+                          rounded ? "output, rounded to bf16 before" : "sum"),
+                   [of = row.of, rounded](float v) {
+                     return encode<kBF16>(static_cast<float>(of(rounded ? by_bf16(v) : v)));
+                   });
+    }
+  }
 }
 
 /// Whether y = silu(a) * b.
@@ -58,14 +97,6 @@ bool is_plain(const Call& call) {
   constexpr const char* kSteps[] = {"activation", "halves", "alpha", "limit", "up_offset"};
   return !call.has("probs") &&
          std::ranges::none_of(kSteps, [&](const char* key) { return call.set.has(key); });
-}
-
-/// What e4m3fnuz makes of codes of e4m3, but for those that are NaN there.
-bool halve(const Call& call, NamedTensors& out) {
-  const auto x = out.find("x");
-  if (call.op != "dequantize" || x == out.end()) return false;
-  x->second = with_values(x->second, [&](Index i) { return 0.5f * wide_value(x->second, i); });
-  return true;
 }
 
 /// Codes of scaling_aware_transpose [K, M] as they are in the rows of x [M, K].
@@ -108,11 +139,6 @@ bool saturate(const Call& call, NamedTensors& out, double below) {
   }
   return any;
 }
-
-constexpr Row<bool (*)(const Call&, NamedTensors&)> kRewritten[] = {
-    {"value.power_of_2", "every value is multiplied by 2^-1", halve},
-    {"codes=not_moved", "codes are transposed, and their exponents are not moved", keep_exponents},
-};
 
 /// An exact sum, which is no f32 on the way, by f16.
 NamedTensors exact_sum_by_f16(Backend&, const Call& call) {
@@ -160,13 +186,15 @@ void add_function(List& list, std::string name, std::string phrase, Of of) {
 void add_output_hypotheses(const Call& call, List& list) {
   if (product_of(call) && call.set.text("out", "bf16") == "bf16") {
     for (const Narrowing& how : kOfSums) add_narrowed(list, "out", "f32", how);
+    add_epilogues(list);
   }
   if (call.op == "swiglu" && is_plain(call)) {
     add_set(list, "bf16_steps", "activation", "silu is rounded to bf16 before it is multiplied",
             "silu=bf16")
         .stage = Stage::output;
   }
-  for (const auto& row : kRewritten) add_rewritten(list, row.name, row.phrase, row.of);
+  add_rewritten(list, "codes=not_moved", "codes are transposed, and their exponents are not moved",
+                keep_exponents);
   const bool in_rows = call.set.text("scale_layout", "row_major") == "row_major" &&
                        !call.set.flag("transpose", false) && !call.has("group_ends");
   if (call.op != "quantize" || !call.has("x") || !in_rows) return;

@@ -24,13 +24,15 @@ constexpr Setting kRuleSettings[] = {
     {"format_w", "w is taken as ", Target::format},
     {"format_dy", "dy is taken as ", Target::format},
 };
-constexpr Setting kOthers[] = {{"layout", "the layout is "},
-                               {"overflow"},
-                               {"rounding"},
-                               {"underflow"},
-                               {"normalize"},
-                               {"score"},
-                               {"other_groups"}};
+constexpr Setting kOthers[] = {
+    {"layout", "the layout is "},
+    {"overflow"},
+    {"rounding"},
+    {"underflow"},
+    {"normalize"},
+    {"product", "before it is added to main_grad the sum is rounded to "},
+    {"score"},
+    {"other_groups"}};
 /// Tried later.  Another arithmetic is that of every element, or of none.
 constexpr Setting kOfLayers[] = {{"group_score"},
                                  {"recipe"},

@@ -170,11 +170,25 @@ struct ScaleOrder {
   ProductSide Product::*side = nullptr;  ///< that the phrase names
 };
 float flushed(float v) { return std::fabs(v) < 0x1p-126f ? 0.0f : v; }
-constexpr ScaleOrder kAfterRounding{"after_rounding",
-                                    "sums of codes are rounded to bf16 before they are scaled",
-                                    [](double, const Part& p) -> double {
-                                      return by_bf16(narrow(p.codes)) * (p.scale_a * p.scale_b);
-                                    }};
+/// bf16 where it does not belong: of blocks, and where one scale of each side is that of a line.
+constexpr ScaleOrder kRounded[] = {
+    {"after_rounding", "sums of codes are rounded to bf16 before they are scaled",
+     [](double sum, const Part& p) -> double {
+       return sum + by_bf16(narrow(p.codes)) * (p.scale_a * p.scale_b);
+     }},
+    {"between", "sums are rounded to bf16 between the scales of {} and those of the other side",
+     [](double, const Part& p) -> double {
+       return by_bf16(narrow(p.codes * p.scale_a)) * p.scale_b;
+     },
+     &Product::a},
+    {"between", "sums are rounded to bf16 between the scales of {} and those of the other side",
+     [](double, const Part& p) -> double {
+       return by_bf16(narrow(p.codes * p.scale_b)) * p.scale_a;
+     },
+     &Product::b},
+    {"joined_bf16", "the product of both scales is rounded to bf16",
+     [](double, const Part& p) -> double { return p.codes * by_bf16(p.scale_a * p.scale_b); }},
+};
 constexpr ScaleOrder kScaleOrders[] = {
     {"joined", "both scales are multiplied with each other first, in f32",
      [](double sum, const Part& p) -> double {
@@ -331,7 +345,7 @@ void add_partial_hypotheses(const Call& call, List& list) {
     }
   }
   const Index unit = p->a.scales != nullptr || p->b.scales != nullptr ? p->block : 1;
-  for (const Index slices : {2, 4, 8, 16, 32}) {
+  for (const Index slices : {2, 3, 4, 5, 6, 7, 8, 16, 32}) {
     if (p->wgrad || p->k == 0 || p->k % (slices * unit) != 0) continue;
     for (const Summation& s : kOfSlices) {
       if (slices < s.least) continue;
@@ -352,7 +366,10 @@ void add_scale_order_hypotheses(const Call& call, List& list) {
                Stage::input, {block, order.step});
   };
   const bool both = p->a.scales != nullptr && p->b.scales != nullptr;
-  if (both && block == p->k && !p->wgrad) add(kAfterRounding);
+  for (const ScaleOrder& order : kRounded) {
+    const bool of_blocks = &order == kRounded;
+    if (both && !p->wgrad && (of_blocks || block == p->k)) add(order);
+  }
   if (!is_extreme(p->a) && !is_extreme(p->b)) return;
   for (const ScaleOrder& order : kScaleOrders) add(order);
 }

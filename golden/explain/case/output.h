@@ -114,6 +114,7 @@ class Snapshot {
  public:
   explicit Snapshot(const std::vector<Output>& outputs);
   void restore(std::vector<Output>& outputs) const;
+  const std::vector<Mark>& marks(std::size_t n) const { return marks_[n]; }
   /// Elements of output `n` that differed then.
   Index left(std::size_t n) const { return left_[n]; }
   /// Those of them that are explained now.

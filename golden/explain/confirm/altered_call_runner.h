@@ -90,6 +90,7 @@ class AlteredCallRunner {
   bool narrow() const { return product_ && size_of(product_->a.codes->dtype()) == 1; }
 
   std::vector<Output>& outputs() { return outputs_; }
+  const Call& call() const { return call_; }
 
  private:
   /// Whether only some lines of operands are needed.

@@ -261,7 +261,7 @@ double Weighing::place_told(const std::vector<Output>& outputs) const {
 }
 
 bool Weighing::names(const std::vector<Claim>& claims, const std::vector<Output>& outputs,
-                     double family) const {
+                     double family, double most) const {
   double cost = 0.0;
   bool any = false;
   for (const Claim& c : claims) {
@@ -276,7 +276,7 @@ bool Weighing::names(const std::vector<Claim>& claims, const std::vector<Output>
       cost += bits_of_runs(c.where.rows, o.rows) + bits_of_runs(c.where.columns, o.columns);
     }
   }
-  return !any || gain(outputs) - cost >= kCertain;
+  return !any || std::min(gain(outputs), most) - cost >= kCertain;
 }
 
 bool is_a_place(const RunResult& trial) {

@@ -2,6 +2,7 @@
 // Thread safety: any threads at once; an object is used by one.
 #pragma once
 
+#include <cmath>
 #include <cstdint>
 #include <unordered_map>
 #include <vector>
@@ -39,6 +40,12 @@ class Chance {
   double unseen_;
 };
 
+/// Bits by which the scales that an altered product took for others, in the lines that it explains,
+/// could have been otherwise: every element of a line follows from them.  Infinity where it alters
+/// anything else.
+double bits_of_scales(const Call& call, const std::vector<const Hypothesis*>& made_by,
+                      const Output& y, const std::vector<Index>& explained);
+
 /// Weighs what is explained after it was made.
 class Weighing {
  public:
@@ -59,9 +66,14 @@ class Weighing {
   bool names_call(const std::vector<Output>& outputs) const;
 
   /// Whether `claims`, which explained them, explain kCertain bits more than they take to say:
-  /// `family` and their place for each, where that is not all that differs.
+  /// `family` and their place for each, where that is not all that differs.  Of what is explained
+  /// no more than `most` bits count.
   bool names(const std::vector<Claim>& claims, const std::vector<Output>& outputs,
-             double family = kFamily) const;
+             double family = kFamily, double most = HUGE_VAL) const;
+  /// Elements of output `n` that were explained since.
+  std::vector<Index> explained(const std::vector<Output>& outputs, std::size_t n) const {
+    return before_.explained_since(outputs, n);
+  }
   /// Marks as they were before.
   void restore(std::vector<Output>& outputs) const { before_.restore(outputs); }
 

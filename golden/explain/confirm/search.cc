@@ -4,7 +4,9 @@
 #include <algorithm>
 #include <cmath>
 
+#include "golden/explain/alter/alterations.h"
 #include "golden/explain/confirm/score.h"
+#include "golden/explain/find/output/recover.h"
 
 namespace mxo {
 namespace {
@@ -160,7 +162,11 @@ class Search {
         if (gives_all_of_call && evidence.names_call(outputs())) return claims;
         cost -= evidence.place_told(outputs());
       }
-      if (evidence.names(claims, outputs(), cost)) return claims;
+      double most = HUGE_VAL;
+      for (std::size_t n = 0; n < outputs().size() && !all; ++n)
+        most = std::min(most, bits_of_scales(runner_.call(), best_, outputs()[n],
+                                             evidence.explained(outputs(), n)));
+      if (evidence.names(claims, outputs(), cost, most)) return claims;
     }
     evidence.restore(outputs());
     return {};
@@ -265,6 +271,7 @@ class Search {
     const Candidate& best = found.front();
     best_ = best.hypotheses;
     const Hypothesis& first = *best.hypotheses.front();
+    const Snapshot before(outputs());
     std::vector<Claim> claims = mark_explained(runner_, best);
     if (claims.empty()) return claims;
     Claim& claim = claims.front();
@@ -276,19 +283,38 @@ class Search {
         !claim.where.rows.empty())
       return {};
     gives_all_of_call = gives_call(runner_, best);
+    // A power of two has many makers: what was found is no more than one of them.
+    const bool one = best.trial.all() && left_of(outputs()) == 0 && outputs().size() == 1;
+    if (const auto by = one && !first.rewrite ? power_of_all(outputs().front()) : std::nullopt)
+      claim.sentence = filled("all of {}: every value is multiplied by 2^{}, as it is where {}",
+                              outputs().front().name, *by, claim.sentence);
     int alike = 0;
     for (std::size_t i = 1; i < found.size() && alike < kMostAlike; ++i) {
-      if (found[i].trial.fixed != best.trial.fixed ||
-          (!found[i].trial.all() && !gives_the_same(found[i].trial, best.trial)))
+      // What gives less than all that it alters is no equal of what gives all.
+      const RunResult& other = found[i].trial;
+      if (other.fixed != best.trial.fixed || other.all() != best.trial.all() ||
+          (!other.all() && !gives_the_same(other, best.trial)))
         break;
       const std::string phrase = phrase_of(found[i].hypotheses);
       if (!is_another_cause(*found[i].hypotheses.front(), first) ||
-          claim.sentence.find(phrase) != std::string::npos)
+          claim.sentence.find(phrase) != std::string::npos ||
+          (!found[i].trial.all() && !explains_the_same(found[i], before)))
         continue;
       claim.sentence += "; equivalently, " + phrase;
       ++alike;
     }
     return claims;
+  }
+
+  /// Whether another candidate explains the elements that the best one does, from the same marks.
+  bool explains_the_same(const Candidate& other, const Snapshot& before) {
+    const Snapshot best(outputs());
+    before.restore(outputs());
+    bool same = !mark_explained(runner_, other).empty();
+    for (std::size_t n = 0; n < outputs().size() && same; ++n)
+      same = best.marks(n) == outputs()[n].marks;
+    best.restore(outputs());
+    return same;
   }
 
   /// Causes known on some lines only: what they explain there stands for the rest.

@@ -52,7 +52,7 @@ std::string span(Index first, Index last) {
   return std::to_string(first) + (last > first ? " to " + std::to_string(last) : "");
 }
 
-/// Which places take others, where these are one run or two: "64 to 127 are 0 to 63".
+/// Which places take others, the first runs of them: "64 to 127 are 0 to 63".
 std::string moved(const Permutation& p) {
   std::string text;
   int runs = 0;
@@ -61,10 +61,11 @@ std::string moved(const Permutation& p) {
     const Index from = p.from(first);
     while (i < p.period() && p.from(i) - i == from - first) ++i;
     if (from == first) continue;
-    if (++runs > 2) return {};
+    if (++runs > 2) continue;
     text += (text.empty() ? "" : ", ") + span(first, i - 1) + " are " +
             span(from, from + i - 1 - first);
   }
+  if (runs > 2) text += " and " + std::to_string(runs - 2) + " more";
   return text;
 }
 

@@ -79,7 +79,8 @@ const PlantedFault kFaults[] = {
        const Call call = make_call("dequantize", parts, {});
        return with_setting(b, call, "format", "e4m3fnuz");
      }},
-    {"halved values say the same as fnuz codes", "scales=halved", "equivalently, every value",
+    {"halved values say the same as fnuz codes", "scales=halved",
+     "every value is multiplied by 2^-1, as",
      [](Backend& b) {
        NamedTensors parts = run_call(b, quantize_call("1x32"));
        auto* codes = parts.at("codes").as<std::uint8_t>();  // 80 is NaN in e4m3fnuz

@@ -104,6 +104,21 @@ const PlantedFault kFaults[] = {
            twice(b, mx_product(b, 1, tall()), [](Index k) { return k >= 128 && k < 256; }), 256,
            128);
      }},
+    {"a stage is read before it is filled", "k.again",
+     "the products of k = 160 to 191 are left out, and those of k = 128 to 159 are added twice",
+     [](Backend& b) {
+       const Call call = mx_product(b, 1);
+       const auto is = [](Index k, Index stage) { return k / 32 == stage; };
+       const Tensor rest = in_f32(b, changed(
+                                         call, [=](Index k) { return is(k, 5); }, zero));
+       const Tensor again = in_f32(b, changed(
+                                          call, [=](Index k) { return !is(k, 4); }, zero));
+       return spoiled(b, call, [&](NamedTensors& out) {
+         out.at("y") = mapped(out.at("y"), [&](Index i, float) {
+           return rest.as<float>()[i] + again.as<float>()[i];
+         });
+       });
+     }},
     {"groups are short of their last row", "k.missing", "rows 95, 159 and 287 of dy and x",
      [](Backend& b) { return short_groups(b, mx_wgrad(b, 1), "dy.codes", 1, true); }},
     {"both sides keep a stage of the pass before", "scales=stale_stage",

@@ -313,6 +313,16 @@ Claims recover_factors(Output& output) {
   return claims;
 }
 
+std::optional<int> power_of_all(const Output& output) {
+  if (output.differing < kFew || !is_wide_float(output.expected->dtype())) return {};
+  const ElementReader read(output.expected->dtype());
+  Interval number;
+  for (Index i = 0; i < compared(output); ++i) {
+    if (!cut(output, read, Made::doubled, i, number)) return {};
+  }
+  return std::ilogb(number.low);
+}
+
 Claims recover_one_factor(Output& output) {
   if (!is_unexplained(output, kMany) || !is_wide_float(output.expected->dtype())) return {};
   const ElementReader read(output.expected->dtype());

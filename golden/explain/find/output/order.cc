@@ -154,7 +154,10 @@ Claims claim_line_order(Output& output, bool are_columns) {
   for (const Permutation& p : permutations_of(fits)) {
     // An order without a name has to come again, and one line for all of them.
     const Index period = p.period();
-    const bool again = 2 * period <= n && failing.front() / period != failing.back() / period;
+    Index moved = 0;
+    for (Index i = 0; i < period; ++i) moved += nth(p.source, i) != i;
+    const bool again = 2 * period <= n && std::ssize(failing) >= 2 * moved &&
+                       failing.front() / period != failing.back() / period;
     if ((!p.has_name() || p.source.front() == p.source.back()) && !again) continue;
     const auto model = [&](Index i) {
       const Index line = p.from(lines.of(i));

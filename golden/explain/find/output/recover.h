@@ -132,6 +132,8 @@ std::vector<Claim> recover_axes(Output& output);
 std::vector<Claim> recover_tiles(Output& output);
 /// Rows or columns that are multiplied by a power of two.
 std::vector<Claim> recover_factors(Output& output);
+/// The exponent of the power of two that all of it is multiplied by; none where there is no such.
+std::optional<int> power_of_all(const Output& output);
 /// All of it multiplied by one number that is no power of two.
 std::vector<Claim> recover_one_factor(Output& output);
 /// All of it, rows or columns multiplied by a number; columns to which a number was added.

@@ -122,6 +122,14 @@ void propose(const Product& p, const Odd& odd, bool blocks, std::vector<Hypothes
                       products(odd.twice) + " are added twice" +
                           (may_be_scale ? ", or scaled by twice their scales" : ""),
                       [depths = odd.twice](Call& c) { return append_terms(c, depths); });
+  // A stage of a pipeline that was read before it was filled.
+  if (some(odd.missing))
+    add_altered_locally(list, "k.again",
+                        products(odd.missing) + " are left out, and those of " +
+                            depths_in_words(p, odd.twice) + " are added twice",
+                        [missing = left_out(p, odd.missing), twice = odd.twice](Call& c) {
+                          return read_whole(c, missing) && append_terms(c, twice);
+                        });
 }
 
 /// What was sampled of some groups, all of one depth: where failing rows and columns meet.

@@ -24,7 +24,8 @@ constexpr std::size_t kTold = 6;
 // ---- Lines.
 
 enum class LinePart : std::uint8_t { scales, codes, both };
-constexpr LinePart kParts[] = {LinePart::scales, LinePart::codes, LinePart::both};
+/// Of lines whose scales are alike both moved.
+constexpr LinePart kParts[] = {LinePart::scales, LinePart::both, LinePart::codes};
 
 /// Neighbouring lines of one side, those they were multiplied with, and what came of it.
 class LineRun {

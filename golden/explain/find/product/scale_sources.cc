@@ -161,8 +161,10 @@ std::vector<Line> lines_at(const Observation& seen, Index step, const std::vecto
     }
     if (line.offsets.empty() || line.offsets.size() > kMostOffsets) continue;
     const Observation::Range& first = known.front().second;
-    std::ranges::stable_sort(line.offsets, {}, [&](Index o) {
-      return std::abs(2.0 * nth(given, o + known.front().first) - first.from - first.to);
+    // Of scales that are alike the nearest.
+    std::ranges::sort(line.offsets, {}, [&](Index o) {
+      return std::pair(std::abs(2.0 * nth(given, o + known.front().first) - first.from - first.to),
+                       std::abs(o - line.own));
     });
     lines.push_back(std::move(line));
   }

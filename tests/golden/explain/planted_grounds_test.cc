@@ -1,0 +1,221 @@
+// Names that need more ground than they seem to have: elements that follow from a few scales, rows
+// that are alike, factors of two with many makers, places and sources that other ones share.
+#include <cmath>
+#include <cstring>
+
+#include "golden/explain/confirm/score.h"
+#include "tests/golden/edited.h"
+
+namespace mxo {
+namespace {
+
+bool holds(const std::string& text, const char* words) {
+  return text.find(words) != std::string::npos;
+}
+
+/// A product of two groups without codes of -0, which e4m3fnuz reads as NaN.
+Call without_minus_zeros() {
+  Call call = mx_product(*make_cpu_backend(), 1);
+  for (const char* name : {"x.codes", "w.codes"}) {
+    Tensor codes = call.input(name);
+    for (Index i = 0; i < codes.elements(); ++i) {
+      if (codes.as<std::uint8_t>()[i] == 0x80) codes.as<std::uint8_t>()[i] = 0;
+    }
+    call.replace(name, std::move(codes));
+  }
+  return call;
+}
+
+TEST(PlantedGrounds, FactorsOfTwoHaveManyMakers) {
+  const std::string text = said_of(
+      without_minus_zeros(), [](NamedTensors& out) { out.at("y") = times(out.at("y"), 0.5f); });
+  EXPECT_EQ(text,
+            "explained: all of y: every value is multiplied by 2^-1, as it is where x is taken as "
+            "e4m3fnuz rather than e4m3; equivalently, w is taken as e4m3fnuz rather than e4m3");
+}
+
+/// Scales of one side that are left out in a group are as well those of the other, if all are
+/// alike.
+TEST(PlantedGrounds, PartsHaveEquivalentsToo) {
+  Call call = mx_product(*make_cpu_backend(), 1);
+  for (const char* name : {"x.scales", "w.scales"}) {
+    Tensor scales = call.input(name);
+    std::memset(scales.data(), 124, scales.bytes());
+    call.replace(name, std::move(scales));
+  }
+  const std::string text = said_of(call, [](NamedTensors& out) {
+    const Index columns = out.at("y").extent(1);
+    out.at("y") = mapped(out.at("y"), [columns](Index i, float v) {
+      return i / columns >= 121 && i / columns < 224 ? 8.0f * v : v;
+    });
+  });
+  EXPECT_TRUE(holds(text, "the scales of x are left out")) << text;
+  EXPECT_TRUE(holds(text, "equivalently, the scales of w are left out")) << text;
+}
+
+TEST(PlantedGrounds, PlacesAreOfAllThatIsGiven) {
+  NamedTensors in;
+  in.emplace("x", random_bf16({96, 64}, 3));
+  in.emplace("w", random_bf16({2, 64, 64}, 4));
+  in.emplace("bias", times(random_bf16({2, 64}, 5), 4.0f));
+  in.emplace("group_ends", ends_of({40, 96}));
+  const std::string text =
+      said_with(of("grouped_linear", std::move(in), {{"recipe", "bf16"}}), [](Call& c) {
+        const Tensor given = c.input("bias");
+        c.replace("bias", mapped(given, [&](Index i, float) {
+                    return i % 64 == 0 ? 0.0f : wide_value(given, i - 1);
+                  }));
+      });
+  EXPECT_TRUE(holds(text, "the bias of the column before is added, in columns 1 to 63 of y"))
+      << text;
+}
+
+/// Of rows whose scales are alike the nearest is told.
+TEST(PlantedGrounds, SourcesThatAreAlikeAreNear) {
+  Call call = rowwise_product(*make_cpu_backend(), 1);
+  Tensor scales = call.input("x.scales");
+  scales.as<float>()[11] = scales.as<float>()[190];
+  call.replace("x.scales", scales);
+  const std::string text = said_with(call, [](Call& c) {
+    Tensor clamped = c.input("x.scales");
+    for (Index r = 191; r < clamped.elements(); ++r)
+      clamped.as<float>()[r] = clamped.as<float>()[190];
+    c.replace("x.scales", clamped);
+  });
+  EXPECT_TRUE(holds(text, "row 191 that of 190, 192 that of 190")) << text;
+}
+
+/// Two rows of tokens that are all alike are no order of every 32.
+TEST(PlantedGrounds, RowsThatAreAlikeHaveNoOrder) {
+  Call call = bf16_product(3, {{40, 80, 128}, 128, 64, 128});
+  Tensor x = call.input("x");
+  runs_from(x, Tensor(x), row_bytes(x), [](Index) { return 0; });
+  call.replace("x", x);
+  const std::string text = said_with(call, [](Call& c) {
+    c.replace("group_ends", ends_of({41, 81, 128}));
+  });
+  EXPECT_TRUE(holds(text, "groups end 1 row late")) << text;
+}
+
+/// Bits that one other scale byte is worth are few where most bytes are it.
+TEST(PlantedGrounds, ElementsOfALineFollowFromItsScales) {
+  Call call = mx_product(*make_cpu_backend(), 1);
+  Tensor scales = call.input("x.scales");
+  std::memset(scales.data(), 120, scales.bytes());
+  scales.as<std::uint8_t>()[5 * 16 + 3] = 121;
+  call.replace("x.scales", scales);
+  const auto b = make_cpu_backend();
+  const NamedTensors right = run_call(*b, call);
+  Hypothesis h{"x.scales=block_before", "", Stage::input, [](Call& c) {
+                 Tensor t = c.input("x.scales");
+                 std::memset(t.data(), 120, t.bytes());
+                 c.replace("x.scales", std::move(t));
+                 return true;
+               }};
+  const Output y = make_output(call, "y", right.at("y"), right.at("y"));
+  const std::vector<Index> row = evenly_spread(5 * y.columns, 6 * y.columns, y.columns);
+  EXPECT_LT(bits_of_scales(call, {&h}, y, row), 0.01);
+  EXPECT_EQ(bits_of_scales(call, {&h}, y, {0}), 0.0);
+  h.alter = [](Call& c) {
+    c.replace("x.codes", Tensor(c.input("x.codes").dtype(), c.input("x.codes").shape()));
+    return true;
+  };
+  EXPECT_EQ(bits_of_scales(call, {&h}, y, row), HUGE_VAL);
+}
+
+Call of_floats() {
+  NamedTensors in;
+  in.emplace("x", random_floats({96, 160}, 3));
+  in.emplace("w", random_floats({2, 64, 160}, 4));
+  in.emplace("group_ends", ends_of({40, 96}));
+  return of("grouped_matmul", std::move(in), {{"out", "f32"}});
+}
+
+float to_tf32(float v) {
+  return bit_cast<float>((bit_cast<std::uint32_t>(v) + 0x1000) & 0xFFFFE000u);
+}
+
+struct Narrowed {
+  const char* sentence;
+  float (*to)(float);
+  std::vector<const char*> names;
+};
+
+TEST(PlantedGrounds, OperandsOfProductsAreNarrowed) {
+  const auto bf16 = [](float v) { return decode(encode<kBF16>(v)); };
+  const auto cut = [](float v) {
+    return bit_cast<float>(bit_cast<std::uint32_t>(v) & 0xFFFFE000u);
+  };
+  const Narrowed kRows[] = {
+      {"explained: x and w are rounded to bf16 first", bf16, {"x", "w"}},
+      {"explained: w is rounded to bf16 first", bf16, {"w"}},
+      {"explained: x and w are rounded to 10 bits of mantissa first, as tf32 and f16 have them",
+       to_tf32,
+       {"x", "w"}},
+      {"explained: x and w are cut to 10 bits of mantissa first, toward zero (tf32)",
+       cut,
+       {"x", "w"}},
+  };
+  for (const Narrowed& row : kRows) {
+    EXPECT_EQ(said_with(of_floats(),
+                        [&](Call& c) {
+                          for (const char* name : row.names)
+                            c.replace(name, mapped(c.input(name),
+                                                   [&](Index, float v) { return row.to(v); }));
+                        }),
+              row.sentence);
+  }
+}
+
+float silu(float v) { return v / (1.0f + static_cast<float>(std::exp(-static_cast<double>(v)))); }
+
+struct Epilogue {
+  const char* sentence;
+  float (*of)(float sum);
+};
+
+TEST(PlantedGrounds, EpiloguesThatDoNotBelongThere) {
+  constexpr Epilogue kRows[] = {
+      {"explained: silu is applied to the sum", silu},
+      {"explained: silu is applied to the output, rounded to bf16 before",
+       [](float v) { return silu(decode(encode<kBF16>(v))); }},
+      {"explained: the square of ReLU is applied to the sum",
+       [](float v) { return v > 0.0f ? v * v : 0.0f; }},
+      {"explained: the output is rounded to e4m3 before it is written as bf16",
+       [](float v) { return decode(encode<kE4M3>(v, Overflow::saturate)); }},
+  };
+  const auto b = make_cpu_backend();
+  const Call call = bf16_product(3, {{40, 96}, 96, 64, 128});
+  const Tensor sums = in_f32(*b, call);
+  for (const Epilogue& row : kRows) {
+    EXPECT_EQ(said_of(call,
+                      [&](NamedTensors& out) {
+                        out.at("y") = mapped(out.at("y"), [&](Index i, float) {
+                          return row.of(sums.as<float>()[i]);
+                        });
+                      }),
+              row.sentence);
+  }
+}
+
+TEST(PlantedGrounds, SumsAreRoundedBeforeMainGrad) {
+  NamedTensors in;
+  in.emplace("dy", random_bf16({96, 64}, 3));
+  in.emplace("x", random_bf16({96, 48}, 4));
+  in.emplace("group_ends", ends_of({40, 96}));
+  in.emplace("main_grad", random_floats({2, 64, 48}, 5));
+  const Call call = of("grouped_matmul_wgrad", std::move(in));
+  EXPECT_EQ(
+      said_with(call, [](Call& c) { c.set.set("product", "bf16"); }),
+      "explained: before it is added to main_grad the sum is rounded to bf16 rather than f32");
+  EXPECT_EQ(said_with(call,
+                      [](Call& c) {
+                        c.replace("main_grad", mapped(c.input("main_grad"), [](Index, float v) {
+                                    return decode(encode<kBF16>(v));
+                                  }));
+                      }),
+            "explained: main_grad is rounded to bf16 first");
+}
+
+}  // namespace
+}  // namespace mxo
