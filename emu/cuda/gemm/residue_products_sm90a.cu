@@ -12,14 +12,16 @@ namespace {
 
 constexpr int kColumns = 256;
 constexpr int kWords = kColumns / 2;
-/// Chunks whose products fit int32, all residues being -128: 2^14 each, 128 to a chunk.
-constexpr int kMaxChunks = 1023;
+/// Chunks whose sums stay below 2^30, all residues being -128: 2^14 each, 128 to a chunk.
+constexpr int kMaxChunks = 511;
 /// Words of residues of a tile by one modulus, four outputs to each.
 constexpr Index kTileWords = Index{kTileRows} * kColumns / 4;
 /// Bytes of residues of a band by all moduli, of either factor.
 constexpr Index kBandBytes = Index{1} << 32;
 
-using Pipeline = TilePipeline<kColumns>;
+/// Blocks of a cluster, each with one of two tiles, one below the other.
+constexpr int kBlocks = 2;
+using Pipeline = TilePipeline<kColumns, kBlocks>;
 
 struct Job {
   Problem p;
@@ -37,7 +39,7 @@ struct Work {
   Tile tile;
   Index a;  ///< window of its first K-vector of a
   Index b;
-  int rows;
+  int rows;  ///< 0: none is wanted, but of the tile that the other block has
   int columns;
   int moduli;  ///< 0: all products are 0
   int chunks;
@@ -56,34 +58,51 @@ __device__ int greatest_reach(const KVectorWindow* window, int count) {
   return __reduce_max_sync(~0u, reach);
 }
 
-/// Calls visit(work) for every tile of this block that is hard and in the bands.
+/// Rows of the tile that are wanted.
+__device__ int rows_wanted(const Job& job, const Tile& t) {
+  const Problem& p = job.p;
+  const Index rows = min(Index{kTileRows}, p.rows_of(t.group) - t.row);
+  if (rows <= 0) return 0;
+  const bool wanted =
+      job.hard.tile == nullptr || job.hard.tile[HardTiles::place(p, t.group, t.row, t.column)] != 0;
+  return wanted ? static_cast<int>(rows) : 0;
+}
+
+/// Calls visit(work) for every pair of tiles of this cluster that has a hard one and is in the
+/// bands.
 template <typename Visit>
 __device__ void each_work(const Job& job, Visit visit) {
   const Problem& p = job.p;
-  const Index tiles = tiles_of<kColumns>(p);
-  for (Index index = blockIdx.x; index < tiles; index += gridDim.x) {
+  const Index pairs = tiles_of<kColumns, kBlocks>(p);
+  const auto rank = static_cast<int>(cluster_rank());
+  for (Index index = blockIdx.x / kBlocks; index < pairs; index += gridDim.x / kBlocks) {
     Work work{};
-    work.tile = tile_of<kColumns>(p, index);
-    const Tile& t = work.tile;
+    Tile& t = work.tile;
+    t = tile_of<kColumns, kBlocks>(p, index);
     const GroupSpan& span = p.span[t.group];
     work.a = p.contracts_rows() ? t.group * p.a.rows + t.row : span.start + t.row;
     work.b = t.group * p.b.rows + t.column;
     const Index line_a = p.contracts_rows() ? t.row : work.a;
     const Index line_b = p.contracts_rows() ? t.column : work.b;
     if (!job.band_a.has(line_a) || !job.band_b.has(line_b)) continue;
-    if (job.hard.tile != nullptr &&
-        job.hard.tile[HardTiles::place(p, t.group, t.row, t.column)] == 0) {
-      continue;
+    int any = 0;
+    for (int i = 0; i < kBlocks; ++i) {
+      const int rows = rows_wanted(job, {t.group, t.row + i * kTileRows, t.column});
+      if (i == rank) work.rows = rows;
+      any |= rows;
     }
-    work.rows = static_cast<int>(min(Index{kTileRows}, p.rows_of(t.group) - t.row));
+    if (any == 0) continue;
+    const Index rows = min(Index{kBlocks * kTileRows}, p.rows_of(t.group) - t.row);
     work.columns = static_cast<int>(min(Index{kColumns}, p.b.rows - t.column));
     work.chunks = static_cast<int>((p.length_of(t.group) + 127) / 128);
     work.place = p.contracts_rows() ? span.packed * 128 : 0;
-    work.k_vector_a = static_cast<int>(line_a - job.band_a.first);
-    work.k_vector_b = static_cast<int>(line_b - job.band_b.first);
-    const int reach_a = greatest_reach(job.window_a + work.a, work.rows);
+    const int reach_a = greatest_reach(job.window_a + work.a, static_cast<int>(rows));
     const int reach_b = greatest_reach(job.window_b + work.b, work.columns);
     work.moduli = reach_a == 0 || reach_b == 0 ? 0 : moduli_for(reach_a + reach_b);
+    t.row += rank * kTileRows;
+    work.a += rank * kTileRows;
+    work.k_vector_a = static_cast<int>(line_a - job.band_a.first) + rank * kTileRows;
+    work.k_vector_b = static_cast<int>(line_b - job.band_b.first);
     visit(work);
   }
 }
@@ -99,7 +118,7 @@ __device__ void fetch_tiles(const Job& job, Pipeline& pipeline, const CUtensorMa
 }
 
 /// What the outputs need of a K-vector: its window, and its row-wise scale.
-struct Fact {
+struct alignas(16) Fact {
   KVectorWindow window;
   float scale;
 };
@@ -109,8 +128,8 @@ struct Shared {
   Combination combination[2];
 };
 
-/// All threads that multiply.
-__device__ void prepare(const Job& job, const Work& work, Fact* facts, Combination& to) {
+/// All threads that multiply.  `to` is for `made` moduli before.
+__device__ void prepare(const Job& job, const Work& work, Fact* facts, Combination& to, int made) {
   const Problem& p = job.p;
   const bool scaled = p.form == ScaleForm::rowwise && work.chunks > 0;
   for (int i = static_cast<int>(threadIdx.x); i < kTileRows + kColumns; i += 256) {
@@ -127,34 +146,25 @@ __device__ void prepare(const Job& job, const Work& work, Fact* facts, Combinati
     facts[i] = fact;
   }
   const auto i = static_cast<int>(threadIdx.x);
-  if (i < work.moduli) {
-    to.weight[i] = product_of_moduli(work.moduli, i);
-    to.inverse[i] = inverse_of_product(work.moduli, i);
-    to.share[i] = share_of(modulus(i));
-  }
-  if (i == kModuli) {
-    to.count = work.moduli;
-    to.all = product_of_moduli(work.moduli, work.moduli);
-    to.limbs = 1;
-    for (int l = 1; l < kLimbs; ++l) {
-      if (to.all.word[l] != 0) to.limbs = l + 1;
-    }
+  if (work.moduli != made) {
+    if (i < work.moduli) to.set(work.moduli, i);
+    if (i == kModuli) to.set_all(work.moduli);
   }
   wait_for_multipliers();
 }
 
 /// The residues by one modulus of this thread's sums, added to those in memory unless these are the
 /// first.
-__device__ void keep(const std::uint32_t (&d)[kWords], std::uint32_t factor, const Modulus& m,
-                     bool first, std::uint32_t* to) {
+template <bool kFirst>
+__device__ void keep(const std::uint32_t (&d)[kWords], const Modulus& m, std::uint32_t* to) {
 #pragma unroll
   for (int i = 0; i < kWords; i += 4) {
     std::uint32_t word = 0;
-    const std::uint32_t before = first ? 0 : __ldcg(to + i / 4 * 256);
+    const std::uint32_t before = kFirst ? 0 : __ldcg(to + i / 4 * 256);
 #pragma unroll
     for (int k = 0; k < 4; ++k) {
-      std::uint32_t residue = residue_of_sum(static_cast<std::int32_t>(d[i + k]), factor, m);
-      if (!first) residue = residue_of(residue + (before >> 8 * k & 0xFF), m);
+      std::uint32_t residue = residue_of_sum(static_cast<std::int32_t>(d[i + k]), m);
+      if (!kFirst) residue = residue_of(residue + (before >> 8 * k & 0xFF), m);
       word |= residue << 8 * k;
     }
     __stcg(to + i / 4 * 256, word);
@@ -162,14 +172,15 @@ __device__ void keep(const std::uint32_t (&d)[kWords], std::uint32_t factor, con
 }
 
 /// Four outputs of this thread: two neighbours, and two that lie eight rows below.
+template <int Count>
 __device__ void combine(const Combination& of, const std::uint32_t* at, Recombined (&known)[4]) {
-  std::uint32_t words[kModuli];
+  constexpr int kMost = 4 * Count;
+  std::uint32_t words[kMost];
 #pragma unroll
-  for (int n = 0; n < kModuli; ++n) words[n] = n < of.count ? __ldcg(at + n * kTileWords) : 0;
-  Combined sums[4];
+  for (int n = 0; n < kMost; ++n) words[n] = n < of.count ? __ldcg(at + n * kTileWords) : 0;
+  Combined<Count> sums[4];
 #pragma unroll
-  for (int n = 0; n < kModuli; ++n) {
-    if (n >= of.count) continue;
+  for (int n = 0; n < kMost; ++n) {
 #pragma unroll
     for (int k = 0; k < 4; ++k) sums[k].add(words[n] >> 8 * k & 0xFF, of, n);
     asm volatile("" ::: "memory");  // weights of one modulus at a time: registers are few
@@ -199,73 +210,91 @@ __device__ void store(const Problem& p, Index at, const std::uint32_t (&bits)[2]
 }
 
 /// Rounds and writes this thread's outputs, and marks those that failed the rounding test.
+template <int Count>
 __device__ void write(const Job& job, const Work& work, int group, const Fact* facts,
                       const Combination& combination, const std::uint32_t* residues) {
   const Problem& p = job.p;
   const int mantissa = p.out.dtype == Dtype::f32 ? 23 : 7;
   const Index corner = p.out_at(work.tile.group, work.tile.row, work.tile.column);
+  const int rows[2] = {group * 64 + row_of_word(0), group * 64 + row_of_word(2)};
+  const Fact of_rows[2] = {facts[rows[0]], facts[rows[1]]};
   std::uint32_t failed[2] = {};
 #pragma unroll 1
   for (int first = 0; first < kWords; first += 4) {
     Recombined known[4];
-    combine(combination, residues + first / 4 * 256, known);
+    combine<Count>(combination, residues + first / 4 * 256, known);
     const int column = column_of_word(first);
+    const Fact of_columns[2] = {facts[kTileRows + column], facts[kTileRows + column + 1]};
 #pragma unroll
-    for (int i = 0; i < 4; i += 2) {
-      const int row = group * 64 + row_of_word(i);
-      if (row >= work.rows) continue;
-      const Fact& a = facts[row];
+    for (int down = 0; down < 2; ++down) {
+      if (rows[down] >= work.rows) continue;
+      const Fact& a = of_rows[down];
       std::uint32_t bits[2] = {};
       bool stored[2];
 #pragma unroll
       for (int side = 0; side < 2; ++side) {
-        const Fact& b = facts[kTileRows + column + side];
+        const Fact& b = of_columns[side];
         stored[side] = column + side < work.columns;
         if (!stored[side]) continue;
-        const Recombined& sum = known[i + side];
+        const Recombined& sum = known[2 * down + side];
         const RoundingTest rounded = test_rounding(
             sum.sum, sum.lost + static_cast<double>(residual_bound(a.window, b.window)),
             static_cast<double>(a.scale) * static_cast<double>(b.scale),
             a.window.quantum + b.window.quantum, mantissa);
         bits[side] = rounded.bits;
         stored[side] = rounded.passed && a.window.slices < kBeyond && b.window.slices < kBeyond;
-        if (!stored[side]) failed[i / 2] |= 1u << (column + side) % 32;
+        if (!stored[side]) failed[down] |= 1u << (column + side) % 32;
       }
-      store(p, corner + row * p.out_row_step + column * p.out_column_step, bits, stored);
+      store(p, corner + rows[down] * p.out_row_step + column * p.out_column_step, bits, stored);
     }
     if (first % 16 != 12) continue;  // 32 columns: a word of marks
 #pragma unroll
-    for (int side = 0; side < 2; ++side) {
-      if (failed[side] == 0) continue;
-      const Index k_vector = work.a + group * 64 + row_of_word(2 * side);
+    for (int down = 0; down < 2; ++down) {
+      if (failed[down] == 0) continue;
+      const Index k_vector = work.a + rows[down];
       const Index word = (work.tile.column + column) / 32;
-      atomicOr(job.failed.bits + k_vector * job.failed.words + word, failed[side]);
-      failed[side] = 0;
+      atomicOr(job.failed.bits + k_vector * job.failed.words + word, failed[down]);
+      failed[down] = 0;
     }
+  }
+}
+__device__ void write(const Job& job, const Work& work, int group, const Fact* facts,
+                      const Combination& combination, const std::uint32_t* residues) {
+  switch (max(limbs_of(work.moduli), 1)) {
+    case 1: return write<1>(job, work, group, facts, combination, residues);
+    case 2: return write<2>(job, work, group, facts, combination, residues);
+    case 3: return write<3>(job, work, group, facts, combination, residues);
+    case 4: return write<4>(job, work, group, facts, combination, residues);
+    default: return write<kLimbs>(job, work, group, facts, combination, residues);
   }
 }
 
 __device__ void multiply_tiles(const Job& job, Pipeline& pipeline, int group, Shared& shared) {
   std::uint32_t* residues = job.residues + blockIdx.x * (kModuli * kTileWords) + threadIdx.x;
   int buffer = 0;
+  int made = -1;  // moduli of this tile's combination
+  int made_next = -1;
   each_work(job, [&](const Work& work) {
     Fact* facts = shared.facts.fact[buffer];
     Combination& combination = shared.combination[buffer];
     buffer ^= 1;
-    prepare(job, work, facts, combination);
+    prepare(job, work, facts, combination, made);
+    made = made_next;
+    made_next = work.moduli;
     for (int n = 0; n < work.moduli; ++n) {
       const Modulus m = modulus(n);
       for (int done = 0; done < work.chunks; done += kMaxChunks) {
         std::uint32_t d[kWords];
         pipeline.multiply<Unit::s8>(d, min(work.chunks - done, kMaxChunks), group);
-        keep(d, combination.inverse[n], m, done == 0, residues + n * kTileWords);
+        std::uint32_t* to = residues + n * kTileWords;
+        done == 0 ? keep<true>(d, m, to) : keep<false>(d, m, to);
       }
     }
-    write(job, work, group, facts, combination, residues);
+    if (work.rows > 0) write(job, work, group, facts, combination, residues);
   });
 }
 
-__global__ void __launch_bounds__(kPipelineThreads, 1)
+__global__ void __cluster_dims__(kBlocks, 1, 1) __launch_bounds__(kPipelineThreads, 1)
     residue_products_kernel(const __grid_constant__ CUtensorMap a,
                             const __grid_constant__ CUtensorMap b,
                             const __grid_constant__ Job job) {
@@ -281,6 +310,7 @@ __global__ void __launch_bounds__(kPipelineThreads, 1)
     asm volatile("setmaxnreg.inc.sync.aligned.u32 224;");
     multiply_tiles(job, pipeline, group, shared);
   }
+  pipeline.leave();
 }
 
 /// Room for the residues of the K-vectors of `f`, of a band at a time.
@@ -318,7 +348,7 @@ void multiply_by_residues(DeviceBackend& backend, const Problem& p, const Intege
                           const HardTiles& hard) {
   const Bands bands_a(backend, p, p.a, a);
   const Bands bands_b(backend, p, p.b, b);
-  const int blocks = backend.multiprocessors();
+  const int blocks = std::max(backend.multiprocessors() / kBlocks, 1) * kBlocks;
   Scratch<std::uint32_t> residues(backend, blocks * kModuli * kTileWords);
   check(cudaFuncSetAttribute(residue_products_kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
                              kPipelineBytes<kColumns>),
@@ -337,7 +367,7 @@ void multiply_by_residues(DeviceBackend& backend, const Problem& p, const Intege
       const Job job{p, a.window, b.window, of_a.band, of_b.band, residues.data(), failed, hard};
       residue_products_kernel<<<static_cast<unsigned>(blocks), kPipelineThreads,
                                 kPipelineBytes<kColumns>, backend.stream()>>>(
-          map(of_a, kTileRows), map(of_b, kColumns), job);
+          map(of_a, kTileRows), map(of_b, kColumns / kBlocks), job);
       check_launch("residue_products_kernel");
     }
   }
