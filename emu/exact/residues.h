@@ -38,15 +38,6 @@ MXO_HD inline Modulus modulus(int i) {
   static constexpr Moduli kAll = all_moduli();
   return kAll.of[i];
 }
-/// floor(a b / 2^32).  Device code says so: the compiler does not see words in long factors that
-/// come from outside a loop.
-MXO_HD inline std::int32_t high_word(std::int32_t a, std::int32_t b) {
-#ifdef __CUDA_ARCH__
-  return __mulhi(a, b);
-#else
-  return static_cast<std::int32_t>(std::int64_t{a} * b >> 32);
-#endif
-}
 
 /// x mod m for x below 2^24: the quotient is off by less than x 2^-32, a part of 1 / m.
 MXO_HD inline std::uint32_t residue_of(std::uint32_t x, const Modulus& of) {
@@ -67,7 +58,7 @@ MXO_HD inline std::uint32_t biased_residue(std::int32_t significand, std::int32_
 /// A byte congruent to a sum below 2^30 in magnitude: its residue, or m below 256 in place of 0.
 /// The quotient is off by less than sum 2^-38, a part of 1 / m.
 MXO_HD inline std::uint32_t residue_of_sum(std::int32_t sum, const Modulus& of) {
-  const auto quotient = static_cast<std::uint32_t>(high_word(sum, of.fine) >> 6);
+  const auto quotient = static_cast<std::uint32_t>(std::int64_t{sum} * of.fine >> 38);
   return (static_cast<std::uint32_t>(sum) - quotient * of.m) & 0xFF;
 }
 
