@@ -43,25 +43,18 @@ __device__ inline void prepare(const Job& job, const Work& work, Fact* facts, Co
   wait_for_multipliers();
 }
 
-/// Residues of four outputs by each modulus.
-template <int Count>
-struct Words {
-  std::uint32_t of[4 * Count];
-
-  __device__ void load(const std::uint32_t* at, int moduli) {
-#pragma unroll
-    for (int n = 0; n < 4 * Count; ++n) of[n] = n < moduli ? __ldcg(at + n * kTileWords) : 0;
-  }
-};
-
 /// Four outputs of this thread: two neighbours, and two that lie eight rows below.
 template <int Count>
-__device__ void combine(const Combination& of, const Words<Count>& words, Recombined (&known)[4]) {
+__device__ void combine(const Combination& of, const std::uint32_t* at, Recombined (&known)[4]) {
+  constexpr int kMost = 4 * Count;
+  std::uint32_t words[kMost];
+#pragma unroll
+  for (int n = 0; n < kMost; ++n) words[n] = n < of.count ? __ldcg(at + n * kTileWords) : 0;
   Combined<Count> sums[4];
 #pragma unroll
-  for (int n = 0; n < 4 * Count; ++n) {
+  for (int n = 0; n < kMost; ++n) {
 #pragma unroll
-    for (int k = 0; k < 4; ++k) sums[k].add(words.of[n] >> 8 * k & 0xFF, of, n);
+    for (int k = 0; k < 4; ++k) sums[k].add(words[n] >> 8 * k & 0xFF, of, n);
     asm volatile("" ::: "memory");  // weights of one modulus at a time: registers are few
   }
 #pragma unroll
@@ -98,15 +91,10 @@ __device__ void write(const Job& job, const Work& work, int group, const Fact* f
   const int rows[2] = {group * 64 + row_of_word(0), group * 64 + row_of_word(2)};
   const Fact of_rows[2] = {facts[rows[0]], facts[rows[1]]};
   std::uint32_t failed[2] = {};
-  constexpr int kWords = kColumns / 2;
-  Words<Count> next;
-  next.load(residues, work.moduli);
 #pragma unroll 1
-  for (int first = 0; first < kWords; first += 4) {
+  for (int first = 0; first < kColumns / 2; first += 4) {
     Recombined known[4];
-    const Words<Count> now = next;
-    if (first + 4 < kWords) next.load(residues + (first / 4 + 1) * 256, work.moduli);
-    combine<Count>(combination, now, known);
+    combine<Count>(combination, residues + first / 4 * 256, known);
     const int column = column_of_word(first);
     const Fact of_columns[2] = {facts[kTileRows + column], facts[kTileRows + column + 1]};
 #pragma unroll
