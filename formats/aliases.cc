@@ -241,10 +241,10 @@ constexpr auto kBlockAdvice = std::to_array<Name>({
 });
 
 constexpr auto kFormatAdvice = std::to_array<Name>({
-    {"fp8", "e4m3 (torch.float8_e4m3fn) or e5m2"},
-    {"float8", "e4m3 (torch.float8_e4m3fn) or e5m2"},
+    {"fp8", "needs e4m3 (torch.float8_e4m3fn) or e5m2"},
+    {"float8", "needs e4m3 (torch.float8_e4m3fn) or e5m2"},
     {"float8_e4m3",
-     "e4m3 for float8_e4m3fn; float8_e4m3 of ml_dtypes has infinities and is not supported"},
+     "needs e4m3 for float8_e4m3fn; float8_e4m3 of ml_dtypes has infinities and is not supported"},
     {"nvfp4", kOfFourBits},
     {"mxfp4", kOfFourBits},
     {"fp4", kOfFourBits},

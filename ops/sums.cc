@@ -206,8 +206,8 @@ constexpr SumRow kSums[] = {
      with_scales(kCdna3Bf16, ScalePlace::operand)},
 };
 
-constexpr std::string_view kKindNames[] = {"fp8 (e4m3, e5m2)", "fnuz fp8", "bf16", "f16", "mx",
-                                           "mx fnuz",          "mixed"};
+constexpr std::string_view kKindNames[] = {"fp8 (e4m3, e5m2)", "fnuz fp8",    "bf16", "f16", "mx",
+                                           "mx fnuz",          "f32 or mixed"};
 
 }  // namespace
 

@@ -39,6 +39,10 @@ Parameters parameters_of(const GenerateArguments& options) {
   return set;
 }
 
+std::string counted(std::size_t cases) {
+  return std::to_string(cases) + (cases == 1 ? " case" : " cases");
+}
+
 /// The operands of `requests` as recipes, the outputs as digests.
 int generate_by_shape(const GenerateArguments& options, const std::string& name,
                       const std::vector<ShapeRequest>& requests, const Settings& settings) {
@@ -47,8 +51,8 @@ int generate_by_shape(const GenerateArguments& options, const std::string& name,
   generate_shapes(options.directory, name, requests, chosen_crew(settings, "cpu"), *world,
                   bar.callback(), [&](const ShapeSuite& suite) {
                     if (settings.quiet) return;
-                    fmt::print("{}: {}, seed {}: {} cases\n", options.directory, name,
-                               options.options.seed, suite.cases.size());
+                    fmt::print("{}: {}, seed {}: {}\n", options.directory, name,
+                               options.options.seed, counted(suite.cases.size()));
                     bring_out_stdout();
                   });
   return kAgree;
@@ -80,8 +84,8 @@ int generate_suite(GenerateArguments& options, const Settings& settings) {
   ProgressBar bar(settings.quiet);
   const auto say = [&](const Manifest& manifest) {
     if (settings.quiet) return;
-    fmt::print("{}: suite {}, level {}, seed {}: {} cases\n", options.directory, manifest.suite,
-               manifest.level, manifest.seed, manifest.cases.size());
+    fmt::print("{}: suite {}, level {}, seed {}: {}\n", options.directory, manifest.suite,
+               manifest.level, manifest.seed, counted(manifest.cases.size()));
     bring_out_stdout();
   };
   if (!options.from.empty()) {

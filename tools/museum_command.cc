@@ -44,7 +44,8 @@ int show(const MuseumArguments& options, const Settings& settings) {
   }
   if (chosen.empty()) {
     throw Error(Fault::argument,
-                fmt::format("--row: found {}, needs a row of the museum", *options.row));
+                fmt::format("--row: found {}, needs the number of a row that mxo museum prints",
+                            *options.row));
   }
   const auto triggered = triggered_by_suites(*backend, *world, chosen);
   std::size_t named = 0;

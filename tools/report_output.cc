@@ -69,7 +69,8 @@ void ReportOptions::keep(const std::vector<std::string>& judged) const {
   for (const std::string& report : {json, junit, html}) {
     if (report.empty()) continue;
     if (std::find(reports.begin(), reports.end(), report) != reports.end()) {
-      throw Error(Fault::argument, report + ": found for two reports, needs a file for each");
+      throw Error(Fault::argument,
+                  report + ": is named for two reports; each needs a file of its own");
     }
     for (const std::string& file : judged) {
       std::error_code ignored;

@@ -20,7 +20,7 @@ bool parse(std::string_view text, Number& value) {
 }
 
 constexpr GateRow kGates[] = {
-    {"bits", "every element has the bits that are expected"},
+    {"bits", "every element has the expected bits"},
     {"ulp=N", "every element is within N steps of its format"},
     {"sqnr=DB", "every group of rows reaches DB dB"},
     {"sqnr=auto",
@@ -28,9 +28,9 @@ constexpr GateRow kGates[] = {
      "with --sum NAME that sum, then rounded to the type of the output"},
     {"sqnr=PRESET", "every group of rows reaches what another project's tests ask for"},
     {"bound",
-     "every element is a nearest value to a number that the operation's rounding allows: any order "
-     "of f32 additions, or with --sum NAME that sum; --strict refuses what differs where nothing "
-     "is promised"},
+     "every element is the rounding of a number within the error bound: for any order of f32 "
+     "additions, or with --sum NAME for that sum; --strict refuses differing elements that have no "
+     "bound"},
 };
 
 constexpr SqnrPreset kPresets[] = {

@@ -72,7 +72,8 @@ Report compare_suite(const fs::path& expected, const fs::path& actual,
   std::error_code error;
   if (!fs::is_directory(actual, error)) {
     throw Error(Fault::file, actual.string() +
-                                 ": needs a directory of <case id>.safetensors, since " +
+                                 ": is no directory; needs a directory of <case id>.safetensors, "
+                                 "because " +
                                  expected.string() + " is a suite");
   }
   const Manifest manifest = only.of(read_manifest(expected));

@@ -182,7 +182,7 @@ bool RepeatReport::stable() const {
 RepeatReport compare_repeats(std::span<const fs::path> runs, const Progress& progress) {
   if (runs.size() < 2) {
     throw Error(Fault::argument,
-                "--repeat: found " + std::to_string(runs.size()) + " outputs, needs two or more");
+                "--repeat: needs two or more outputs, found " + std::to_string(runs.size()));
   }
   for (auto run = runs.begin(); run != runs.end(); ++run) {
     const auto first = std::find_if(runs.begin(), run, [&](const fs::path& other) {

@@ -126,11 +126,11 @@ constexpr OperandSpec kUnpermuteOut[] = {{"x", "[T, D]", "the type of y"}};
 constexpr ParameterSpec kUnpermuteSet[] = {{"rows", "", "T; without it, the rows of y"}};
 
 constexpr CatalogueEntry kEntries[] = {
-    {"pad_groups", "groups of rows moved apart to start on multiples, zeros between", kPadIn,
-     kPadOut, kPadSet, call_pad},
+    {"pad_groups", "groups of rows padded with zero rows to start on multiples", kPadIn, kPadOut,
+     kPadSet, call_pad},
     {"unpad_groups", "padded groups of rows moved back together", kUnpadIn, kUnpadOut, kUnpadSet,
      call_unpad},
-    {"permute_indices", "where rows that came rank by rank lie expert by expert", kIndicesIn,
+    {"permute_indices", "indices that reorder received rows from by-rank to by-expert", kIndicesIn,
      kIndicesOut, kIndicesSet, call_indices},
     {"permute", "rows gathered by index, zeros for -1", kPermuteIn, kPermuteOut, {}, call_permute},
     {"unpermute", "rows scattered by index, the inverse of permute", kUnpermuteIn, kUnpermuteOut,

@@ -553,7 +553,7 @@ def pad_groups(
     backend: str = "cpu",
     threads: int | None = None,
 ) -> Any:
-    """Groups of rows moved apart to start on multiples, zeros between.
+    """Groups of rows padded with zero rows to start on multiples.
 
     Operands:
         x: [T, D], any
@@ -624,7 +624,7 @@ def permute_indices(
     backend: str = "cpu",
     threads: int | None = None,
 ) -> Any:
-    """Where rows that came rank by rank lie expert by expert.
+    """Indices that reorder received rows from by-rank to by-expert.
 
     Operands:
         tokens_per_expert: [P*E], rank-major, i32
@@ -783,7 +783,7 @@ def groups_to_masked(
     backend: str = "cpu",
     threads: int | None = None,
 ) -> Any:
-    """Rows of groups to a matrix for each group, and how many it has.
+    """Rows of groups to one matrix per group, with row counts.
 
     Operands:
         x: [R, D], any

@@ -143,7 +143,7 @@ TEST(SumsTable, MachinesTakeKindsByWhereTheirScalesGo) {
   };
   const std::string refused = "op: sum: ada_mma does not take operands of kind ";
   for (const ScalePlace place : {ScalePlace::epilogue, ScalePlace::operand, ScalePlace::exponent}) {
-    EXPECT_EQ(takes(place, OperandKind::other), refused + "mixed");
+    EXPECT_EQ(takes(place, OperandKind::other), refused + "f32 or mixed");
     const bool blocks = place != ScalePlace::epilogue;
     EXPECT_EQ(takes(place, OperandKind::mx), blocks ? "takes" : refused + "mx");
     EXPECT_EQ(takes(place, OperandKind::mx_fnuz), blocks ? "takes" : refused + "mx fnuz");
@@ -188,7 +188,7 @@ TEST(SumsTable, UnknownKindsAreToldWhatThereIs) {
     return refusal([&] { sum_named(name, kind); });
   };
   EXPECT_EQ(said("ada_mma", OperandKind::other),
-            "sum: ada_mma: found operands of kind mixed, needs one of fp8, bf16, f16, mx");
+            "sum: ada_mma: found operands of kind f32 or mixed, needs one of fp8, bf16, f16, mx");
   const std::string unknown = said("abacus", OperandKind::fp8);
   EXPECT_EQ(unknown,
             "sum: found 'abacus', needs one of exact, fma_chain, h200_wgmma_fast, "

@@ -55,7 +55,7 @@ class Run(Case):
             ("block=per_token_group",): "1x128 of vLLM",
             ("block=(1,128,3)",): "needs rows x columns, as 1x32",
             ("format=nvfp4",): "format: found nvfp4, of 4 bits",
-            ("format=fp8",): "format: found fp8, e4m3 (torch.float8_e4m3fn) or e5m2",
+            ("format=fp8",): "format: found fp8, needs e4m3 (torch.float8_e4m3fn) or e5m2",
             ("rule=te", "block=1x64", "scale=f32"): "needs e8m0 scales of any block",
             ("rounding=nearest",): "rounding: found nearest",
         }

@@ -48,6 +48,7 @@ WRONG_CALLS = [
     ("generate {out} --suite quantize --op quantize --shape rows=4,columns=32", "--suite"),
     ("generate {out} --model dsv3 --groups 0", "groups"), ("judge {folder} {folder} --diff", "twice"),
     ("run dispatch --input {both} --output {out} --set experts=4611686018427387904", "at most 1048576"),
+    ("generate {out} --op quantize --shape rows=4,columns=32 --offsets odd", "'odd'"),
     ("generate {out} --level 9", "level"), ("generate {out} --level x", "level"),
     ("generate {out} --seed -1", "needs a whole number from 0 to 18446744073709551615 (see --help)\n"), ("generate {out} --bogus", "'--bogus'"),
     ("verify", "DIR"), ("verify {suite} --bogus", "'--bogus'"), ("verify {suite} --only x", "--only"),
@@ -82,7 +83,7 @@ WRONG_CALLS = [
     ("fingerprint generate {out} --bogus", "'--bogus'"),
     ("judge", "TRACE"), ("judge {y} {y}", "--diff"), ("judge {y} --diff", "two"),
     ("judge {y} --bogus", "'--bogus'"),
-    ("train --steps many", "steps"), ("train --recipe mxfp9", "'mxfp9'"), ("train --bogus", "'--bogus'"),
+    ("train --steps many", "steps"), ("train --recipe mxfp9", "bf16, e4m3fnuz, flow"), ("train --bogus", "'--bogus'"),
     *[("generate {out} " + words, words.split()[-2] + ": has no effect with " + mode)
       for mode, words in [
           ("--suite", "--suite quantize --dtype f32"), ("--suite", "--tokens 4096"),

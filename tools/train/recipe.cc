@@ -5,19 +5,34 @@
 
 namespace mxo::tools {
 
+namespace {
+
+constexpr std::string_view kFnuz = "e4m3fnuz";
+constexpr std::string_view kFlow = "flow";
+
+/// The recipe of grouped_linear under that name; an error lists those of the trainer, too.
+const LinearRecipe& linear_or_refused(std::string_view name) {
+  try {
+    return linear_recipe_named(name);
+  } catch (const Error& error) {
+    throw Error(error.fault(),
+                std::string(error.what()) + ", " + std::string(kFnuz) + ", " + std::string(kFlow));
+  }
+}
+
+}  // namespace
+
 TrainRecipe train_recipe_named(std::string_view name, std::string_view format) {
   constexpr std::string_view kTravels = ":mxfp8";
-  constexpr std::string_view kFnuz = "e4m3fnuz";
-  constexpr std::string_view kFlow = "flow";
   TrainRecipe found;
   std::string_view base = name;
   if (base.ends_with(kTravels)) {
     base.remove_suffix(kTravels.size());
     found.pipeline = MoePipeline::mxfp8;
   }
-  found.linear = linear_recipe_named(base == kFnuz   ? "mxfp8_rceil"
-                                     : base == kFlow ? "fp8_blockwise"
-                                                     : base);
+  found.linear = linear_or_refused(base == kFnuz   ? "mxfp8_rceil"
+                                   : base == kFlow ? "fp8_blockwise"
+                                                   : base);
   found.name = base == kFnuz || base == kFlow ? base : found.linear.name;
   if (found.pipeline == MoePipeline::mxfp8) found.name += kTravels;
   found.format = base == kFnuz ? Dtype::e4m3fnuz : dtype_named(format);

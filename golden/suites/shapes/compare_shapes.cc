@@ -334,7 +334,8 @@ Report compare_shapes(const fs::path& suite, const fs::path& actual, const Compa
   std::error_code error;
   if (!fs::is_directory(actual, error)) {
     throw Error(Fault::file, actual.string() +
-                                 ": needs a directory of <case id>.safetensors, since " +
+                                 ": is no directory; needs a directory of <case id>.safetensors, "
+                                 "because " +
                                  suite.string() + " is a suite");
   }
   if (fs::is_regular_file(actual / kManifestName, error)) {

@@ -47,8 +47,19 @@ std::vector<Index> jagged(Index groups, Index rows, Index step, std::uint64_t se
 
 }  // namespace
 
+void check_offsets(std::string_view rule) {
+  constexpr std::string_view kWhole[] = {"even", "skewed", "empty"};
+  if (rule.substr(0, rule.find('=')) == "jagged") {
+    multiple_of(rule);
+  } else if (std::find(std::begin(kWhole), std::end(kWhole), rule) == std::end(kWhole)) {
+    throw Error(Fault::argument,
+                unknown_name("offsets", rule, {"even", "jagged", "skewed", "empty"}));
+  }
+}
+
 std::vector<Index> group_ends_by_rule(std::string_view rule, Index groups, Index rows,
                                       std::uint64_t seed) {
+  check_offsets(rule);
   if (rule.substr(0, rule.find('=')) == "jagged") {
     return jagged(groups, rows, multiple_of(rule), seed);
   }
@@ -59,11 +70,8 @@ std::vector<Index> group_ends_by_rule(std::string_view rule, Index groups, Index
       ends.push_back(down(rows * g / groups));
     } else if (rule == "skewed") {
       ends.push_back(down(rows - (rows >> std::min<Index>(g, 62))));
-    } else if (rule == "empty") {
-      ends.push_back(down(rows * (g / 2 * 2) / groups));
     } else {
-      throw Error(Fault::argument,
-                  unknown_name("offsets", rule, {"even", "jagged", "skewed", "empty"}));
+      ends.push_back(down(rows * (g / 2 * 2) / groups));
     }
   }
   ends.push_back(rows);

@@ -353,6 +353,7 @@ ShapedCall shaped_call(std::string_view op, const Parameters& set, const Dimensi
   call.set = set.as_listed(entry.parameters);
   call.dimensions = dimensions;
   call.options = options;
+  check_offsets(options.offsets);
   if (options.routing != "uniform" && options.routing != "hot") {
     throw Error(Fault::argument, unknown_name("routing", options.routing, {"uniform", "hot"}));
   }

@@ -66,6 +66,9 @@ struct ShapedCall {
 ShapedCall shaped_call(std::string_view op, const Parameters& set, const Dimensions& dimensions,
                        const ShapeOptions& options);
 
+/// Throws Error(argument) if `rule` is none of those of group_ends_by_rule.
+void check_offsets(std::string_view rule);
+
 /// Ends of `groups` groups of `rows` rows: "even"; "jagged", torchao's generate_jagged_offs,
 /// multiples of 32, or of N with "jagged=N"; "skewed", each half of what is left; "empty", every
 /// other one without rows.  The last end is `rows`.  Throws Error(argument).
