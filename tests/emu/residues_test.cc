@@ -31,16 +31,21 @@ Rational number_of(const Limbs& limbs) {
 }
 
 Combination combination_of(int n) {
-  Combination of{n, 1, product_of_moduli(n, n), {}, {}, {}};
-  for (int l = 1; l < kLimbs; ++l) {
-    if (of.all.word[l] != 0) of.limbs = l + 1;
-  }
-  for (int i = 0; i < n; ++i) {
-    of.weight[i] = product_of_moduli(n, i);
-    of.inverse[i] = inverse_of_product(n, i);
-    of.share[i] = share_of(modulus(i));
-  }
+  Combination of{};
+  of.set_all(n);
+  for (int i = 0; i < n; ++i) of.set(n, i);
   return of;
+}
+
+/// What residues by the moduli of `of` give.
+template <int Count = kLimbs>
+Recombined number_of(const std::vector<std::uint32_t>& residues, const Combination& of) {
+  if constexpr (Count > 1) {
+    if (Count > limbs_of(of.count)) return number_of<Count - 1>(residues, of);
+  }
+  Combined<Count> all;
+  for (int i = 0; i < of.count; ++i) all.add(residues[static_cast<std::size_t>(i)], of, i);
+  return all.number(of);
 }
 
 TEST(Residues, HaveModuliWithoutCommonDivisors) {
@@ -77,9 +82,14 @@ TEST(Residues, OfElementsAndSumsAreCongruent) {
       const std::int32_t near = near_remainder(x, of);
       ASSERT_EQ((std::int64_t{x} - near) % m, 0);
       ASSERT_TRUE(near >= -m && near < 2 * m);
-      const std::uint32_t residue = residue_of_sum(x, factor, of);
-      ASSERT_LT(residue, of.m);
-      ASSERT_EQ((std::int64_t{x} * factor - residue) % m, 0) << x;
+    }
+    constexpr std::int32_t kMost = (1 << 30) - 1;
+    const std::int32_t whole = kMost / static_cast<std::int32_t>(m) * static_cast<std::int32_t>(m);
+    for (const std::int32_t x :
+         {sum % kMost, kMost, -kMost, whole, -whole, whole - 1, 1 - whole, -whole - 1}) {
+      const std::uint32_t residue = residue_of_sum(x, of);
+      ASSERT_TRUE(residue < 256 && residue <= m);
+      ASSERT_EQ((std::int64_t{x} - residue) % m, 0) << x;
     }
   }
 }
@@ -132,11 +142,11 @@ TEST(Residues, GiveTheSumOfProductsOfIntegers) {
         sums[static_cast<std::size_t>(i)] += byte(a, place_a) * byte(b, place_b);
       }
     }
-    Combined all;
+    std::vector<std::uint32_t> residues;
     for (int i = 0; i < n; ++i) {
-      all.add(residue_of_sum(sums[static_cast<std::size_t>(i)], of.inverse[i], modulus(i)), of, i);
+      residues.push_back(residue_of_sum(sums[static_cast<std::size_t>(i)], modulus(i)));
     }
-    const Recombined is = all.number(of);
+    const Recombined is = number_of(residues, of);
     const Rational apart = (real - Rational(is.sum)).magnitude();
     ASSERT_TRUE(apart <= Rational(is.lost * (1 + 0x1p-20))) << n << ", " << round;
     lost += is.lost != 0 ? 1 : 0;
@@ -156,7 +166,7 @@ TEST(Residues, GiveTheGreatestNumbers) {
       step.word[l] = of.all.word[l] >> 10 | above;
     }
     for (int times = -504; times <= 504; times += times < -480 || times >= 480 ? 1 : 20) {
-      Combined all;
+      std::vector<std::uint32_t> residues;
       for (int i = 0; i < n; ++i) {
         const auto m = std::int64_t{modulus(i).m};
         std::int64_t residue = 0;
@@ -164,10 +174,10 @@ TEST(Residues, GiveTheGreatestNumbers) {
           residue = ((residue << 32) + step.word[l]) % m;
         }
         const auto x = static_cast<std::int32_t>(residue * times % m);
-        all.add(residue_of_sum(x, of.inverse[i], modulus(i)), of, i);
+        residues.push_back(residue_of_sum(x, modulus(i)));
       }
       const Rational real = number_of(step) * Rational(static_cast<double>(times));
-      const Recombined is = all.number(of);
+      const Recombined is = number_of(residues, of);
       EXPECT_TRUE((real - Rational(is.sum)).magnitude() <= Rational(is.lost * (1 + 0x1p-20)))
           << n << ", " << times;
     }

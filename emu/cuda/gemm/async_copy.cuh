@@ -19,6 +19,31 @@ __device__ inline void barrier_arrive(std::uint64_t* barrier) {
   asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(shared_address(barrier))
                : "memory");
 }
+/// Arrives at the barrier that lies there in block `rank` of the cluster.
+__device__ inline void barrier_arrive_at(std::uint64_t* barrier, std::uint32_t rank) {
+  asm volatile(
+      "{\n"
+      ".reg .b32 remote;\n"
+      "mapa.shared::cluster.u32 remote, %0, %1;\n"
+      "mbarrier.arrive.shared::cluster.b64 _, [remote];\n"
+      "}" ::"r"(shared_address(barrier)),
+      "r"(rank)
+      : "memory");
+}
+/// This block's number in its cluster.
+__device__ inline std::uint32_t cluster_rank() {
+  std::uint32_t rank = 0;
+  asm("mov.u32 %0, %%cluster_ctarank;" : "=r"(rank));
+  return rank;
+}
+/// Waits for all threads of the cluster.
+__device__ inline void cluster_sync() {
+  __syncwarp();
+  asm volatile(
+      "barrier.cluster.arrive.release.aligned;\n"
+      "barrier.cluster.wait.acquire.aligned;" ::
+          : "memory");
+}
 /// Arrives, and has the phase wait for `bytes` of copies too.
 __device__ inline void barrier_expect(std::uint64_t* barrier, std::uint32_t bytes) {
   asm volatile(
@@ -47,6 +72,17 @@ __device__ inline void copy_box(void* to, const CUtensorMap* map, std::uint64_t*
       "cp.async.bulk.tensor.3d.shared::cluster.global.mbarrier::complete_tx::bytes "
       "[%0], [%1, {%3, %4, %5}], [%2];" ::"r"(shared_address(to)),
       "l"(map), "r"(shared_address(barrier)), "r"(x), "r"(y), "r"(z)
+      : "memory");
+}
+
+/// The same to the same place of both blocks of a cluster, on the barrier of either.
+__device__ inline void copy_box_to_both(void* to, const CUtensorMap* map, std::uint64_t* barrier,
+                                        int x, int y, int z) {
+  asm volatile(
+      "cp.async.bulk.tensor.3d.shared::cluster.global.mbarrier::complete_tx::bytes"
+      ".multicast::cluster [%0], [%1, {%3, %4, %5}], [%2], %6;" ::"r"(shared_address(to)),
+      "l"(map), "r"(shared_address(barrier)), "r"(x), "r"(y), "r"(z),
+      "h"(static_cast<std::uint16_t>(3))
       : "memory");
 }
 

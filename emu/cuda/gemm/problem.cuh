@@ -46,15 +46,20 @@ struct Problem : ContractionView {
   }
 };
 
-/// The group that holds position `at`, by the prefix sums `prefix` of the spans.
-__device__ inline Index group_at(const Problem& p, Index at, std::int32_t GroupSpan::*prefix) {
+/// The last group g with before(g) <= at.
+template <typename Before>
+__device__ Index last_group_before(const Problem& p, Index at, const Before& before) {
   Index low = 0;
   Index high = p.groups;
   while (high - low > 1) {
     const Index middle = (low + high) / 2;
-    (p.span[middle].*prefix <= at ? low : high) = middle;
+    (before(middle) <= at ? low : high) = middle;
   }
   return low;
+}
+/// The group that holds position `at`, by the prefix sums `prefix` of the spans.
+__device__ inline Index group_at(const Problem& p, Index at, std::int32_t GroupSpan::*prefix) {
+  return last_group_before(p, at, [&](Index g) { return Index{p.span[g].*prefix}; });
 }
 
 /// Fills span[0..groups] from group_ends; a fault leaves every group empty.

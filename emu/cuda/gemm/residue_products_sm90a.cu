@@ -3,90 +3,18 @@
 #include <algorithm>
 
 #include "emu/cuda/cuda_check.cuh"
-#include "emu/cuda/gemm/residues.cuh"
-#include "emu/cuda/gemm/rounding_test.cuh"
-#include "emu/cuda/gemm/tile_pipeline.cuh"
+#include "emu/cuda/gemm/residue_outputs.cuh"
 
 namespace mxo::cuda {
+namespace residues {
 namespace {
 
-constexpr int kColumns = 256;
-constexpr int kWords = kColumns / 2;
-/// Chunks whose products fit int32, all residues being -128: 2^14 each, 128 to a chunk.
-constexpr int kMaxChunks = 1023;
-/// Words of residues of a tile by one modulus, four outputs to each.
-constexpr Index kTileWords = Index{kTileRows} * kColumns / 4;
+using Pipeline = TilePipeline<kColumns, kBlocks>;
+using Sums = Pipeline::Words;
+/// Chunks whose sums stay below 2^30, all residues being -128: 2^14 each, 128 to a chunk.
+constexpr int kMaxChunks = 511;
 /// Bytes of residues of a band by all moduli, of either factor.
 constexpr Index kBandBytes = Index{1} << 32;
-
-using Pipeline = TilePipeline<kColumns>;
-
-struct Job {
-  Problem p;
-  const KVectorWindow* window_a;
-  const KVectorWindow* window_b;
-  Band band_a;
-  Band band_b;
-  std::uint32_t* residues;  ///< of every modulus, kTileWords for each block
-  FailedOutputs failed;
-  HardTiles hard;
-};
-
-/// What a block does for one tile.
-struct Work {
-  Tile tile;
-  Index a;  ///< window of its first K-vector of a
-  Index b;
-  int rows;
-  int columns;
-  int moduli;  ///< 0: all products are 0
-  int chunks;
-  int place;  ///< of its first chunk along k
-  int k_vector_a;
-  int k_vector_b;
-};
-
-/// The greatest reach of `count` K-vectors, the warp together.
-__device__ int greatest_reach(const KVectorWindow* window, int count) {
-  int reach = 0;
-  for (int i = static_cast<int>(threadIdx.x) % 32; i < count; i += 32) {
-    const int of = window[i].slices;
-    if (of < kBeyond) reach = max(reach, of);
-  }
-  return __reduce_max_sync(~0u, reach);
-}
-
-/// Calls visit(work) for every tile of this block that is hard and in the bands.
-template <typename Visit>
-__device__ void each_work(const Job& job, Visit visit) {
-  const Problem& p = job.p;
-  const Index tiles = tiles_of<kColumns>(p);
-  for (Index index = blockIdx.x; index < tiles; index += gridDim.x) {
-    Work work{};
-    work.tile = tile_of<kColumns>(p, index);
-    const Tile& t = work.tile;
-    const GroupSpan& span = p.span[t.group];
-    work.a = p.contracts_rows() ? t.group * p.a.rows + t.row : span.start + t.row;
-    work.b = t.group * p.b.rows + t.column;
-    const Index line_a = p.contracts_rows() ? t.row : work.a;
-    const Index line_b = p.contracts_rows() ? t.column : work.b;
-    if (!job.band_a.has(line_a) || !job.band_b.has(line_b)) continue;
-    if (job.hard.tile != nullptr &&
-        job.hard.tile[HardTiles::place(p, t.group, t.row, t.column)] == 0) {
-      continue;
-    }
-    work.rows = static_cast<int>(min(Index{kTileRows}, p.rows_of(t.group) - t.row));
-    work.columns = static_cast<int>(min(Index{kColumns}, p.b.rows - t.column));
-    work.chunks = static_cast<int>((p.length_of(t.group) + 127) / 128);
-    work.place = p.contracts_rows() ? span.packed * 128 : 0;
-    work.k_vector_a = static_cast<int>(line_a - job.band_a.first);
-    work.k_vector_b = static_cast<int>(line_b - job.band_b.first);
-    const int reach_a = greatest_reach(job.window_a + work.a, work.rows);
-    const int reach_b = greatest_reach(job.window_b + work.b, work.columns);
-    work.moduli = reach_a == 0 || reach_b == 0 ? 0 : moduli_for(reach_a + reach_b);
-    visit(work);
-  }
-}
 
 __device__ void fetch_tiles(const Job& job, Pipeline& pipeline, const CUtensorMap* a,
                             const CUtensorMap* b) {
@@ -98,174 +26,51 @@ __device__ void fetch_tiles(const Job& job, Pipeline& pipeline, const CUtensorMa
   });
 }
 
-/// What the outputs need of a K-vector: its window, and its row-wise scale.
-struct Fact {
-  KVectorWindow window;
-  float scale;
-};
-/// What the threads that multiply share of a tile, and of the one after it.
-struct Shared {
-  KVectorFacts<Fact, kColumns> facts;
-  Combination combination[2];
-};
-
-/// All threads that multiply.
-__device__ void prepare(const Job& job, const Work& work, Fact* facts, Combination& to) {
-  const Problem& p = job.p;
-  const bool scaled = p.form == ScaleForm::rowwise && work.chunks > 0;
-  for (int i = static_cast<int>(threadIdx.x); i < kTileRows + kColumns; i += 256) {
-    const bool of_a = i < kTileRows;
-    const int k_vector = of_a ? i : i - kTileRows;
-    if (k_vector >= (of_a ? work.rows : work.columns)) continue;
-    const Factor& f = of_a ? p.a : p.b;
-    const Tile& t = work.tile;
-    Fact fact{of_a ? job.window_a[work.a + k_vector] : job.window_b[work.b + k_vector], 1.0f};
-    if (scaled) {
-      const Index at = p.scale_at(f, t.group, (of_a ? t.row : t.column) + k_vector, 0);
-      fact.scale = static_cast<const float*>(f.scales.data)[at];
-    }
-    facts[i] = fact;
-  }
-  const auto i = static_cast<int>(threadIdx.x);
-  if (i < work.moduli) {
-    to.weight[i] = product_of_moduli(work.moduli, i);
-    to.inverse[i] = inverse_of_product(work.moduli, i);
-    to.share[i] = share_of(modulus(i));
-  }
-  if (i == kModuli) {
-    to.count = work.moduli;
-    to.all = product_of_moduli(work.moduli, work.moduli);
-    to.limbs = 1;
-    for (int l = 1; l < kLimbs; ++l) {
-      if (to.all.word[l] != 0) to.limbs = l + 1;
-    }
-  }
-  wait_for_multipliers();
-}
-
 /// The residues by one modulus of this thread's sums, added to those in memory unless these are the
 /// first.
-__device__ void keep(const std::uint32_t (&d)[kWords], std::uint32_t factor, const Modulus& m,
-                     bool first, std::uint32_t* to) {
+template <bool kFirst>
+__device__ void keep(const Sums& d, Modulus m, std::uint32_t* to) {
+  asm("" : "+r"(m.fine));  // here, so that the compiler multiplies words, not numbers of 64 bits
 #pragma unroll
-  for (int i = 0; i < kWords; i += 4) {
+  for (int i = 0; i < Pipeline::kWords; i += 4) {
     std::uint32_t word = 0;
-    const std::uint32_t before = first ? 0 : __ldcg(to + i / 4 * 256);
+    const std::uint32_t before = kFirst ? 0 : __ldcg(to + i / 4 * 256);
 #pragma unroll
     for (int k = 0; k < 4; ++k) {
-      std::uint32_t residue = residue_of_sum(static_cast<std::int32_t>(d[i + k]), factor, m);
-      if (!first) residue = residue_of(residue + (before >> 8 * k & 0xFF), m);
+      std::uint32_t residue = residue_of_sum(static_cast<std::int32_t>(d[i + k]), m);
+      if (!kFirst) residue = residue_of(residue + (before >> 8 * k & 0xFF), m);
       word |= residue << 8 * k;
     }
     __stcg(to + i / 4 * 256, word);
   }
 }
 
-/// Four outputs of this thread: two neighbours, and two that lie eight rows below.
-__device__ void combine(const Combination& of, const std::uint32_t* at, Recombined (&known)[4]) {
-  std::uint32_t words[kModuli];
-#pragma unroll
-  for (int n = 0; n < kModuli; ++n) words[n] = n < of.count ? __ldcg(at + n * kTileWords) : 0;
-  Combined sums[4];
-#pragma unroll
-  for (int n = 0; n < kModuli; ++n) {
-    if (n >= of.count) continue;
-#pragma unroll
-    for (int k = 0; k < 4; ++k) sums[k].add(words[n] >> 8 * k & 0xFF, of, n);
-    asm volatile("" ::: "memory");  // weights of one modulus at a time: registers are few
-  }
-#pragma unroll
-  for (int k = 0; k < 4; ++k) known[k] = sums[k].number(of);
-}
-
-/// Writes outputs (row, column) and its right neighbour, `stored` of them in integers.
-__device__ void store(const Problem& p, Index at, const std::uint32_t (&bits)[2],
-                      const bool (&stored)[2]) {
-  if (p.out.dtype == Dtype::f32) {
-    auto* out = static_cast<std::uint32_t*>(p.out.data) + at;
-    if (stored[0]) out[0] = bits[0];
-    if (stored[1]) out[p.out_column_step] = bits[1];
-    return;
-  }
-  auto* out = static_cast<std::uint16_t*>(p.out.data) + at;
-  const bool together = stored[0] && stored[1] && p.out_column_step == 1 &&
-                        reinterpret_cast<std::uintptr_t>(out) % 4 == 0;
-  if (together) {
-    *reinterpret_cast<std::uint32_t*>(out) = bits[0] | bits[1] << 16;
-    return;
-  }
-  if (stored[0]) out[0] = static_cast<std::uint16_t>(bits[0]);
-  if (stored[1]) out[p.out_column_step] = static_cast<std::uint16_t>(bits[1]);
-}
-
-/// Rounds and writes this thread's outputs, and marks those that failed the rounding test.
-__device__ void write(const Job& job, const Work& work, int group, const Fact* facts,
-                      const Combination& combination, const std::uint32_t* residues) {
-  const Problem& p = job.p;
-  const int mantissa = p.out.dtype == Dtype::f32 ? 23 : 7;
-  const Index corner = p.out_at(work.tile.group, work.tile.row, work.tile.column);
-  std::uint32_t failed[2] = {};
-#pragma unroll 1
-  for (int first = 0; first < kWords; first += 4) {
-    Recombined known[4];
-    combine(combination, residues + first / 4 * 256, known);
-    const int column = column_of_word(first);
-#pragma unroll
-    for (int i = 0; i < 4; i += 2) {
-      const int row = group * 64 + row_of_word(i);
-      if (row >= work.rows) continue;
-      const Fact& a = facts[row];
-      std::uint32_t bits[2] = {};
-      bool stored[2];
-#pragma unroll
-      for (int side = 0; side < 2; ++side) {
-        const Fact& b = facts[kTileRows + column + side];
-        stored[side] = column + side < work.columns;
-        if (!stored[side]) continue;
-        const Recombined& sum = known[i + side];
-        const RoundingTest rounded = test_rounding(
-            sum.sum, sum.lost + static_cast<double>(residual_bound(a.window, b.window)),
-            static_cast<double>(a.scale) * static_cast<double>(b.scale),
-            a.window.quantum + b.window.quantum, mantissa);
-        bits[side] = rounded.bits;
-        stored[side] = rounded.passed && a.window.slices < kBeyond && b.window.slices < kBeyond;
-        if (!stored[side]) failed[i / 2] |= 1u << (column + side) % 32;
-      }
-      store(p, corner + row * p.out_row_step + column * p.out_column_step, bits, stored);
-    }
-    if (first % 16 != 12) continue;  // 32 columns: a word of marks
-#pragma unroll
-    for (int side = 0; side < 2; ++side) {
-      if (failed[side] == 0) continue;
-      const Index k_vector = work.a + group * 64 + row_of_word(2 * side);
-      const Index word = (work.tile.column + column) / 32;
-      atomicOr(job.failed.bits + k_vector * job.failed.words + word, failed[side]);
-      failed[side] = 0;
-    }
-  }
-}
-
 __device__ void multiply_tiles(const Job& job, Pipeline& pipeline, int group, Shared& shared) {
   std::uint32_t* residues = job.residues + blockIdx.x * (kModuli * kTileWords) + threadIdx.x;
   int buffer = 0;
+  int made = -1;  // moduli of this tile's combination
+  int made_next = -1;
   each_work(job, [&](const Work& work) {
     Fact* facts = shared.facts.fact[buffer];
     Combination& combination = shared.combination[buffer];
     buffer ^= 1;
-    prepare(job, work, facts, combination);
+    prepare(job, work, facts, combination, made);
+    made = made_next;
+    made_next = work.moduli;
     for (int n = 0; n < work.moduli; ++n) {
       const Modulus m = modulus(n);
       for (int done = 0; done < work.chunks; done += kMaxChunks) {
-        std::uint32_t d[kWords];
+        Sums d;
         pipeline.multiply<Unit::s8>(d, min(work.chunks - done, kMaxChunks), group);
-        keep(d, combination.inverse[n], m, done == 0, residues + n * kTileWords);
+        std::uint32_t* to = residues + n * kTileWords;
+        done == 0 ? keep<true>(d, m, to) : keep<false>(d, m, to);
       }
     }
-    write(job, work, group, facts, combination, residues);
+    if (work.rows > 0) write(job, work, group, facts, combination, residues);
   });
 }
 
-__global__ void __launch_bounds__(kPipelineThreads, 1)
+__global__ void __cluster_dims__(kBlocks, 1, 1) __launch_bounds__(kPipelineThreads, 1)
     residue_products_kernel(const __grid_constant__ CUtensorMap a,
                             const __grid_constant__ CUtensorMap b,
                             const __grid_constant__ Job job) {
@@ -281,6 +86,7 @@ __global__ void __launch_bounds__(kPipelineThreads, 1)
     asm volatile("setmaxnreg.inc.sync.aligned.u32 224;");
     multiply_tiles(job, pipeline, group, shared);
   }
+  pipeline.leave();
 }
 
 /// Room for the residues of the K-vectors of `f`, of a band at a time.
@@ -312,14 +118,16 @@ struct Bands {
 };
 
 }  // namespace
+}  // namespace residues
 
 void multiply_by_residues(DeviceBackend& backend, const Problem& p, const IntegerKVectors& a,
                           const IntegerKVectors& b, const FailedOutputs& failed,
                           const HardTiles& hard) {
+  using namespace residues;
   const Bands bands_a(backend, p, p.a, a);
   const Bands bands_b(backend, p, p.b, b);
-  const int blocks = backend.multiprocessors();
-  Scratch<std::uint32_t> residues(backend, blocks * kModuli * kTileWords);
+  const int blocks = std::max(backend.multiprocessors() / kBlocks, 1) * kBlocks;
+  Scratch<std::uint32_t> kept(backend, blocks * kModuli * kTileWords);
   check(cudaFuncSetAttribute(residue_products_kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
                              kPipelineBytes<kColumns>),
         "cudaFuncSetAttribute");
@@ -334,10 +142,10 @@ void multiply_by_residues(DeviceBackend& backend, const Problem& p, const Intege
     for (Index first_b = 0; first_b < bands_b.lines; first_b += bands_b.made.band.count) {
       const Residues of_b = bands_b.from(first_b);
       make_residues(backend, p, p.b, b, a, of_a.band, hard.any, of_b);
-      const Job job{p, a.window, b.window, of_a.band, of_b.band, residues.data(), failed, hard};
+      const Job job{p, a.window, b.window, of_a.band, of_b.band, kept.data(), failed, hard};
       residue_products_kernel<<<static_cast<unsigned>(blocks), kPipelineThreads,
                                 kPipelineBytes<kColumns>, backend.stream()>>>(
-          map(of_a, kTileRows), map(of_b, kColumns), job);
+          map(of_a, kTileRows), map(of_b, kColumns / kBlocks), job);
       check_launch("residue_products_kernel");
     }
   }

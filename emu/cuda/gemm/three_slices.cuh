@@ -38,10 +38,17 @@ struct ThreeSliceScratch {
 };
 
 /// Takes `f` apart, p.a or p.b itself, whose K-vectors are laid in `codes`, unless `wanted` is
-/// given and 0 on the device.
+/// given and 0 on the device; of its windows one in `step`.
 ThreeSlices make_three_slices(DeviceBackend& backend, const Problem& p, const Factor& f,
                               const KVectorMemory& codes, Index k_vectors,
-                              const std::int32_t* wanted, ThreeSliceScratch& scratch);
+                              const std::int32_t* wanted, ThreeSliceScratch& scratch,
+                              Index step = 1);
+
+/// The tiles `of` whose K-vectors are worth taking apart: none, all of them being named in `hard`,
+/// if most of a few K-vectors of either factor do not serve.  `wanted` is memory for the answer.
+HardTiles tiles_of_three_slices(DeviceBackend& backend, const Problem& p, const KVectorMemory& a,
+                                const KVectorMemory& b, const HardTiles& of, const HardTiles& hard,
+                                std::int32_t* wanted);
 
 /// An output of a tile of 128 x 128 whose rounding the products of slices do not decide.
 struct TileDoubt {

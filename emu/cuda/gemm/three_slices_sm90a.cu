@@ -188,8 +188,10 @@ void multiply(DeviceBackend& backend, const Problem& p, const ThreeSlices& a, co
 }  // namespace
 
 void multiply_by_three_slices(DeviceBackend& backend, const Problem& p, const KVectorMemory& a,
-                              const KVectorMemory& b, const HardTiles& of, const HardTiles& again,
+                              const KVectorMemory& b, const HardTiles& all, const HardTiles& again,
                               const HardTiles& hard) {
+  Scratch<std::int32_t> wanted(backend, 1);
+  const HardTiles of = tiles_of_three_slices(backend, p, a, b, all, hard, wanted.data());
   ThreeSliceScratch scratch_a;
   ThreeSliceScratch scratch_b;
   const ThreeSlices of_a = make_three_slices(backend, p, p.a, a, p.a.rows, of.any, scratch_a);

@@ -1,5 +1,5 @@
 // The pipeline of a product on one multiprocessor: one thread fetches tiles of both factors, two
-// warpgroups multiply them.
+// warpgroups multiply them.  Two blocks of a cluster may fetch half of a tile of b each, for both.
 #pragma once
 
 #include "emu/cuda/gemm/async_copy.cuh"
@@ -32,7 +32,7 @@ struct KVectorFacts {
 /// Waits for all threads that multiply.
 __device__ inline void wait_for_multipliers() { asm volatile("bar.sync 1, 256;" ::: "memory"); }
 
-template <int Columns>
+template <int Columns, int Blocks = 1>
 class TilePipeline {
  public:
   static constexpr int kWords = Columns / 2;  ///< accumulators of a thread
@@ -46,14 +46,19 @@ class TilePipeline {
     if (threadIdx.x == 0) {
       for (int s = 0; s < kStages<Columns>; ++s) {
         barrier_init(full_ + s, 1);
-        barrier_init(empty_ + s, 8);  // warps that multiply
+        barrier_init(empty_ + s, 8 * Blocks);  // warps that multiply
       }
       asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
     }
-    __syncthreads();
+    sync();
+  }
+  /// Called by all threads of the block at the end: none leaves a block that still fetches for it.
+  __device__ void leave() const {
+    if constexpr (Blocks == 2) sync();
   }
 
-  /// Fetches `chunks` chunks of 128 K-vectors of a and `Columns` of b; one thread.
+  /// Fetches `chunks` chunks of 128 K-vectors of a and `Columns` of b; one thread.  Of two blocks
+  /// both fetch the same of b, in boxes of Columns / 2 K-vectors.
   __device__ void fetch(const CUtensorMap* a, const CUtensorMap* b, int chunks, int k,
                         int k_vector_a, int depth_a, int k_vector_b, int depth_b) {
     for (int i = 0; i < chunks; ++i) {
@@ -62,7 +67,13 @@ class TilePipeline {
       std::uint64_t* full = full_ + ring_.stage;
       barrier_expect(full, kStageBytes<Columns>);
       copy_box(stage, a, full, k, k_vector_a, depth_a);
-      copy_box(stage + kTileRows * kChunkBytes, b, full, k, k_vector_b, depth_b);
+      std::uint8_t* to_b = stage + kTileRows * kChunkBytes;
+      if constexpr (Blocks == 1) {
+        copy_box(to_b, b, full, k, k_vector_b, depth_b);
+      } else {
+        const int half = static_cast<int>(cluster_rank()) * Columns / 2;
+        copy_box_to_both(to_b + half * kChunkBytes, b, full, k, k_vector_b + half, depth_b);
+      }
       k += box_step_;
       ring_.advance();
     }
@@ -131,8 +142,21 @@ class TilePipeline {
   }
 
  private:
+  static __device__ void sync() {
+    if constexpr (Blocks == 1) {
+      __syncthreads();
+    } else {
+      cluster_sync();
+    }
+  }
+  /// To all blocks that fetch into it.
   __device__ void release(int stage) {
-    if (threadIdx.x % 32 == 0) barrier_arrive(empty_ + stage);
+    const std::uint32_t lane = threadIdx.x % 32;
+    if constexpr (Blocks == 1) {
+      if (lane == 0) barrier_arrive(empty_ + stage);
+    } else {
+      if (lane < Blocks) barrier_arrive_at(empty_ + stage, lane);
+    }
   }
 
   std::uint8_t* tiles_;
@@ -149,33 +173,44 @@ struct Tile {
   Index column;  ///< of its first K-vector of b
 };
 
-/// Tile number `index` of the problem; neighbours share K-vectors of b or of a.  Bands of eight
-/// tiles along b keep both factors of the tiles that run at once small.
-template <int Columns>
+/// Tiles that lie one below the other, of the groups before `group`, `Down` of them taken as one:
+/// no fewer than groups need each for itself.
+template <int Down>
+__device__ Index tiles_before(const Problem& p, Index group) {
+  return (p.span[group].row_tile + group * (Down - 1)) / Down;
+}
+
+/// Tile number `index` of the problem, or the first of `Down` tiles one below the other; neighbours
+/// share K-vectors of b or of a.  Bands of eight tiles along b keep both factors of the tiles that
+/// run at once small.  Some of several lie beyond their group's rows.
+template <int Columns, int Down = 1>
 __device__ Tile tile_of(const Problem& p, Index index) {
+  constexpr int kRows = kTileRows * Down;
   const Index across = (p.b.rows + Columns - 1) / Columns;
   Index group = 0;
-  Index down = (p.a.rows + kTileRows - 1) / kTileRows;
+  Index down = (p.a.rows + kRows - 1) / kRows;
   if (p.contracts_rows()) {
     group = index / (across * down);
     index -= group * across * down;
   } else {
-    group = group_at(p, index / across, &GroupSpan::row_tile);
-    down = (p.span[group].rows + kTileRows - 1) / kTileRows;
-    index -= p.span[group].row_tile * across;
+    group = last_group_before(p, index / across, [&](Index g) { return tiles_before<Down>(p, g); });
+    down = (p.span[group].rows + kRows - 1) / kRows;
+    index -= tiles_before<Down>(p, group) * across;
+    if (Down > 1 && index >= down * across) return {group, down * kRows, 0};
   }
   constexpr Index kBand = 8;
   const Index band = index / (down * kBand);
   const Index width = across - band * kBand < kBand ? across - band * kBand : kBand;
   const Index rest = index - band * down * kBand;
-  return {group, rest / width * kTileRows, (band * kBand + rest % width) * Columns};
+  return {group, rest / width * kRows, (band * kBand + rest % width) * Columns};
 }
 
-template <int Columns>
+template <int Columns, int Down = 1>
 __device__ Index tiles_of(const Problem& p) {
+  constexpr int kRows = kTileRows * Down;
   const Index across = (p.b.rows + Columns - 1) / Columns;
-  const Index down = p.contracts_rows() ? p.groups * ((p.a.rows + kTileRows - 1) / kTileRows)
-                                        : Index{p.span[p.groups].row_tile};
+  const Index down = p.contracts_rows() ? p.groups * ((p.a.rows + kRows - 1) / kRows)
+                                        : tiles_before<Down>(p, p.groups);
   return across * down;
 }
 
