@@ -22,6 +22,31 @@ TEST(Explain, GivesNoNameToCorruptions) {
   }
 }
 
+/// One element of a code that is there once tells no other value of the code.
+TEST(Explain, GivesNoNameToRareCodes) {
+  const auto backend = cpu();
+  const Call cast = make_call("quantize", {{"x", random_bf16({32, 256}, 3)}}, {});
+  const Call call = make_call("dequantize", run_call(*backend, cast), {});
+  const auto* codes = call.input("codes").as<std::uint8_t>();
+  Index last[256] = {}, times[256] = {};
+  for (Index i = 0; i < 32 * 256; ++i) {
+    last[codes[i]] = i;
+    ++times[codes[i]];
+  }
+  int rare = 0;
+  for (int code = 0; code < 256; ++code) {
+    if (times[code] != 1) continue;
+    ++rare;
+    const Planted p = spoiled(*backend, call, [&](NamedTensors& out) {
+      out.at("x").data()[last[code] * static_cast<Index>(size_of(out.at("x").dtype()))] ^=
+          std::byte{0x5A};
+    });
+    const Explanation e = explain(*backend, p.call, p.expected, p.actual);
+    for (const Cause& c : e.causes) EXPECT_TRUE(c.is_symptom()) << code << ": " << e.sentence();
+  }
+  EXPECT_GT(rare, 0);
+}
+
 /// Gradients that run on from expert to expert are no groups that end before their first row.
 TEST(Explain, MovesNoEndOutOfTheRows) {
   const auto backend = cpu();

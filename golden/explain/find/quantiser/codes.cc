@@ -202,7 +202,7 @@ std::optional<Claim> claim_format(Output& codes, const QuantiserCall& q) {
     const Grid grid(format);
     const std::size_t clamp = grid.round(max, Rounding::zero);
     const Coded coded = coded_by(codes, q, grid, *own);
-    if (!coded.gives({Rounding::even, clamp}, coded.spread_and_left())) continue;
+    if (!coded.gives({Rounding::even, clamp}, spread_and_left(codes))) continue;
     return coded.claim({{Rounding::even, clamp}}, "codes.format",
                        filled("the codes are {} rather than {}, under scales of {}",
                               name_of(format), name_of(q.format), name_of(q.format)),
