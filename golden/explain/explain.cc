@@ -68,6 +68,7 @@ void count_each(const Case& c, std::vector<Claim>& claims) {
     const std::optional<NamedTensors> made = made_by(c, claim);
     Index in_all = 0;   // given, where more are than was claimed
     Index of_them = 0;  // altered
+    std::string place;  // that holds all that is given, and of what is altered nothing else
     for (Output& o : c.outputs) {
       if (!made || !made->contains(o.name) || o.left == 0) continue;
       const Tensor& model = made->at(o.name);
@@ -91,13 +92,23 @@ void count_each(const Case& c, std::vector<Claim>& claims) {
       claim.elements += static_cast<double>(before - o.left);
       in_all += std::ssize(given);
       of_them += altered;
+      const Place all = place_of(o, is_given);
+      const bool is_place = std::ranges::all_of(all.rows, [&](Index r) {
+        return std::ranges::all_of(all.columns, [&](Index column) {
+          const Index i = r * o.columns + column;
+          return !is_altered(i) || is_given(i);
+        });
+      });
+      place = is_place && claim.where.tensor == o.name ? all.words : "";
+      claim.where = is_place ? all.where : Where{claim.where.tensor, {}, {}, {}, {}};
     }
     if (in_all == 0) continue;
     Hypotheses causes;
     for (const Hypothesis& h : claim.made_by) causes.push_back(&h);
-    claim.sentence = phrase_of(causes) + ", in " + std::to_string(in_all) + " of the " +
-                     std::to_string(of_them) + " elements that it alters";
-    claim.where = {claim.where.tensor, {}, {}, {}, {}};
+    claim.sentence = phrase_of(causes) + ", in " +
+                     (place.empty() ? std::to_string(in_all) + " of the " +
+                                          std::to_string(of_them) + " elements that it alters"
+                                    : place);
   }
 }
 
