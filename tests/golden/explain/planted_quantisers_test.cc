@@ -188,6 +188,16 @@ const PlantedFault kFaults[] = {
      planted_by(scaled, [](float amax) { return amax * (1.0f / 448.0f); })},
     {"240 for 448", "scale.rule", "max 240",
      planted_by(scaled, [](float amax) { return amax / 240.0f; })},
+    {"every expert takes the scale of the first", "scale.seen",
+     "all of experts 1 to 3 of scales hold what is expected in all of expert 0",
+     [](Backend& b) {
+       Tensor x = random_floats({4, 32, 64}, 7);
+       x.as<float>()[5] = 448;
+       const Call call = of_x("quantize", x, {{"block", "RxK"}, {"scale", "f32"}, {"rule", "te"}});
+       Call wrong = call;
+       wrong.replace("given", filled<float>(Dtype::f32, {4, 1, 1}, [](Index) { return 1.0f; }));
+       return planted(b, call, wrong);
+     }},
     {"the scale is stored for its reciprocal", "value.reciprocal", "1 over what is expected",
      spoils([](Backend&) { return quantize_call("1x128"); },
             [](NamedTensors& out) {

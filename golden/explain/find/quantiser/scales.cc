@@ -251,9 +251,28 @@ std::string scale_in_words(const Tensor& scales, Index i) {
   return text + " (byte " + std::to_string(bits_at(scales, i)) + ")";
 }
 
+/// "all of experts 1 to 3 of scales hold what is expected in all of expert 0 of scales", of f32
+/// scales that all hold what is expected of one block; empty otherwise.
+std::string one_block_in_words(const Output& scales) {
+  if (scales.expected->dtype() != Dtype::f32 || scales.left < 2 || scales.left != scales.differing)
+    return {};
+  const auto first = std::ranges::find(scales.marks, Mark::differs) - scales.marks.begin();
+  const std::uint64_t held = scales.actual_bits(first);
+  const auto holds = [&](Index i) { return scales.expected_bits(i) == held; };
+  const Index n = compared(scales);
+  for (Index i = 0; i < n; ++i) {
+    if (scales.differs(i) && scales.actual_bits(i) != held) return {};
+  }
+  const Place source = place_of(scales, holds);
+  if (source.elements != 1) return {};
+  const Place place = place_of(scales, [&](Index i) { return scales.differs(i); });
+  return filled("{}{}what is expected in {}", place.words, place.hold(), source.words);
+}
+
 std::string scales_in_words(const QuantiserCall& q, bool parts) {
   const Output& scales = q.scales;
   if (!q.own || scales.left == 0) return {};
+  if (std::string one = one_block_in_words(scales); !one.empty()) return one;
   // A few scales that are those of the same part of their blocks; from kLeastAlike on a cause.
   if (scales.left >= 2 && scales.left < kLeastAlike && scales.left == scales.differing) {
     if (const auto part = part_of_blocks(q)) return "scales: those of an amax of " + part->words;
