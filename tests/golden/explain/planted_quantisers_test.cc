@@ -192,7 +192,8 @@ const PlantedFault kFaults[] = {
      "all of experts 1 to 3 of scales hold what is expected in all of expert 0",
      [](Backend& b) {
        Tensor x = random_floats({4, 32, 64}, 7);
-       x.as<float>()[5] = 448;
+       const float most[] = {448, 1000, 1700, 700};
+       for (Index g = 0; g < 4; ++g) x.as<float>()[2048 * g + 5] = most[g];
        const Call call = of_x("quantize", x, {{"block", "RxK"}, {"scale", "f32"}, {"rule", "te"}});
        Call wrong = call;
        wrong.replace("given", filled<float>(Dtype::f32, {4, 1, 1}, [](Index) { return 1.0f; }));
