@@ -22,6 +22,7 @@ namespace {
 
 constexpr double kSameDb = 200.0;     ///< beyond what any rounding leaves
 constexpr std::size_t kMostKept = 4;  ///< outputs that are named one by one
+constexpr double kNearlyAll = 0.9;    ///< of what is explained, beside which the rest is chance
 constexpr double kNearDb = 30.0;  ///< from here on a cause that gives other bits is worth a word
 
 std::string percent(double share) {
@@ -112,6 +113,29 @@ void count_each(const Case& c, std::vector<Claim>& claims) {
   }
 }
 
+/// Keeps of several claims an altered call alone that tells nearly all and gives the rest, too:
+/// what a few elements look like beside it is chance.
+void keep_call_alone(const Case& c, std::vector<Claim>& claims) {
+  if (claims.size() < 2) return;
+  const auto most = std::ranges::max_element(claims, {}, &Claim::elements);
+  double all = 0.0;
+  for (const Claim& claim : claims) all += claim.elements;
+  if (most->elements < kNearlyAll * all) return;
+  std::optional<NamedTensors> made = made_by(c, *most);
+  if (!made) return;
+  for (const Output& o : c.outputs) {
+    if (!made->contains(o.name)) return;
+    Tensor& model = made->at(o.name);
+    resize_rows(model, *o.expected);
+    if (model.bytes() != o.expected->bytes()) return;
+    for (Index i = 0; i < compared(o); ++i) {
+      if (nth(o.marks, i) == Mark::explained && bits_at(model, i) != o.actual_bits(i)) return;
+    }
+  }
+  most->elements = all;
+  claims = {std::move(*most)};
+}
+
 /// ", but rank0.y is as expected", of outputs of other steps that a claim's call would alter.
 std::string kept_elsewhere(const Case& c, const Claim& claim) {
   if (c.outputs.size() == c.expected.size()) return {};
@@ -165,6 +189,7 @@ class Measuring {
     if (std::any_of(claims.begin(), claims.end(), follows) &&
         (claims.size() > 1 || left_of(c_.outputs) > 0))
       try_instead(claims, [&] { return by_runs(Extent::part); });
+    keep_call_alone(c_, claims);
     count_each(c_, claims);
     // What values look like says more than a cause that outputs of other steps speak against.
     const auto spoken_against = [&](const Claim& c) { return !kept_elsewhere(c_, c).empty(); };

@@ -121,6 +121,26 @@ Hypothesis* add_one_matrix(const Call& call, const BlockExtents& own, List& list
       as_one, Stage::rule);
 }
 
+/// Scales in tiles that are those of one matrix, of blocks that are the same in either case.
+void add_one_tiling(const Call& call, const BlockExtents& own, List& list) {
+  const Tensor& x = call.input("x");
+  if (x.rank() != 3 || x.extent(0) < 2 || own.rows == kWhole || x.extent(1) % own.rows != 0) return;
+  if (call.set.text("scale_layout", "row_major") == "row_major") return;
+  add_run(
+      list, "scale_layout=across_experts",
+      "scales of all experts lie in tiles as those of one matrix: each expert's are not padded to "
+      "whole tiles",
+      [](Backend& backend, const Call& c) {
+        NamedTensors out = run_call(backend, c);
+        Call as_one = c;
+        as_one.replace("x", as_one_matrix(c.input("x")));
+        const NamedTensors one = run_call(backend, as_one);
+        out.at("scales") = resized(one.at("scales"), out.at("scales").shape());
+        return out;
+      },
+      Stage::rule);
+}
+
 /// Scales of one matrix in the shape of those of `experts`: of fewer the rest is zeros, and one for
 /// all stands for each.
 void share_out_scales(const Call& call, NamedTensors& out, const BlockExtents& own, Index experts) {
@@ -273,6 +293,7 @@ void add_block_hypotheses(const Call& call, List& list) {
   const int rank = call.input(blocked_operand(call)).rank();
   add_extents(call, own, rank - 2, list);
   add_extents(call, own, rank - 1, list);
+  if (!call.has("codes")) add_one_tiling(call, own, list);
   Hypothesis* one = add_one_matrix(call, own, list);
   if (one == nullptr) return;
   one->rewrite = [own, experts = call.input(blocked_operand(call)).extent(0)](const Call& c,

@@ -208,6 +208,11 @@ void add_gate_numbers(const Call& call, List& list) {
     add_number(call, list, "limit", limit,
                "the limit is {}: the gate is cut at {} and up is clamped to {}");
   }
+  // A limit is positive: the least one, whose halves are zero.
+  if (parameter_of(call, "limit") != nullptr) {
+    add_set(list, "limit", "1e-45", "the limit is 0: the gate is cut at 0 and up is clamped to 0",
+            "limit=0");
+  }
   if (call.set.has("alpha"))
     add_number(call, list, "alpha", 1.0, "alpha is 1: the gate is a sigma(a)", "left_out");
   for (const double alpha : {1.702, 1.7, 2.0, 0.5})

@@ -124,13 +124,6 @@ void hold_last_bits(const Output& output, const Variant& patch, LastBits& sum) {
   }
 }
 
-/// Rows that an altered call does not have are zeros, those it has too many are cut.
-void resize_rows(Tensor& t, const Tensor& like) {
-  if (t.rank() == 2 && like.rank() == 2 && t.extent(1) == like.extent(1) &&
-      t.extent(0) != like.extent(0) && t.dtype() == like.dtype())
-    t = resized(t, like.shape());
-}
-
 /// Whether the operands of both calls have the same types and shapes.
 bool has_shapes_of(const Call& call, const Call& altered) {
   return std::ranges::equal(call.inputs, altered.inputs, [](const auto& a, const auto& b) {
@@ -140,6 +133,12 @@ bool has_shapes_of(const Call& call, const Call& altered) {
 }
 
 }  // namespace
+
+void resize_rows(Tensor& t, const Tensor& like) {
+  if (t.rank() == 2 && like.rank() == 2 && t.extent(1) == like.extent(1) &&
+      t.extent(0) != like.extent(0) && t.dtype() == like.dtype())
+    t = resized(t, like.shape());
+}
 
 std::optional<NamedTensors> outputs_under(Backend& backend, const Call& altered,
                                           const Hypotheses& hypotheses) {

@@ -50,6 +50,8 @@ struct RunResult {
 /// apply, or the call is no valid one: it cannot be what happened.
 std::optional<NamedTensors> outputs_under(Backend& backend, const Call& altered,
                                           const Hypotheses& hypotheses);
+/// Rows that an altered call does not have are zeros, those it has too many are cut.
+void resize_rows(Tensor& t, const Tensor& like);
 
 class AlteredCallRunner {
  public:

@@ -132,6 +132,10 @@ TEST_P(AmaxOf, MayBeAPartOfTheBlock) {
          [](Index s, Index o) { return o == (s > 2 ? s - 3 : s); });
   blocks("the same block of the row after",
          [](Index s, Index o) { return o == (s < 12 ? s + 3 : s); });
+  blocks("its block and, for every second one from 1, the one before",
+         [](Index s, Index o) { return o == s || (s % 3 == 1 && o == s - 1); });
+  blocks("its block and, for every second one from 0, the one after",
+         [](Index s, Index o) { return o == s || (s % 3 == 0 && o == s + 1); });
   blocks("the whole row", [](Index s, Index o) { return o / 3 == s / 3; });
   blocks("its column in two neighbouring rows of blocks",
          [](Index s, Index o) { return o / 6 == s / 6 && o % 3 == s % 3; });
@@ -147,7 +151,7 @@ TEST_P(AmaxOf, MayBeAPartOfTheBlock) {
          [&](Index s, Index r, Index c) {
            return own(s, r, c) || (r == s / 3 && s % 3 == 2 && c >= 72 - 32);
          });
-  EXPECT_EQ(windows.size(), 21u);
+  EXPECT_EQ(windows.size(), 23u);
   for (Index s = 0; s < 15; ++s) {
     float most = 0.0f, least = 0.0f;
     for (Index i = 0; i < b.x->elements(); ++i) {

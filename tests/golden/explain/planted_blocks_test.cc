@@ -63,12 +63,50 @@ std::uint8_t rounded_at_random(double v, std::mt19937& draw) {
   return static_cast<std::uint8_t>(low | (std::signbit(v) ? 0x80 : 0));
 }
 
-/// Column blocks of three groups, the second and third beginning amid a block of 128 rows.
-Call in_groups(bool joined) {
-  return of("quantize",
-            {{"x", random_floats({256, 64}, 9)},
-             {"group_ends", joined ? ends_of({256, 256, 256}) : ends_of({70, 128, 256})}},
-            {{"block", "128x1"}});
+/// Column blocks that run on across groups; rows of scales that are left over are zeros.
+Planted runs_on(Backend& b, const Tensor& x, const std::vector<std::int32_t>& ends) {
+  const auto call_of = [&](const std::vector<std::int32_t>& at) {
+    return of("quantize", {{"x", x}, {"group_ends", ends_of(at)}}, {{"block", "128x1"}});
+  };
+  const std::vector<std::int32_t> one(ends.size(), ends.back());
+  NamedTensors joined = run_call(b, call_of(one));
+  return spoiled(b, call_of(ends), [&](NamedTensors& out) {
+    out.at("codes") = joined.at("codes");
+    Tensor scales(out.at("scales").dtype(), out.at("scales").shape());
+    std::memcpy(scales.data(), joined.at("scales").data(),
+                std::min(scales.bytes(), joined.at("scales").bytes()));
+    out.at("scales") = std::move(scales);
+  });
+}
+
+/// Blocks whose scales are those of the row of blocks after, since both hold the largest values;
+/// the row left over was never written.
+Planted runs_on_into_larger(Backend& b) {
+  std::mt19937 draw(3);
+  std::array<int, 160> steps{};
+  for (int& step : steps) step = static_cast<int>(draw() % 7);
+  const Tensor x = scaled_floats({384, 64}, 9, [&](Index i) {
+    const bool small = i / 64 >= 256 && i / 64 < 288 && i % 64 < 16;
+    return steps.at(static_cast<std::size_t>(i / 64 / 20 * 8 + i % 64 / 8)) - (small ? 8 : 0);
+  });
+  Planted p = runs_on(b, x, {160, 288, 384});
+  for (Index i = 0; i < 64; ++i)
+    p.actual.at("scales").as<float>()[3 * 64 + i] = 0.01f * static_cast<float>(1 + i * 5 % 13);
+  return p;
+}
+
+/// Scales in tiles of three experts of 160 rows, as those of one matrix.
+Planted tiled_as_one(Backend& b) {
+  const auto call_of = [](std::vector<Index> shape) {
+    return of_x("quantize", scaled_floats(std::move(shape), 5, [](Index i) { return i / 32 % 9; }),
+                {{"block", "1x32"}, {"scale_layout", "blocked"}});
+  };
+  const Tensor one = run_call(b, call_of({480, 256})).at("scales");
+  return spoiled(b, call_of({3, 160, 256}), [&](NamedTensors& out) {
+    Tensor& scales = out.at("scales");
+    std::memset(scales.data(), 0, scales.bytes());
+    std::memcpy(scales.data(), one.data(), one.bytes());
+  });
 }
 
 Call mx(Backend& b) { return mx_product(b, 5); }
@@ -135,16 +173,12 @@ const PlantedFault kFaults[] = {
                 })},
     {"column blocks do not restart at a group", "group_ends=ignored", "do not restart",
      [](Backend& b) {
-       const Call call = in_groups(false);
-       NamedTensors joined = run_call(b, in_groups(true));
-       return spoiled(b, call, [&](NamedTensors& out) {
-         out.at("codes") = joined.at("codes");
-         Tensor scales(out.at("scales").dtype(), out.at("scales").shape());
-         std::memcpy(scales.data(), joined.at("scales").data(),
-                     std::min(scales.bytes(), joined.at("scales").bytes()));
-         out.at("scales") = std::move(scales);
-       });
+       return runs_on(b, random_floats({256, 64}, 9), {70, 128, 256});
      }},
+    {"column blocks run on into larger values", "group_ends=ignored", "do not restart",
+     runs_on_into_larger},
+    {"scales of experts share tiles", "scale_layout=across_experts",
+     "lie in tiles as those of one matrix", tiled_as_one},
     {"signs of x are lost in one block of a row", "x.codes=signs_lost",
      "signs are lost in k = 64-95",
      alters(mx, {"x.codes"},
@@ -211,6 +245,7 @@ const PlantedFault kNearMisses[] = {
      [](Backend& b) {
        return with_tiny_rows(b, tiny_f32_scales(), 0x1p-130f, 0x1p-128f, one_above_2_130);
      }},
+    {"column blocks run on into larger values: no scales moved", "rows.", "", runs_on_into_larger},
     {"scales of no other place", "scales=", "",
      planted_by(with_scales,
                 [](const std::uint8_t* s, Index r, Index c) {

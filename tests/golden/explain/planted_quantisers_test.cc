@@ -45,6 +45,12 @@ const Amax kAmaxes[] = {
      }},
     {"scale.amax", "block before",
      [](const Call& call, Index s) { return largest_of(call, (s % 16 > 0 ? s - 1 : s) * 32, 32); }},
+    {"scale.amax", "its block and, for every second one from 1, the one before",
+     [](const Call& call, Index s) {
+       return largest_of(call, (s - s % 2) * 32, s % 2 == 1 ? 64 : 32);
+     }},
+    {"scale.amax", "its block and, for every second one from 0, the one after",
+     [](const Call& call, Index s) { return largest_of(call, s * 32, s % 2 == 0 ? 64 : 32); }},
     {"scale.amax", "whole row",
      [](const Call& call, Index s) { return largest_of(call, s / 16 * 512, 512); }},
     {"scale.one", "equivalently, amax is that of the whole tensor",
@@ -137,7 +143,38 @@ Planted other_mode(Backend& b, const char* mode, const char* block, const char* 
   return with_setting(b, call, "scale_mode", mode);
 }
 
+/// Codes under a scale of 1 whose values above `from` are NaN; what rounds beyond 448 is it anyway.
+Planted nan_above(Backend& b, float from) {
+  const Call call =
+      of("quantize",
+         {{"x", times(random_floats({96, 512}, 7), 200.0f)},
+          {"given", filled<float>(Dtype::f32, {96, 4}, [](Index) { return 1.0f; })}},
+         {{"block", "1x128"}, {"scale", "f32"}, {"rule", "te"}, {"overflow", "nonfinite"}});
+  return spoiled(b, call, [&](NamedTensors& out) {
+    for (Index i = 0; i < call.input("x").elements(); ++i) {
+      if (std::fabs(call.input("x").as<float>()[i]) > from)
+        out.at("codes").as<std::uint8_t>()[i] |= 0x7F;
+    }
+  });
+}
+
+/// A gate in one pass with this x in place of its own.
+Planted other_x(Backend& b, float (*of)(Index column, float v)) {
+  Call call =
+      of_x("swiglu_quantize", random_bf16({96, 512}, 7), {{"alpha", "1.702"}, {"up_offset", "1"}});
+  Call wrong = call;
+  wrong.replace("x", mapped(call.input("x"), [of](Index i, float v) { return of(i % 512, v); }));
+  return planted(b, call, wrong);
+}
+
 const PlantedFault kFaults[] = {
+    {"overflow begins above 448, before rounding", "codes.rule",
+     "all above 448 becomes NaN or infinity, though up to 464 it rounds to 448",
+     planted_by(nan_above, 448.0f)},
+    {"a limit of 0 where none is asked", "limit=0", "the limit is 0",
+     [](Backend& b) {
+       return other_x(b, [](Index c, float v) { return c < 256 ? std::fmin(v, 0.0f) : 0.0f; });
+     }},
     {"FLOOR for RCEIL", "scale.rule", "FLOOR", planted_by(other_mode, "floor", "1x32", nullptr)},
     {"CEIL for RCEIL", "scale.rule", "CEIL", planted_by(other_mode, "ceil", "1x32", nullptr)},
     {"FLOOR for RCEIL, scales in tiles", "scale.rule", "FLOOR",
@@ -253,6 +290,13 @@ TEST_P(PlantedInFusedGates, AreNamed) {
 }
 
 const PlantedFault kNearMisses[] = {
+    {"overflow begins between 448 and 464", "codes.rule", "", planted_by(nan_above, 456.0f)},
+    {"other values that share one scale", "scale.one", "",
+     [](Backend& b) {
+       return other_x(b, [](Index c, float v) {
+         return c < 256 ? (c % 8 == 0 ? 4.0f : std::fmin(v * 0.25f, 1.0f)) : 1.0f;
+       });
+     }},
     {"scales have few values: rows of sixteen are alike by chance", "rows.", "",
      [](Backend& b) {
        return of_amax(b, of_x("quantize", random_floats({512, 512}, 7), {{"block", "1x32"}}),

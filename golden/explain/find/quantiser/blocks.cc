@@ -127,6 +127,17 @@ void add_other_blocks(const Blocks& b, const std::vector<float>& amax,
       [&](Index s) { return nth(amax, s >= columns ? s - columns : s); });
   add("the same block of the row after",
       [&](Index s) { return nth(amax, s + columns < n ? s + columns : s); });
+  const auto add_beside = [&](const std::string& words, Index parity, Index by) {
+    add("its block and, for every second one " + words, [&](Index s) {
+      const Index c = s % columns;
+      const bool both = c % 2 == parity && c + by < columns;
+      return both ? joined(nth(amax, s), nth(amax, s + by)) : nth(amax, s);
+    });
+  };
+  if (columns > 1) {
+    add_beside("from 1, the one before", 1, -1);
+    add_beside("from 0, the one after", 0, 1);
+  }
   const auto add_pool = [&](const std::string& words, Index rows_of, Index columns_of) {
     std::vector<float> most(amax.size());
     const auto pool_of = [&](Index s) -> float& {

@@ -116,6 +116,12 @@ std::string CodeRule::words(const Grid& g, const CodeRule& own) const {
     add("everything above " + number(jump, 8) + " becomes " + number(g.value(g.top()), 8));
   if (lost > 0 && own.lost == 0)
     add("what is too large for a code becomes NaN or infinity, rather than clamped");
+  if (lost_early && rounding == Rounding::even) {
+    const std::string largest = number(g.value(g.top()), 8);
+    add("overflow is decided before rounding: all above " + largest +
+        " becomes NaN or infinity, though up to " + number(g.end(), 8) + " it rounds to " +
+        largest);
+  }
   if (flush == Flush::codes) add("subnormal codes are flushed to zero");
   if (flush == Flush::values)
     add("values below the normal codes are flushed to zero before they are rounded");

@@ -63,16 +63,25 @@ struct Coded {
       return !std::isfinite(v) || rule.gives(grid, v, codes.actual_bits(i));
     });
   }
-  /// The least magnitude that came as NaN or infinity; 0 if none did, or one below the largest
-  /// code.
-  double least_lost() const {
+  /// Takes for `rule` the least magnitude that came as NaN or infinity; none if one below the
+  /// largest code did.
+  void take_lost(CodeRule& rule) const {
+    const double top = grid.value(grid.top());
     double least = HUGE_VAL;
+    double kept = 0.0;
     for (Index i = 0; i < codes.compared_rows * codes.columns; ++i) {
-      if (!grid.no_number(codes.actual_bits(i)) || nth(codes.marks, i) == Mark::explained) continue;
+      if (nth(codes.marks, i) == Mark::explained) continue;
       const double v = std::abs(value(i));
-      if (std::isfinite(v)) least = std::min(least, v);
+      if (!std::isfinite(v)) continue;
+      if (grid.no_number(codes.actual_bits(i))) {
+        least = std::min(least, v);
+      } else {
+        kept = std::max(kept, v);
+      }
     }
-    return least <= grid.value(grid.top()) || least == HUGE_VAL ? 0.0 : least;
+    if (least <= top || least == HUGE_VAL) return;
+    rule.lost = least;
+    rule.lost_early = least < grid.end() && kept <= top;
   }
   /// Every code, or those of whole rows, by one of some rules.
   std::optional<Claim> claim(const std::vector<CodeRule>& rules, const char* id,
@@ -170,8 +179,7 @@ std::string cast_that_does_the_same(Output& codes, Of q, const Grid& grid, const
 
 /// Whether a value lies beyond what rounds to the largest code.
 bool has_too_large(const Grid& grid, const std::vector<CodePair>& pairs) {
-  const double end = 1.5 * grid.value(grid.top()) - 0.5 * grid.value(grid.top() - 1);
-  return std::ranges::any_of(pairs, [end](const CodePair& p) { return std::abs(p.v) > end; });
+  return std::ranges::any_of(pairs, [&](const CodePair& p) { return std::abs(p.v) > grid.end(); });
 }
 
 std::optional<Claim> following(std::optional<Claim> claim) {
@@ -266,7 +274,7 @@ std::optional<Claim> claim_rule(Output& codes, const QuantiserCall& q) {
       if (auto found = coded.claim_at_random()) return found;
     }
     if (!rule) continue;
-    rule->lost = coded.least_lost();
+    coded.take_lost(*rule);
     if (const std::string more = rule->words(grid, asked); !more.empty())
       list_words(words, more, "; ");
     if (asked.lost > 0 && rule->lost == 0 && has_too_large(grid, pairs))
@@ -302,7 +310,7 @@ Claims recover_encoded(const Call& call, Output& codes) {
   std::optional<CodeRule> rule = fit(grid, coded.pairs(spread_and_left(codes)));
   std::optional<Claim> claim;
   if (rule) {
-    rule->lost = coded.least_lost();
+    coded.take_lost(*rule);
     // What is too large is a parameter, if nothing else is another.
     CodeRule asked{Rounding::even, grid.top()};
     asked.lost = rule->lost;

@@ -24,6 +24,7 @@ std::optional<OwnRule> rule_asked(const Call& call, Dtype x, Dtype format, Dtype
     if (choice.scale != scales) return std::nullopt;
     ScaleRule rule = choice.rule;
     rule.element.rounding = rounding_of(call.op, call.set, rule.element.rounding);
+    rule.element.overflow = overflow_of(call.op, call.set, rule.element.overflow);
     return OwnRule(rule_for(rule, x, format), format, scales, x);
   } catch (const Error&) {
     return std::nullopt;  // a call of another kind, or one that is refused
@@ -175,6 +176,7 @@ Claims recover_quantiser(const Call& call, std::vector<Output>& outputs) {
   if (!q) return {};
   Output& codes = *output_named(outputs, "codes");
   Output& scales = *output_named(outputs, "scales");
+  const Snapshot before(outputs);
   Claims claims;
   if (scales.left > 0) {
     auto claim = claim_scales(scales, *q);
@@ -186,7 +188,13 @@ Claims recover_quantiser(const Call& call, std::vector<Output>& outputs) {
   }
   if (codes.left == 0) return claims;
   std::optional<Claim> claim = claim_codes(codes, *q);
-  if (!claim) return claims;
+  if (!claim) {
+    // One scale beside codes of other values is the scale of these values.
+    const bool one = !claims.empty() && claims.front().id == "scale.one";
+    if (!one || 2 * codes.left <= compared(codes)) return claims;
+    before.restore(outputs);
+    return {};
+  }
   if (claim->kind != FindingKind::follows) {
     claims.push_back(std::move(*claim));
   } else if (claims.empty()) {

@@ -164,6 +164,8 @@ class Grid {
   std::size_t top() const { return values_.size() - 1; }
   double value(std::size_t code) const { return values_[code]; }
   double least_normal() const { return values_[normal_]; }
+  /// Above it lies what the nearest number beyond the largest code would take.
+  double end() const { return 1.5 * values_[top()] - 0.5 * values_[top() - 1]; }
   /// Codes of one exponent.
   std::size_t fractions() const { return normal_; }
   bool fnuz() const { return fnuz_; }
@@ -195,6 +197,7 @@ struct CodeRule {
   double jump = 0;        ///< magnitudes above become the largest code; 0: none do
   Flush flush = Flush::none;
   double lost = 0;                   ///< magnitudes from here on become NaN or infinity; 0: none do
+  bool lost_early = false;           ///< so does all above the largest code, whatever it rounds to
   std::optional<Rounding> low = {};  ///< of magnitudes below the least normal one, if another
   bool carry_lost = false;           ///< what rounds up to a power of two becomes half of it
   std::size_t code(const Grid& g, double v) const;
