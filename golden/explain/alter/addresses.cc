@@ -1,9 +1,11 @@
 // Operands of a product that a kernel reads at another address: rows that restart, experts whose
 // codes and scales part, shared memory that is swizzled on one side, stale scales of both sides.
+#include <cstring>
 #include <memory>
 #include <set>
 
 #include "golden/explain/alter/alterations.h"
+#include "golden/explain/find/product/sides.h"
 
 namespace mxo {
 namespace {
@@ -251,6 +253,67 @@ void add_both_scales(const Product& p, List& list) {
       [blocks, tile](Index c) { return c >= blocks - tile ? c - tile : c; }, list);
 }
 
+/// Every line along k twice; the second time it is that of second(line).
+Tensor twice_along_k(
+    const Tensor& t, const Lines& second = [](Index line) { return line; }) {
+  std::vector<Index> shape = t.shape();
+  const Index lines = t.elements() / std::max<Index>(1, shape.back());
+  const std::size_t bytes = static_cast<std::size_t>(shape.back()) * size_of(t.dtype());
+  shape.back() *= 2;
+  Tensor twice(t.dtype(), std::move(shape));
+  const auto at = [bytes](Index line) { return static_cast<std::size_t>(line) * bytes; };
+  for (Index line = 0; line < lines; ++line) {
+    std::memcpy(twice.data() + at(2 * line), t.data() + at(line), bytes);
+    std::memcpy(twice.data() + at(2 * line + 1), t.data() + at(second(line)), bytes);
+  }
+  return twice;
+}
+
+/// Every second k takes the scales of the line `by` further.  K is laid out twice, with codes of
+/// the other k, and of these, so that each has scales of its own.
+bool take_scales_of_neighbour(Call& call, Side side, Index parity, Index by) {
+  const std::optional<Product> p = product_of(call);
+  if (!p) return false;
+  const ProductSides s{*p, side};
+  const ProductSide& own = s.factor();
+  const Index lines = side == Side::a ? p->a_lines : p->n;
+  const Tensor* scales = own.scales;
+  if (scales == nullptr || scales->rank() != own.codes->rank() || size_of(own.format) != 1 ||
+      scales->shape()[scales->shape().size() - 2] != lines)
+    return false;
+  Tensor codes = twice_along_k(*own.codes);
+  for (Index i = 0; i < codes.elements(); ++i) {
+    const bool second = i / p->k % 2 != 0;
+    if ((i % p->k % 2 == parity) != second) codes.data()[i] = std::byte{0};
+  }
+  const std::string name = own.codes_name;
+  const std::string scales_name = own.scales_name;
+  const ProductSide other = s.other().factor();
+  call.replace(scales_name, twice_along_k(*scales, [=](Index line) {
+                 return line - line % lines + std::clamp<Index>(line % lines + by, 0, lines - 1);
+               }));
+  call.replace(name, std::move(codes));
+  call.replace(other.codes_name, twice_along_k(*other.codes));
+  if (other.scales != nullptr && other.scales->rank() == other.codes->rank())
+    call.replace(other.scales_name, twice_along_k(*other.scales));
+  return true;
+}
+
+void add_scales_of_every_second_k(const Product& p, List& list) {
+  for (const Side side : kSides) {
+    const ProductSide& f = ProductSides{p, side}.factor();
+    for (const auto& [parity, by] : {std::pair<Index, Index>{1, 1}, {1, -1}, {0, 1}, {0, -1}}) {
+      if (f.scales == nullptr || f.scales->rank() != f.codes->rank()) continue;
+      add_altered(list, f.scales_name + "=every_second_k",
+                  filled("every second k, from {} on, takes the scales of {} of the row {}", parity,
+                         f.name, by > 0 ? "after" : "before"),
+                  [side, parity = parity, by = by](Call& c) {
+                    return take_scales_of_neighbour(c, side, parity, by);
+                  });
+    }
+  }
+}
+
 /// Scales of codes that are no product's operand.
 void add_scales_alone(Index blocks, List& list) {
   add_column_major("scales", "scales", list);
@@ -281,6 +344,7 @@ void add_addressing_hypotheses(const Call& call, List& list) {
   add_swizzles(p->a, list);
   add_swizzles(p->b, list);
   add_both_scales(*p, list);
+  add_scales_of_every_second_k(*p, list);
 }
 
 void add_stale_stages(const Call& call, List& list) {

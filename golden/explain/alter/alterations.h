@@ -138,6 +138,7 @@ Hypothesis& add_run(List& list, std::string name, std::string phrase, Make run,
 /// A product is added up on the host.
 Hypothesis& add_summed(List& list, std::string name, std::string phrase, Stage stage, HostSum sum);
 
+inline float by_f32(double v) { return static_cast<float>(v); }
 inline float by_bf16(float v) { return decode(encode<kBF16>(v)); }
 inline float by_f16(float v) { return decode(encode<kF16>(v, Overflow::nonfinite)); }
 

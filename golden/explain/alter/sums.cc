@@ -1,6 +1,6 @@
 // Other sums of products: machines and what they can be set to, and what the host adds up part by
-// part: sums in a narrow type, slices of K, scales that meet in another order, that are left out of
-// a block or read as numbers, subnormal codes that are read as normal ones.
+// part: scales that meet in another order, that are left out of a block or read as numbers,
+// subnormal codes that are read as normal ones.
 #include <cmath>
 
 #include "golden/explain/alter/alterations.h"
@@ -132,81 +132,63 @@ void add_folds(const Call& call, const Product& product, const Accumulation& sum
   }
 }
 
-float narrow(double v) { return static_cast<float>(v); }
-
-/// A way to add up parts of a product; {} is their depth, or how many there are.
-struct Summation {
-  const char* id;
-  const char* phrase;
-  double (*step)(double sum, const Part& part);
-  Index least = 2;  ///< slices
-  bool backward = false;
-};
-constexpr Summation kOfParts[] = {
-    {"bf16_every_{}", "partial sums of {} are added up in bf16",
-     [](double sum, const Part& p) -> double { return by_bf16(narrow(sum) + narrow(p.value)); }},
-    {"f16_every_{}", "partial sums of {} are added up in f16",
-     [](double sum, const Part& p) -> double { return by_f16(narrow(sum) + narrow(p.value)); }},
-};
-
-double add_in_bf16(double sum, const Part& p) {
-  return by_bf16(narrow(sum) + by_bf16(narrow(p.value)));
-}
-constexpr Summation kOfSlices[] = {
-    {"bf16_slices_{}", "whose sums are rounded to bf16 before they are added",
-     [](double sum, const Part& p) -> double { return narrow(sum) + by_bf16(narrow(p.value)); }},
-    {"bf16_slices_in_bf16_{}", "whose sums are rounded to bf16 and added up in bf16", add_in_bf16},
-    // Of two the order is nothing.
-    {"bf16_slices_backward_{}",
-     "whose sums are rounded to bf16 and added up in bf16, from the last to the first", add_in_bf16,
-     4, true},
-};
-
 /// Where one scale of each side stands for all of a part; {}: a side.
 struct ScaleOrder {
   const char* id;
   const char* phrase;
   double (*step)(double sum, const Part& part);
   ProductSide Product::*side = nullptr;  ///< that the phrase names
+  bool of_blocks = false;
 };
 float flushed(float v) { return std::fabs(v) < 0x1p-126f ? 0.0f : v; }
-/// bf16 where it does not belong: of blocks, and where one scale of each side is that of a line.
+template <float (*To)(float)>
+double round_codes(double sum, const Part& p) {
+  return sum + To(by_f32(p.codes)) * (p.scale_a * p.scale_b);
+}
+template <float (*To)(float)>
+double round_after_a(double, const Part& p) {
+  return To(by_f32(p.codes * p.scale_a)) * p.scale_b;
+}
+template <float (*To)(float)>
+double round_after_b(double, const Part& p) {
+  return To(by_f32(p.codes * p.scale_b)) * p.scale_a;
+}
+/// Narrow types where they do not belong: of blocks, and where one scale of each side is that of a
+/// line.
 constexpr ScaleOrder kRounded[] = {
     {"after_rounding", "sums of codes are rounded to bf16 before they are scaled",
-     [](double sum, const Part& p) -> double {
-       return sum + by_bf16(narrow(p.codes)) * (p.scale_a * p.scale_b);
-     }},
+     round_codes<by_bf16>, nullptr, true},
+    {"after_f16", "sums of codes are rounded to f16 before they are scaled", round_codes<by_f16>,
+     nullptr, true},
     {"between", "sums are rounded to bf16 between the scales of {} and those of the other side",
-     [](double, const Part& p) -> double {
-       return by_bf16(narrow(p.codes * p.scale_a)) * p.scale_b;
-     },
-     &Product::a},
+     round_after_a<by_bf16>, &Product::a},
     {"between", "sums are rounded to bf16 between the scales of {} and those of the other side",
-     [](double, const Part& p) -> double {
-       return by_bf16(narrow(p.codes * p.scale_b)) * p.scale_a;
-     },
-     &Product::b},
+     round_after_b<by_bf16>, &Product::b},
+    {"between_f16", "sums are rounded to f16 between the scales of {} and those of the other side",
+     round_after_a<by_f16>, &Product::a},
+    {"between_f16", "sums are rounded to f16 between the scales of {} and those of the other side",
+     round_after_b<by_f16>, &Product::b},
     {"joined_bf16", "the product of both scales is rounded to bf16",
      [](double, const Part& p) -> double { return p.codes * by_bf16(p.scale_a * p.scale_b); }},
 };
 constexpr ScaleOrder kScaleOrders[] = {
     {"joined", "both scales are multiplied with each other first, in f32",
      [](double sum, const Part& p) -> double {
-       return narrow(sum) + narrow(p.codes) * (p.scale_a * p.scale_b);
+       return by_f32(sum) + by_f32(p.codes) * (p.scale_a * p.scale_b);
      }},
     {"joined_flushed",
      "both scales are multiplied with each other first, and subnormal products become zero",
      [](double sum, const Part& p) -> double {
-       return narrow(sum) + narrow(p.codes) * flushed(p.scale_a * p.scale_b);
+       return by_f32(sum) + by_f32(p.codes) * flushed(p.scale_a * p.scale_b);
      }},
     {"a_first", "sums are multiplied with the scales of {} first, in f32",
      [](double sum, const Part& p) -> double {
-       return narrow(sum) + narrow(p.codes) * p.scale_a * p.scale_b;
+       return by_f32(sum) + by_f32(p.codes) * p.scale_a * p.scale_b;
      },
      &Product::a},
     {"b_first", "sums are multiplied with the scales of {} first, in f32",
      [](double sum, const Part& p) -> double {
-       return narrow(sum) + narrow(p.codes) * p.scale_b * p.scale_a;
+       return by_f32(sum) + by_f32(p.codes) * p.scale_b * p.scale_a;
      },
      &Product::b},
 };
@@ -334,28 +316,6 @@ void add_sum_hypotheses(const Call& call, List& list) {
   if (first != nullptr) add_variants(std::string(first->name), first->sum, k, instead, listed);
 }
 
-void add_partial_hypotheses(const Call& call, List& list) {
-  const std::optional<Product> p = product_of(call);
-  if (!p) return;
-  for (const Index every : {16, 32, 64, 128, 256, 512}) {
-    for (const Summation& s : kOfParts) {
-      if (every >= p->k) continue;
-      add_summed(list, "sum=" + filled(s.id, every), filled(s.phrase, every), Stage::sum,
-                 {every, s.step});
-    }
-  }
-  const Index unit = p->a.scales != nullptr || p->b.scales != nullptr ? p->block : 1;
-  for (const Index slices : {2, 3, 4, 5, 6, 7, 8, 16, 32}) {
-    if (p->wgrad || p->k == 0 || p->k % (slices * unit) != 0) continue;
-    for (const Summation& s : kOfSlices) {
-      if (slices < s.least) continue;
-      add_summed(list, "sum=" + filled(s.id, slices),
-                 filled("K is split into {} slices, {}", slices, s.phrase), Stage::sum,
-                 {p->k / slices, s.step, s.backward});
-    }
-  }
-}
-
 void add_scale_order_hypotheses(const Call& call, List& list) {
   const std::optional<Product> p = product_of(call);
   if (!p || p->k < 1) return;
@@ -367,8 +327,7 @@ void add_scale_order_hypotheses(const Call& call, List& list) {
   };
   const bool both = p->a.scales != nullptr && p->b.scales != nullptr;
   for (const ScaleOrder& order : kRounded) {
-    const bool of_blocks = &order == kRounded;
-    if (both && !p->wgrad && (of_blocks || block == p->k)) add(order);
+    if (both && !p->wgrad && (order.of_blocks || block == p->k)) add(order);
   }
   if (!is_extreme(p->a) && !is_extreme(p->b)) return;
   for (const ScaleOrder& order : kScaleOrders) add(order);

@@ -268,12 +268,17 @@ class Search {
       found = std::move(kept);
     }
     if (found.empty()) return {};
-    const Candidate& best = found.front();
+    const Snapshot before(outputs());
+    std::size_t n = 0;
+    std::vector<Claim> claims = mark_explained(runner_, found[n]);
+    // Two sums may part in one element of the whole: what gives all of a window is not yet the one.
+    while (claims.empty() && found[n].hypotheses.front()->is_of_all() && n + 1 < found.size() &&
+           found[n + 1].trial.all())
+      claims = mark_explained(runner_, found[++n]);
+    if (claims.empty()) return claims;
+    const Candidate& best = found[n];
     best_ = best.hypotheses;
     const Hypothesis& first = *best.hypotheses.front();
-    const Snapshot before(outputs());
-    std::vector<Claim> claims = mark_explained(runner_, best);
-    if (claims.empty()) return claims;
     Claim& claim = claims.front();
     // A tensor has one format: another one that gives the NaN of some rows only is not all there
     // is.  Codes that are made may differ in some rows only, and all follow from it.
@@ -289,7 +294,7 @@ class Search {
       claim.sentence = filled("all of {}: every value is multiplied by 2^{}, as it is where {}",
                               outputs().front().name, *by, claim.sentence);
     int alike = 0;
-    for (std::size_t i = 1; i < found.size() && alike < kMostAlike; ++i) {
+    for (std::size_t i = n + 1; i < found.size() && alike < kMostAlike; ++i) {
       // What gives less than all that it alters is no equal of what gives all.
       const RunResult& other = found[i].trial;
       if (other.fixed != best.trial.fixed || other.all() != best.trial.all() ||
@@ -298,7 +303,7 @@ class Search {
       const std::string phrase = phrase_of(found[i].hypotheses);
       if (!is_another_cause(*found[i].hypotheses.front(), first) ||
           claim.sentence.find(phrase) != std::string::npos ||
-          (!found[i].trial.all() && !explains_the_same(found[i], before)))
+          ((n > 0 || !found[i].trial.all()) && !explains_the_same(found[i], before)))
         continue;
       claim.sentence += "; equivalently, " + phrase;
       ++alike;

@@ -1,7 +1,9 @@
 // Operands read at another address or in a narrower type, sums that are not cleared or rounded too
 // early: faults of products that are in no museum.
 
-#include "golden/explain/case/product.h"
+#include "golden/explain/alter/alterations.h"
+#include "golden/explain/find/finding.h"
+#include "golden/explain/find/product/sides.h"
 #include "tests/golden/planted_places.h"
 
 namespace mxo {
@@ -108,6 +110,36 @@ PlantsFault scaled(float by_x, float by_w, float (*of)(float sum, float x, float
   };
 }
 
+/// Every nth k with the scales of the line `by` further.
+PlantsFault every_nth_k(Side side, Index n, Index first, Index by) {
+  return [=](Backend& b) {
+    const Call call = mx(b);
+    const Product p = *product_of(call);
+    const auto factor = [&](Index g, Index r, Index c, Index d) {
+      if (d % n != first) return 1.0;
+      if (side == Side::a)
+        return scale_value(*p.a.scales,
+                           p.scale_a(g, std::clamp<Index>(r + by, 0, p.a_lines - 1), d)) /
+               scale_value(*p.a.scales, p.scale_a(g, r, d));
+      return scale_value(*p.b.scales, p.scale_b(g, std::clamp<Index>(c + by, 0, p.n - 1), d)) /
+             scale_value(*p.b.scales, p.scale_b(g, c, d));
+    };
+    return spoiled(b, call, [&](NamedTensors& out) {
+      for (const Index g : range_of(p.groups())) {
+        for (const Index c : range_of(p.n)) {
+          const std::vector<double> w = p.line_b(g, c);
+          for (Index r = p.begin(g); r < p.end(g); ++r) {
+            const std::vector<double> x = p.line_a(g, r);
+            double sum = 0.0;
+            for (const Index d : range_of(p.k)) sum += nth(x, d) * nth(w, d) * factor(g, r, c, d);
+            store_wide(out.at("y"), r * p.n + c, odd_f32(sum));
+          }
+        }
+      }
+    });
+  };
+}
+
 const PlantedFault kFaults[] = {
     {"block-wise scales of x are column-major", "x.scales=column_major", "read row by row",
      elements(blocks, {"x.scales"}, column_major)},
@@ -143,6 +175,16 @@ const PlantedFault kFaults[] = {
                         [](Index i, const float* s) { return rounded(s[i]); })},
     {"scales are applied to sums in bf16", "scales=after_rounding", "rounded to bf16 before",
      scaled(1, 1, [](float sum, float x, float w) { return rounded(sum) * (x * w); })},
+    {"sums of codes overflow f16", "scales=after_f16", "rounded to f16 before they are scaled",
+     scaled(1, 1, [](float sum, float x, float w) { return add_in_f16(0, sum) * (x * w); })},
+    {"sums are f16 between both scales", "scales=between_f16", "f16 between the scales of x",
+     scaled(1, 1, [](float sum, float x, float w) { return add_in_f16(0, sum * x) * w; })},
+    {"sums are f16 after the scales of w", "scales=between_f16", "f16 between the scales of w",
+     scaled(1, 1, [](float sum, float x, float w) { return add_in_f16(0, sum * w) * x; })},
+    {"odd k take the scales of the next row of w", "w.scales=every_second_k",
+     "from 1 on, takes the scales of w of the row after", every_nth_k(Side::b, 2, 1, 1)},
+    {"even k take the scales of the row of x before", "x.scales=every_second_k",
+     "from 0 on, takes the scales of x of the row before", every_nth_k(Side::a, 2, 0, -1)},
     {"scales are joined to a subnormal", "scales=joined", "multiplied with each other first",
      scaled(0x1p-72f, 0x1p-58f, [](float sum, float x, float w) { return sum * (x * w); })},
     {"the large scales of w come first", "scales=b_first", "with the scales of w first",
@@ -173,6 +215,14 @@ const PlantedFault kFaults[] = {
 };
 
 TEST(PlantedAddresses, AreNamed) { expect_named(kFaults); }
+
+/// Another stride along k than that of a row.
+const PlantedFault kNearMisses[] = {
+    {"every third k takes the scales of the next row of w", "w.scales=every_second_k", "",
+     every_nth_k(Side::b, 3, 1, 1)},
+};
+
+TEST(PlantedAddresses, NearMissesAreNot) { expect_not_named(kNearMisses); }
 
 }  // namespace
 }  // namespace mxo

@@ -1,0 +1,125 @@
+// Sums of parts of K that are rounded to bf16, and epilogues that each slice takes: each is named.
+#include <cmath>
+
+#include "golden/explain/alter/alterations.h"
+#include "tests/golden/planted.h"
+
+namespace mxo {
+namespace {
+
+/// To so many bits, from the number itself.
+double even(double v, int bits) {
+  int e = 0;
+  const double m = std::frexp(v, &e);
+  return std::ldexp(std::nearbyint(std::ldexp(m, bits)), e - bits);
+}
+double away(double v, int bits) {
+  int e = 0;
+  const double m = std::frexp(v, &e);
+  return std::ldexp(std::round(std::ldexp(m, bits)), e - bits);
+}
+
+/// bf16 operands whose exact sums of every `depth` of k are added up by `add`; of whole numbers
+/// many are ties.
+PlantsFault added(Index depth, double (*add)(double sum, double part), bool whole = false) {
+  return [=](Backend& b) {
+    ProductSize size;
+    size.k = 1024;
+    Call call = bf16_product(1, size);
+    for (const char* name : {"x", "w"}) {
+      if (!whole) continue;
+      call.replace(name,
+                   mapped(call.input(name), [](Index, float v) { return std::round(5.0f * v); }));
+    }
+    const Product p = *product_of(call);
+    return spoiled(b, call, [&](NamedTensors& out) {
+      for (Index g = 0; g < p.groups(); ++g) {
+        for (Index r = p.begin(g); r < p.end(g); ++r) {
+          const std::vector<double> x = p.line_a(g, r);
+          for (Index c = 0; c < p.n; ++c) {
+            const std::vector<double> w = p.line_b(g, c);
+            double sum = 0.0;
+            double part = 0.0;
+            for (std::size_t d = 0; d < x.size(); ++d) {
+              part += x[d] * w[d];
+              if ((d + 1) % static_cast<std::size_t>(depth) != 0) continue;
+              sum = add(sum, part);
+              part = 0.0;
+            }
+            store_wide(out.at("y"), r * p.n + c, static_cast<float>(even(sum, 8)));
+          }
+        }
+      }
+    });
+  };
+}
+
+Tensor codes(std::vector<Index> shape, std::uint64_t seed) {
+  const Tensor values = random_floats(shape, seed);
+  return filled<std::uint8_t>(Dtype::u8, std::move(shape), [&](Index i) {
+    return code_of(Dtype::e4m3, 50.0f * values.as<float>()[i], Overflow::saturate);
+  });
+}
+
+Call gradient() {
+  return of("grouped_matmul_wgrad",
+            {{"dy.codes", codes({96, 32}, 3)},
+             {"dy.scales", filled<float>(Dtype::f32, {1}, [](Index) { return 0.6f; })},
+             {"x.codes", codes({96, 64}, 4)},
+             {"x.scales", filled<float>(Dtype::f32, {1}, [](Index) { return 0.5f; })},
+             {"group_ends", ends_of({32, 32, 96})},
+             {"main_grad", times(random_floats({3, 32, 64}, 5), 100000.0f)}},
+            {{"block_dy", "RxK"}, {"block_x", "RxK"}, {"out", "f32"}});
+}
+
+/// dw of scales that are applied once more or not, main_grad multiplied by this.
+PlantsFault scaled(bool twice, float by) {
+  return [=](Backend& b) {
+    const Call call = gradient();
+    Call wrong = call;
+    wrong.replace("main_grad", times(call.input("main_grad"), by));
+    if (twice) wrong.replace("dy.scales", times(call.input("dy.scales"), 0.3f));
+    return planted(b, call, wrong);
+  };
+}
+
+const PlantedFault kFaults[] = {
+    {"sixteen slices are stored as bf16", "sum=bf16_slices_16", "split into 16 slices",
+     added(64, [](double sum, double part) { return sum + even(part, 8); })},
+    {"two slices are stored as bf16", "sum=bf16_slices_2", "split into 2 slices",
+     added(512, [](double sum, double part) { return sum + even(part, 8); })},
+    {"the sum is bf16 after every 32 of k", "sum=bf16_every_32", "of 32 are added up in bf16",
+     added(32, [](double sum, double part) { return even(sum + part, 8); })},
+    {"ties of the sum go away from zero", "sum=bf16_away_every_64",
+     "after every 64 of k, ties away from zero",
+     added(
+         64, [](double sum, double part) { return away(sum + part, 8); }, true)},
+    {"the sum goes by way of TF32", "sum=bf16_tf32_every_128", "to TF32 and then to bf16",
+     added(128, [](double sum, double part) { return away(away(sum + part, 11), 8); })},
+    {"two slices add main_grad, and all is scaled again", "main_grad=scaled_slices_2",
+     "applied twice, and main_grad is added by each of 2 slices", scaled(true, 1.6f)},
+    {"four slices add main_grad before they are scaled", "main_grad=slices_4",
+     "by each of 4 slices", scaled(false, 2.2f)},
+    {"scales of a gradient beside main_grad come twice", "main_grad=scaled_slices_0",
+     "the scales of both sides are applied twice", scaled(true, 1.0f)},
+};
+
+TEST(PlantedPartialSums, AreNamed) { expect_named(kFaults); }
+
+/// Roundings that no row has: of sums, toward zero; of main_grad, another multiple.
+const PlantedFault kNearMisses[] = {
+    {"the sum is cut to bf16", "sum=", "",
+     added(64,
+           [](double sum, double part) {
+             const double v = sum + part;
+             int e = 0;
+             const double m = std::frexp(v, &e);
+             return std::ldexp(std::trunc(std::ldexp(m, 8)), e - 8);
+           })},
+    {"main_grad and a bit more", "main_grad=", "", scaled(true, 1.7f)},
+};
+
+TEST(PlantedPartialSums, NearMissesAreNot) { expect_not_named(kNearMisses); }
+
+}  // namespace
+}  // namespace mxo
