@@ -79,6 +79,7 @@ void add_partial_hypotheses(const Call& call, std::vector<Hypothesis>& list);
 void add_block_hypotheses(const Call& call, std::vector<Hypothesis>& list);
 void add_scale_order_hypotheses(const Call& call, std::vector<Hypothesis>& list);
 void add_route_hypotheses(const Call& call, std::vector<Hypothesis>& list);
+void add_written_slots(const Call& call, std::vector<Hypothesis>& list);
 void add_activation_hypotheses(const Call& call, std::vector<Hypothesis>& list);
 void add_limit_hypotheses(const Call& call, std::vector<Hypothesis>& list);
 void add_rank_hypotheses(const Call& call, std::vector<Hypothesis>& list);
@@ -105,6 +106,8 @@ void add_stale_stages(const Call& call, std::vector<Hypothesis>& list);
 void add_missing_rows(const Call& call, const Output& o, std::vector<Hypothesis>& list);
 /// Indices of rows that were read as a function of themselves, measured.
 void add_measured_indices(const Call& call, const Output& o, std::vector<Hypothesis>& list);
+/// Experts of a router that never came, measured.
+void add_never_chosen(const Call& call, const Output& o, std::vector<Hypothesis>& list);
 /// Ends of groups that lie where rows beside them begin to differ.
 void add_measured_ends(const Call& call, const Output& o, std::vector<Hypothesis>& list);
 /// Groups that take the bias of another group's expert, measured.

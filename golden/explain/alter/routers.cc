@@ -1,4 +1,4 @@
-// Routers that score, choose, weigh or count in another way, from the scores of the operator
+// Routers that score, choose or weigh in another way, from the scores of the operator
 // itself.
 #include <cmath>
 #include <cstdlib>
@@ -24,6 +24,7 @@ struct Router {
   bool next = false;            ///< the last slot takes the choice after its own
   bool bf16_scores = false;     ///< before they choose and weigh
   bool bf16_choices = false;    ///< scores, bias and their sum, before they choose
+  bool bf16_groups = false;     ///< the score of a group
   bool least = false;           ///< the experts that score least are chosen
   bool less_bias = false;       ///< weights are choices less the bias, in f32
   bool least_minus_1 = false;   ///< a search for the best that begins at -1 finds expert 0
@@ -33,7 +34,10 @@ struct Router {
   bool plain_groups = false;    ///< groups score without the bias
   float added = 1e-20f;         ///< to the sum of weights
   Index skipped = 0;            ///< best experts that are passed over
-  Index never = -1;             ///< an expert that is not looked at
+  Index never = -1;             ///< the first expert that is not looked at
+  Index nevers = 1;             ///< how many there are
+  Index every = 1;              ///< experts are looked at only if their number is, modulo this,
+  Index remainder = 0;          ///< this
   Index more_in_sum = 0;        ///< choices past the last that are summed, too
   const char* again = nullptr;  ///< scores are the logits of this score
 };
@@ -127,6 +131,11 @@ class OtherRouter {
  private:
   Index group_of(Index e) const { return rule_.strided ? e % groups_ : e / (experts_ / groups_); }
 
+  bool is_looked_at(Index e) const {
+    const bool never = e >= rule_.never && e < rule_.never + rule_.nevers;
+    return !never && e % rule_.every == rule_.remainder;
+  }
+
   float score_of_group(const std::vector<float>& choices) const {
     if (rule_.sum_of_groups) return std::accumulate(choices.begin(), choices.end(), 0.0f);
     if (best_of_groups(call_) || choices.size() == 1) return choices.front();
@@ -143,8 +152,10 @@ class OtherRouter {
     for (const Index e : sorted_by(choice, range_of(experts_)))
       members.data()[group_of(e)].push_back(choice[e]);
     std::vector<float> scores;
-    for (const std::vector<float>& best_first : members)
-      scores.push_back(score_of_group(best_first));
+    for (const std::vector<float>& best_first : members) {
+      const float score = score_of_group(best_first);
+      scores.push_back(rule_.bf16_groups ? by_bf16(score) : score);
+    }
     const std::vector<Index> best = sorted_by(scores.data(), range_of(groups_));
     return {best.begin(), best.begin() + limited_};
   }
@@ -158,7 +169,7 @@ class OtherRouter {
     for (Index e = 0; e < experts_; ++e) {
       const bool stays = chosen.contains(group_of(e));
       if (!stays && others_are_zero) choice[e] = 0.0f;
-      if ((stays || others_are_zero) && e != rule_.never) order.push_back(e);
+      if ((stays || others_are_zero) && is_looked_at(e)) order.push_back(e);
     }
     if (rule_.ties_to_higher) std::reverse(order.begin(), order.end());
     order = sorted_by(choice, std::move(order));
@@ -251,6 +262,17 @@ void add_groups(const Call& call, Index groups, List& list) {
   }
 }
 
+bool is_router(const Call& call) {
+  return call.op == "route" && call.has("logits") && call.input("logits").rank() == 2;
+}
+
+/// Of from + 1 to `to` the number that the largest power of two divides.
+Index roundest(Index from, Index to) {
+  Index power = 1;
+  while (to / (2 * power) * 2 * power > from) power *= 2;
+  return to / power * power;
+}
+
 struct OtherRule {
   const char* name;
   const char* phrase;
@@ -281,6 +303,10 @@ constexpr OtherRule kRules[] = {
      "weights are divided by the sum of one choice more than is taken",
      {.more_in_sum = 1}},
     {"choices=bf16", "choices are rounded to bf16, and weights are not", {.bf16_choices = true}},
+    {"groups=bf16", "scores of groups are rounded to bf16", {.bf16_groups = true}},
+    {"choices=bf16",
+     "choices and scores of groups are rounded to bf16, and weights are not",
+     {.bf16_choices = true, .bf16_groups = true}},
     {"groups=ties_once",
      "of equal choices of a group one counts among its two best",
      {.ties_once = true}},
@@ -302,55 +328,10 @@ constexpr OtherRule kRules[] = {
      {.less_bias = true}},
 };
 
-// ---- What is written of the slots.
-
-bool reverse_weights(const Call&, NamedTensors& out) {
-  Tensor& weights = out.at("weights");
-  const Index k = weights.extent(1);
-  float* at = weights.as<float>();
-  for (Index i = 0; i < weights.elements(); i += k) std::reverse(at + i, at + i + k);
-  return k > 1;
-}
-
-bool weigh_by_logits(const Call& call, NamedTensors& out) {
-  Tensor& weights = out.at("weights");
-  const Tensor& logits = call.input("logits");
-  weights = with_values(weights, [&, chosen = out.at("experts").as<std::int32_t>()](Index i) {
-    return wide_value(logits, i / weights.extent(1) * logits.extent(1) + chosen[i]);
-  });
-  return true;
-}
-
-bool count_first(const Call&, NamedTensors& out) {
-  const Tensor& chosen = out.at("experts");
-  auto* counts = out.at("tokens_per_expert").as<std::int32_t>();
-  std::fill_n(counts, out.at("tokens_per_expert").elements(), 0);
-  for (Index i = 0; i < chosen.elements(); i += chosen.extent(1))
-    ++counts[chosen.as<std::int32_t>()[i]];
-  return chosen.extent(1) > 1;
-}
-
-constexpr Row<bool (*)(const Call&, NamedTensors&)> kWritten[] = {
-    {"weights=reversed", "weights stand in the reverse order of slots", reverse_weights},
-    {"weights=logits", "weights are the logits themselves", weigh_by_logits},
-    {"counts=first", "only the first choice of every token is counted", count_first},
-};
-
-void add_counts(List& list, const char* id, std::string phrase, auto of) {
-  add_rewritten(
-      list, id, std::move(phrase),
-      [of](const Call&, NamedTensors& out) {
-        Tensor& counts = out.at("tokens_per_expert");
-        for (std::int32_t& n : std::span(counts.as<std::int32_t>(), counts.bytes() / 4))
-          n = static_cast<std::int32_t>(of(n));
-      },
-      Stage::rule);
-}
-
 }  // namespace
 
 void add_route_hypotheses(const Call& call, List& list) {
-  if (call.op != "route" || !call.has("logits") || call.input("logits").rank() != 2) return;
+  if (!is_router(call)) return;
   const Index experts = call.input("logits").extent(1);
   const Index groups = call.set.integer("groups", 1);
   if (groups < 1 || experts % groups != 0) return;
@@ -368,15 +349,47 @@ void add_route_hypotheses(const Call& call, List& list) {
                filled("{} is added to the sum of the weights rather than 1e-20", added),
                {.added = std::strtof(added, nullptr)});
   }
-  for (const auto& row : kWritten) {
-    add_rewritten(list, row.name, row.phrase, row.of, Stage::rule);
+  add_written_slots(call, list);
+}
+
+void add_never_chosen(const Call& call, const Output& o, List& list) {
+  if (!is_router(call) || o.name != "experts" || o.left == 0) return;
+  const Index experts = call.input("logits").extent(1);
+  std::set<Index> came;
+  std::set<Index> missing;  // expected somewhere
+  for (Index i = 0; i < o.expected->elements(); ++i) {
+    came.insert(o.actual->as<std::int32_t>()[i]);
+    missing.insert(o.expected->as<std::int32_t>()[i]);
   }
-  add_counts(list, "counts=twice", "tokens are counted twice", [](Index n) { return 2 * n; });
-  for (const Index to : {4, 8, 16, 32, 64, 128, 256}) {
-    add_counts(list, "counts=padded",
-               filled("tokens_per_expert is rounded up to multiples of {}", to),
-               [to](Index n) { return round_up(n, to); });
+  std::erase_if(missing, [&](Index e) { return came.contains(e); });
+  if (missing.empty() || *came.begin() < 0) return;
+  const auto after = came.upper_bound(*missing.rbegin());
+  const auto begin = came.lower_bound(*missing.begin());
+  const Index before = begin == came.begin() ? -1 : *std::prev(begin);
+  Router rule{.never = *missing.begin(), .nevers = std::ssize(missing)};
+  std::string which;
+  if (after != begin) {
+    rule = {.every = 0};
+    for (const Index e : came) rule.every = std::gcd(rule.every, e - *came.begin());
+    if (rule.every < 2) return;
+    rule.remainder = *came.begin() % rule.every;
+    which = filled("experts whose number is not {} modulo {}", rule.remainder, rule.every);
+  } else if (after == came.end()) {
+    rule.never = roundest(before, rule.never);
+    rule.nevers = experts - rule.never;
+    which = filled("experts from {} on", rule.never);
+  } else if (before < 0) {
+    rule.never = 0;
+    rule.nevers = roundest(*missing.rbegin(), *after);
+    which = filled("experts below {}", rule.nevers);
+  } else {
+    rule.nevers = *missing.rbegin() + 1 - rule.never;
+    which = filled("experts {} to {}", rule.never, *missing.rbegin());
   }
+  const bool one = rule.nevers == 1 && rule.every == 1;
+  add_router(list, "top_k=never",
+             one ? filled("expert {} is never chosen", rule.never) : which + " are never chosen",
+             rule);
 }
 
 }  // namespace mxo

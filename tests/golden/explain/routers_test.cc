@@ -124,6 +124,11 @@ Call of_low_choices() {
                 [](float, Index e) { return e < 3 ? 1.0f : -1.3f - 0.2f * static_cast<float>(e); });
 }
 
+/// Scores of which many are alike in bf16.
+Call close(const Settings& set) {
+  return edited(route(32, set), "logits", [](float v, Index) { return 0.02f * v; });
+}
+
 const RuleFault kRules[] = {
     {"groups=best", "its largest choice rather than its two largest", route(32, kGroups),
      [](Token& t) { limit_groups(t, eights, [](const auto& m) { return m[0]; }); }},
@@ -138,8 +143,16 @@ const RuleFault kRules[] = {
      }},
     {"top_k=never", "expert 15 is never chosen", route(16, {}),
      [](Token& t) { std::erase(t.slots, 15); }},
-    {"top_k=never", "expert 0 is never chosen", route(16, {}),
-     [](Token& t) { std::erase(t.slots, 0); }},
+    {"top_k=never", "expert 6 is never chosen", route(16, {}),
+     [](Token& t) { std::erase(t.slots, 6); }},
+    {"top_k=never", "experts from 32 on are never chosen", route(40, {}),
+     [](Token& t) { std::erase_if(t.slots, [](Index e) { return e >= 32; }); }},
+    {"top_k=never", "experts below 8 are never chosen", route(40, {}),
+     [](Token& t) { std::erase_if(t.slots, [](Index e) { return e < 8; }); }},
+    {"top_k=never", "experts 4 to 7 are never chosen", route(16, {}),
+     [](Token& t) { std::erase_if(t.slots, [](Index e) { return e / 4 == 1; }); }},
+    {"top_k=never", "experts whose number is not 1 modulo 2 are never chosen", route(16, {}),
+     [](Token& t) { std::erase_if(t.slots, [](Index e) { return e % 2 == 0; }); }},
     {"top_k=next", "takes choice 5 rather than choice 4", route(16, {}),
      [](Token& t) { t.slots.erase(t.slots.begin() + 3); }},
     {"top_k=skips", "choices begin with the second", route(16, {}),
@@ -164,11 +177,18 @@ const RuleFault kRules[] = {
      }},
     {"bias=in_weights", "the bias is added to the weights, too", route(16, {}, true),
      [](Token& t) { t.score = t.choice; }},
-    {"choices=bf16", "choices are rounded to bf16, and weights are not",
-     edited(route(16, {}), "logits", [](float v, Index) { return 0.02f * v; }),
+    {"choices=bf16", "choices are rounded to bf16, and weights are not", close({}),
      [](Token& t) {
        for (float& c : t.choice) c = narrow(c);
        t.slots = best_of(t.choice);
+     }},
+    {"groups=bf16", "scores of groups are rounded to bf16", close(kGroups),
+     [](Token& t) { limit_groups(t, eights, [](const auto& m) { return narrow(m[0] + m[1]); }); }},
+    {"choices=bf16", "choices and scores of groups are rounded to bf16", close(kGroups),
+     [](Token& t) {
+       for (float& c : t.choice) c = narrow(c);
+       t.slots = best_of(t.choice);
+       limit_groups(t, eights, [](const auto& m) { return narrow(m[0] + m[1]); });
      }},
     {"groups=ties_once", "of equal choices of a group one counts among its two best",
      edited(route(32, kGroups), "logits", [](float v, Index) { return std::round(v); }),
@@ -325,12 +345,15 @@ const PlantedFault kOthers[] = {
             })},
     {"the bias is added before softmax and after it (aiter#4247)", "bias=in_logits",
      "to the logits, and to their scores again",
-     alters([](Backend&) { return route(16, {{"score", "softmax"}}, true); }, {"logits"},
-            [](Tensor& t, const Tensor&) {
-              const Tensor bias = route(16, {}, true).input("bias");
-              for (Index i = 0; i < t.elements(); ++i)
-                t.as<float>()[i] += bias.as<float>()[i % 16];
-            })},
+     alters(
+         [](Backend&) {
+           return route(16, {{"score", "softmax"}}, true);
+         },
+         {"logits"},
+         [](Tensor& t, const Tensor&) {
+           const Tensor bias = route(16, {}, true).input("bias");
+           for (Index i = 0; i < t.elements(); ++i) t.as<float>()[i] += bias.as<float>()[i % 16];
+         })},
     {"weights in bf16", "value.rounded", "weights: values are rounded to 7 fraction",
      spoils([](Backend&) { return route(16, {}); },
             [](NamedTensors& out) {

@@ -145,6 +145,14 @@ std::vector<Claim> recover_mapped(Output& output);
 std::vector<Claim> recover_counts(const Call& call, std::vector<Output>& outputs);
 /// Integers that are totals, sizes, or some more than is expected.
 std::vector<Claim> recover_integers(Output& output);
+/// Tokens that name an expert in more than one slot.
+std::vector<Claim> recover_named_twice(const Call& call, Output& output);
+/// Entries of lists of experts that lie some places early or late.
+std::vector<Claim> recover_moved_entries(const Call& call, Output& output);
+/// The same that are the first or last of the expert before or after.
+std::vector<Claim> recover_entries_of_others(const Call& call, Output& output);
+/// Gradients of weights that were taken with other rows.
+std::vector<Claim> recover_gradient_rows(const Call& call, Output& output);
 /// Where one value is expected, and another came: what is seen of values, last.
 std::vector<Claim> recover_replaced(Output& output);
 

@@ -1,0 +1,142 @@
+// What is seen of the numbers of a router and of lists of them: experts that a token names twice,
+// entries that lie some places early or late, or in the list of another expert.
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "golden/explain/find/finding.h"
+#include "golden/explain/find/output/recover.h"
+#include "golden/explain/words/places.h"
+
+namespace mxo {
+namespace {
+
+constexpr Index kLeastRepeats = 2;
+constexpr Index kLeastRun = 3;      ///< of entries that moved
+constexpr Index kLeastEntries = 8;  ///< that moved by one distance
+constexpr Index kFarthest = 4;
+constexpr Index kLeastStrange = 3;  ///< entries of another list
+constexpr std::size_t kSaidMissing = 8;
+
+/// A list of entries, each of which is there once, but for the largest, which is padding.
+bool is_list(const Call& call, const Output& o) {
+  return call.op == "moe_align_block_size" && o.name == "sorted_token_ids";
+}
+
+/// " (missing from it: 14, 53)", of entries that are expected; nothing where all are there.
+std::string missing_in_words(std::span<const std::int32_t> expected,
+                             std::span<const std::int32_t> actual) {
+  const std::set<Index> came(actual.begin(), actual.end());
+  std::set<Index> missing;
+  for (const std::int32_t e : expected) {
+    if (!came.contains(e)) missing.insert(e);
+  }
+  if (missing.empty() || missing.size() > kSaidMissing) return {};
+  return " (missing from it: " + ranges({missing.begin(), missing.end()}) + ")";
+}
+
+std::span<const std::int32_t> integers_in(const Tensor& t) {
+  return {t.as<std::int32_t>(), static_cast<std::size_t>(t.elements())};
+}
+
+/// Entries of an expert, which are slots of all tokens one after the other.
+struct ExpertEntries {
+  Index first = -1;
+  Index last = -1;
+};
+
+}  // namespace
+
+Claims recover_named_twice(const Call& call, Output& output) {
+  if (call.op != "route" || output.name != "experts" || !is_unexplained(output, kLeastRepeats))
+    return {};
+  std::set<std::uint64_t> named;
+  Index tokens = 0;
+  for (const Index r : Lines{output}.failing()) {
+    ++tokens;
+    for (Index i = r * output.columns; i < (r + 1) * output.columns; ++i) {
+      if (!output.differs(i)) continue;
+      Index times = 0;
+      for (Index s = r * output.columns; s < (r + 1) * output.columns; ++s)
+        times += output.actual_bits(s) == output.actual_bits(i);
+      if (times < 2) return {};
+      named.insert(output.actual_bits(i));
+    }
+  }
+  const std::string which =
+      named.size() == 1 ? "expert " + std::to_string(*named.begin()) : "an expert";
+  return claim_place(output, {"experts.twice", FindingKind::symptom}, [&](const Place& place) {
+    return place.words + ": " + counted(tokens, "token") + (tokens == 1 ? " names " : " name ") +
+           which + " twice or more";
+  });
+}
+
+Claims recover_moved_entries(const Call& call, Output& output) {
+  if (!is_list(call, output) || output.left < kLeastEntries) return {};
+  const auto expected = integers_in(*output.expected);
+  const auto actual = integers_in(*output.actual);
+  const Index padding = *std::ranges::max_element(expected);
+  Claims claims;
+  for (const Index by : both_ways(kFarthest)) {
+    std::vector<std::uint8_t> moved(expected.size());
+    Index run = 0;
+    Index all = 0;
+    for (Index i = 0; i <= output.columns; ++i) {
+      const Index from = i + by;
+      const bool here = i < output.columns && from >= 0 && from < output.columns &&
+                        output.differs(i) && nth(actual, i) == nth(expected, from) &&
+                        nth(actual, i) != padding;
+      if (!here && run >= kLeastRun) {
+        std::fill_n(moved.begin() + (i - run), run, std::uint8_t{1});
+        all += run;
+      }
+      run = here ? run + 1 : 0;
+    }
+    if (all < kLeastEntries) continue;
+    append(claims, claim_where(
+                       output, {"entries.moved", FindingKind::symptom},
+                       [&](Index i) { return nth(moved, i) != 0; },
+                       [&](const Place& place) {
+                         return place.words + " hold what is expected " + away(by, "element") +
+                                missing_in_words(expected, actual);
+                       }));
+  }
+  return claims;
+}
+
+Claims recover_entries_of_others(const Call& call, Output& output) {
+  if (!is_list(call, output) || !is_unexplained(output, kLeastStrange)) return {};
+  const Tensor& slots = call.input("experts");
+  std::map<Index, ExpertEntries> experts;
+  for (Index e = 0; e < slots.elements(); ++e) {
+    ExpertEntries& own = experts[slots.as<std::int32_t>()[e]];
+    if (own.first < 0) own.first = e;
+    own.last = e;
+  }
+  std::vector<Index> expert_at;  // padding is that of the expert before it
+  for (const Index e : integers_in(*output.expected)) {
+    const bool padding = e < 0 || e >= slots.elements();
+    expert_at.push_back(!padding            ? slots.as<std::int32_t>()[e]
+                        : expert_at.empty() ? -1
+                                            : expert_at.back());
+  }
+  for (const Index by : {-1, 1}) {
+    for (const bool last : {true, false}) {
+      const auto is_such = [&](Index i) {
+        const auto other = experts.find(nth(expert_at, i) + by);
+        return other != experts.end() && output.actual->as<std::int32_t>()[i] ==
+                                             (last ? other->second.last : other->second.first);
+      };
+      const std::vector<Index> all = range_of(output.columns);
+      if (!std::ranges::all_of(all, [&](Index i) { return !output.differs(i) || is_such(i); }))
+        continue;
+      return claim_place(output, {"entries.other_list", FindingKind::symptom}, [&](const Place& p) {
+        return p.words + ": each holds the " + (last ? "last" : "first") + " entry of the expert " +
+               (by < 0 ? "before" : "after") + " its own";
+      });
+    }
+  }
+  return {};
+}
+
+}  // namespace mxo
