@@ -1,7 +1,9 @@
 // The registry of unfinished files.
 #include "golden/files/leftovers.h"
 
+#include <cstddef>
 #include <mutex>
+#include <new>
 #include <set>
 
 namespace mxo {
@@ -12,9 +14,11 @@ struct Registry {
   std::set<std::filesystem::path> paths;
 };
 
-/// Never destroyed: a thread may still write while the process ends.
+/// Never destroyed: a thread may still write while the process ends.  Takes no memory: there may be
+/// none left.
 Registry& registry() {
-  static Registry& one = *new Registry;
+  alignas(Registry) static std::byte place[sizeof(Registry)];
+  static Registry& one = *new (place) Registry;
   return one;
 }
 
@@ -42,7 +46,10 @@ void remove_leftovers() {
   registry().mutex.lock();  // for good
   for (const std::filesystem::path& path : registry().paths) {
     std::error_code ignored;
-    std::filesystem::remove_all(path, ignored);
+    try {
+      std::filesystem::remove_all(path, ignored);
+    } catch (const std::bad_alloc&) {  // a folder that cannot be listed stays
+    }
   }
 }
 

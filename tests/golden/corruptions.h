@@ -155,7 +155,8 @@ inline void expect_no_name(Backend& backend, const Call& call, int kind, std::ui
   if (call.op == "route" && kind == 6 && e.sentence().ends_with("change places")) return;
   const bool told = kind >= kSmall || (call.op == "route" && kind == kOneValue);
   for (const Cause& c : e.causes) {
-    EXPECT_TRUE(told && c.is_symptom())
+    // Bytes at random are seen to be such.
+    EXPECT_TRUE((told || c.id == "never_written.other") && c.is_symptom())
         << call.op << " " << kind << " " << seed << ": " << e.sentence();
   }
   EXPECT_TRUE(e.differing == 0 || !e.causes.empty() || !e.pattern.empty());

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <functional>
 #include <map>
-#include <ranges>
 
 #include "formats/scale_layout.h"
 #include "golden/explain/alter/alterations.h"
@@ -82,10 +81,9 @@ std::map<std::uint64_t, std::vector<Index>> runs_of_fills(const Output& o) {
       bool any = false;
       for (Index k = half - 1; k < lines.length() && !any; k += half) {
         const std::uint64_t fill = fill_of(o, read, lines.at(line, k));
-        const auto goes_on = [&](Index more) {
-          return fill_of(o, read, lines.at(line, k - more)) == fill;
-        };
-        any = std::ranges::all_of(std::views::iota(Index{1}, half), goes_on);
+        any = true;
+        for (Index more = 1; more < half && any; ++more)
+          any = fill_of(o, read, lines.at(line, k - more)) == fill;
       }
       if (!any) continue;
       for (Index first = 0, end = 0; first < lines.length(); first = end) {
@@ -342,16 +340,20 @@ Claims recover_wild(Output& output) {
   for (const Index r : Lines{output}.failing()) {
     Index own_above = 0;
     Index own_below = 0;
-    Index n = 0;
+    std::vector<Index> wrong;
     for (const Index i : elements_of_row(output, r)) {
       if (!output.differs(i)) continue;
-      ++n;
+      wrong.push_back(i);
       const Element e = read(output.actual_bits(i));
       const double size = std::abs(e.value);
       own_above += e.infinite || size > std::ldexp(most, kFarAbove);
       own_below += size > 0.0 && size < std::ldexp(most, kFarBelow);
     }
-    if (4 * std::min(own_above, own_below) < n / 4) continue;
+    const Index n = std::ssize(wrong);
+    // One run of the row, nearly all of it: what is scattered was not left unwritten.
+    if (n < kLeastElements || (wrong.back() - wrong.front() + 1) * 9 > n * 10 ||
+        16 * std::min(own_above, own_below) < n)
+      continue;
     rows.push_back(r);
     above += own_above;
     below += own_below;
