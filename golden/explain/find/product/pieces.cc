@@ -136,7 +136,7 @@ class Pairing {
         double* sum = sums.data();
         for (Index from = 0; from < n; ++from, sum += pieces_.count) {
           const double v = nth(own, d + from * pieces_.unit);
-          for (Index piece = 0; piece < n; ++piece) sum[piece] += v * at[piece];
+          for (Index piece = 0; piece < n; ++piece) sum[piece] += v * nth(at, piece);
         }
       }
     }
