@@ -115,6 +115,8 @@ class Limits(Case):
         for megabytes in [24, 40, 48, 56, 64, 80, 120]:
             done = limited("run", "quantize", "--threads", 2, "--input", x, "--output",
                            self.here / "o", limits={resource.RLIMIT_AS: megabytes << 20})
+            if "libgomp: Out of memory" in done.stderr:
+                continue  # as it is loaded, before main
             self.assertIn(done.returncode, [0, BAD_INPUT, UNSUPPORTED, 127],
                           (megabytes, done.stderr))
 
