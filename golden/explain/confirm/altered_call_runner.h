@@ -131,6 +131,10 @@ std::string kept_in_words(const RunResult& trial, const std::vector<Output>& out
 /// Settles what the candidate explains: every element that fails is computed with it, or, beyond a
 /// limit of work, some rows and columns of them.  Empty if nothing is left of it.
 std::vector<Claim> mark_explained(AlteredCallRunner& runner, const Candidate& candidate);
+/// What gives everything but for the last bits of floats: what is left is another arithmetic.
+std::vector<Claim> mark_last_bits(AlteredCallRunner& runner, const Hypotheses& list);
+
+inline constexpr int kMostEqual = 3;  ///< further causes that share a sentence
 
 // ---- All of a list.
 

@@ -15,7 +15,6 @@ constexpr int kRounds = 4;            ///< causes that take hold of different el
 constexpr double kNear = 3.0;         ///< dB nearer that make a hypothesis part of a pair
 constexpr std::size_t kBases = 4;     ///< of pairs
 constexpr std::size_t kLookedAt = 6;  ///< candidates that are run on a wider window
-constexpr int kMostAlike = 3;         ///< further causes that share a sentence
 constexpr Index kLeastNews = 4;       ///< elements that one of a pair leaves to the other
 constexpr Index kLeastSampled = 8;    ///< elements that a cause of some lines gives
 
@@ -294,7 +293,7 @@ class Search {
       claim.sentence = filled("all of {}: every value is multiplied by 2^{}, as it is where {}",
                               outputs().front().name, *by, claim.sentence);
     int alike = 0;
-    for (std::size_t i = n + 1; i < found.size() && alike < kMostAlike; ++i) {
+    for (std::size_t i = n + 1; i < found.size() && alike < kMostEqual; ++i) {
       // What gives less than all that it alters is no equal of what gives all.
       const RunResult& other = found[i].trial;
       if (other.fixed != best.trial.fixed || other.all() != best.trial.all() ||
@@ -350,44 +349,7 @@ class Search {
 
   std::vector<Claim> but_for_last_bits(const std::vector<const Hypothesis*>& list) {
     if (list.empty() || !claims_.empty()) return {};
-    return named(1, [&](bool&) { return mark_last_bits(list); });
-  }
-
-  /// What gives everything but for the last bits of floats: what is left is another arithmetic.
-  std::vector<Claim> mark_last_bits(const std::vector<const Hypothesis*>& list) {
-    if (runner_.windowed()) return {};
-    runner_.choose_whole();
-    Claim claim;
-    std::uint64_t units = 0;
-    std::string kept;
-    std::string quiet;
-    int alike = 0;
-    for (const Hypothesis* h : list) {
-      const auto trial = runner_.run({h});
-      if (!trial || !trial->last_bits.all() || alike > kMostAlike - 1) continue;
-      if (claim.sentence.find(h->phrase) != std::string::npos) continue;
-      if (claim.id.empty()) {
-        claim.id = h->name;
-        units = trial->last_bits.units;
-        kept = kept_in_words(*trial, outputs());
-        if (trial->last_bits.quiet) quiet = ", or 2^-20 of the root mean square";
-        claim.made_by.push_back(*h);
-      }
-      claim.sentence += (alike++ > 0 ? "; equivalently, " : "") + h->phrase;
-    }
-    if (claim.id.empty()) return {};
-    std::string names;
-    for (Output& o : outputs()) {
-      if (o.left == 0) continue;
-      claim.elements += static_cast<double>(o.left);
-      if (is_wide_float(o.expected->dtype())) names += (names.empty() ? "" : " and ") + o.name;
-      claim.where.tensor += (claim.where.tensor.empty() ? "" : ", ") + o.name;
-      o.mark_all();
-    }
-    claim.sentence += kept + ", but for the last bits of " + names + ": at most " +
-                      std::to_string(units) + (units == 1 ? " unit" : " units") +
-                      " in the last place" + quiet;
-    return {claim};
+    return named(1, [&](bool&) { return mark_last_bits(runner_, list); });
   }
 
   AlteredCallRunner runner_;

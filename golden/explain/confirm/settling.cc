@@ -1,4 +1,5 @@
-// What a candidate explains: whole runs, pieces, and windows that stand for the rest.
+// What a candidate explains: whole runs, pieces, windows that stand for the rest, and all but last
+// bits.
 #include "golden/explain/confirm/altered_call_runner.h"
 
 #include <algorithm>
@@ -324,6 +325,42 @@ std::string kept_in_words(const RunResult& trial, const std::vector<Output>& out
 
 std::vector<Claim> mark_explained(AlteredCallRunner& runner, const Candidate& candidate) {
   return Settling(runner, candidate).claims();
+}
+
+std::vector<Claim> mark_last_bits(AlteredCallRunner& runner, const Hypotheses& list) {
+  if (runner.windowed()) return {};
+  runner.choose_whole();
+  Claim claim;
+  std::uint64_t units = 0;
+  std::string kept;
+  std::string quiet;
+  int alike = 0;
+  for (const Hypothesis* h : list) {
+    const auto trial = runner.run({h});
+    if (!trial || !trial->last_bits.all() || alike > kMostEqual - 1) continue;
+    if (claim.sentence.find(h->phrase) != std::string::npos) continue;
+    if (claim.id.empty()) {
+      claim.id = h->name;
+      units = trial->last_bits.units;
+      kept = kept_in_words(*trial, runner.outputs());
+      if (trial->last_bits.quiet) quiet = ", or 2^-20 of the root mean square";
+      claim.made_by.push_back(*h);
+    }
+    claim.sentence += (alike++ > 0 ? "; equivalently, " : "") + h->phrase;
+  }
+  if (claim.id.empty()) return {};
+  std::string names;
+  for (Output& o : runner.outputs()) {
+    if (o.left == 0) continue;
+    claim.elements += static_cast<double>(o.left);
+    if (is_wide_float(o.expected->dtype())) names += (names.empty() ? "" : " and ") + o.name;
+    claim.where.tensor += (claim.where.tensor.empty() ? "" : ", ") + o.name;
+    o.mark_all();
+  }
+  claim.sentence += kept + ", but for the last bits of " + names + ": at most " +
+                    std::to_string(units) + (units == 1 ? " unit" : " units") +
+                    " in the last place" + quiet;
+  return {claim};
 }
 
 }  // namespace mxo
