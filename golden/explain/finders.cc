@@ -155,7 +155,7 @@ Claims looks(const Case& c) {
 }
 
 constexpr Finder kFinders[] = {
-    {"zero_blocks", Turn::rule, whole<recover_zero_blocks>},
+    {"degenerate_blocks", Turn::rule, whole<recover_degenerate_blocks>},
     {"quantiser_of_all", Turn::rule, quantiser_of_all},
 
     {"counts", Turn::seen, whole<recover_counts>},

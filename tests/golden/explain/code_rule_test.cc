@@ -68,6 +68,11 @@ TEST(CodeRules, AreFoundOfThePairsTheyMake) {
       {{Rounding::away, 120, 0, Flush::codes},
        "codes are rounded away from zero; codes are clamped at 256; subnormal codes are flushed "
        "to zero"},
+      {{.rounding = Rounding::even, .clamp = kTop, .low_step = 3},
+       "subnormal codes are counted in steps of 2^-6 rather than 2^-9"},
+      {{.rounding = Rounding::zero, .clamp = kTop, .low_step = -1},
+       "codes are rounded toward zero (truncated); subnormal codes are counted in steps of 2^-10 "
+       "rather than 2^-9"},
   };
   for (const Row& row : rows) {
     std::vector<CodePair> pairs;

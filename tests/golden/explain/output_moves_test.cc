@@ -223,6 +223,25 @@ TEST(OutputMoves, AtAnotherStrideAreNamed) {
                   {{20, 8}, [&](Index i) { return i == 55 ? -1 : written(0, 11)(i); }, ""},
                   {{20, 3}, [&](Index i) { return i % 4 == 3 ? -1 : i / 4 * 3 + i % 4; }, ""},
               });
+  // Each over the end of the one before.
+  const auto over = [](Index stride, Index odd = -1) {
+    return [=](Index i) {
+      const Index r = std::min(i / stride, Index{19});
+      return i == odd || i >= 19 * stride + 64 ? -1 : r * 64 + i - r * stride;
+    };
+  };
+  const auto told = [](Index n, const char* noun, Index end) {
+    return "rows.stride: rows of y are written " + std::to_string(n) + noun +
+           " apart rather than 64, each over the end of the one before; what lies behind the last, "
+           "from element " +
+           std::to_string(end) + " on, is none of them";
+  };
+  expect_said(recover_stride, {
+                                  {{20, 64}, over(1), told(1, " element", 83)},
+                                  {{20, 64}, over(48), told(48, " elements", 976)},
+                                  {{20, 64}, over(48, 300), ""},
+                                  {{20, 64}, [&](Index i) { return i < 83 ? over(1)(i) : i; }, ""},
+                              });
 }
 
 }  // namespace

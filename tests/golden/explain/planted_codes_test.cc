@@ -23,16 +23,25 @@ Call quiet() {
               {{"block", "1x32"}});
 }
 
-/// Codes that are of(value, element): of e8m0 scales of 32 columns.
+Call quiet_transposed() {
+  Call call = quiet();
+  call.set.set("block", "32x1");
+  call.set.set("transpose", "true");
+  return call;
+}
+
+/// Codes that are of(value, element): of e8m0 scales of 32 columns of the codes.
 template <typename Of>
 PlantsFault codes_of(Call (*make)(), const Of& of) {
   return [=](Backend& b) {
     const Call call = make();
+    const bool turned = call.set.flag("transpose", false);
     return spoiled(b, call, [&](NamedTensors& out) {
       for (Index i = 0; i < kRows * kK; ++i) {
         const int byte = out.at("scales").as<std::uint8_t>()[i / 32];
         std::uint8_t& code = out.at("codes").as<std::uint8_t>()[i];
-        code = of(std::ldexp(call.input("x").as<float>()[i], 127 - byte), i, code);
+        const Index at = turned ? i % kRows * kK + i / kRows : i;
+        code = of(std::ldexp(call.input("x").as<float>()[at], 127 - byte), i, code);
       }
     });
   };
@@ -76,6 +85,16 @@ const PlantedFault kFaults[] = {
     {"values are flushed before they are rounded", "codes.rule", "before they are rounded",
      codes_of(quiet, [](float v, Index,
                         std::uint8_t c) { return std::fabs(v) < 0x1p-6f ? std::uint8_t{0} : c; })},
+    {"subnormals count 2^-6, transposed", "codes.rule",
+     "codes: subnormal codes are counted in steps of 2^-6 rather than 2^-9",
+     codes_of(quiet_transposed,
+              [](float v, Index, std::uint8_t c) {
+                if (std::fabs(v) >= 0x1p-6f) return c;
+                const int one = std::fabs(v) > 0x1p-7f ? 1 : 0;
+                return static_cast<std::uint8_t>((c & 0x80) + one);
+              })},
+    {"codes are cut, transposed", "codes.rule", "codes: codes are rounded toward zero",
+     codes_of(quiet_transposed, [](float v, Index, std::uint8_t) { return cut(v); })},
     {"codes are cut from a row on", "codes.rule",
      "rows 40 to 95 of codes: codes are rounded toward",
      codes_of(bytes, [](float v, Index i, std::uint8_t c) { return i / kK < 40 ? c : cut(v); })},

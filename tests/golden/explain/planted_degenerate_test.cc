@@ -39,6 +39,18 @@ Planted one_scale(Backend& b, const Call& call, int log2, bool codes) {
   });
 }
 
+/// Every seventh block of 32 is so small that its scale is the least, and blocks from `first` on,
+/// every so many, have one of NaN.
+Planted in_tiny(Backend& b, Index first, Index every) {
+  const Tensor x = mapped(random_floats({96, kColumns}, 7), [](Index i, float v) {
+    return i / 32 % 7 == 6 ? std::ldexp(v, -130) : v;
+  });
+  return spoiled(b, of_x("quantize", x, {{"block", "1x32"}}), [&](NamedTensors& out) {
+    Tensor& scales = out.at("scales");
+    for (Index s = first; s < scales.elements(); s += every) scales.as<std::uint8_t>()[s] = 255;
+  });
+}
+
 constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
 
 /// Blocks of zeros with NaN for codes, or with a scale of their own.
@@ -137,6 +149,10 @@ const PlantedFault kFaults[] = {
        const float zero = 0.0f;
        return in_zeros(b, "1x128", false, &zero);
      }},
+    {"scales below the least wrap", "tiny_blocks.nan",
+     "blocks of x whose scale is the least, 2^-127, but that are not zero, and no others, have a "
+     "scale of NaN rather than 2^-127",
+     planted_by(in_tiny, 6, 7)},
     {"sums of groups run on", "rows.running", "running totals",
      [](Backend& b) {
        return never_cleared(b, random_bf16({96, 64}, 1), {20, 41, 60, 96});
@@ -160,6 +176,11 @@ const PlantedFault kFaults[] = {
 };
 
 TEST(PlantedWithoutAmax, AreNamed) { expect_named(kFaults); }
+
+TEST(PlantedBesideTiny, NanElsewhereOrInSomeIsNotOfTheLeast) {
+  for (const Index first : {Index{5}, Index{13}})
+    expect_not_named("tiny_blocks", in_tiny(*make_cpu_backend(), first, 7));
+}
 
 TEST(PlantedBesideZeros, NanElsewhereOrInSomeIsNoZeroOverZero) {
   const Planted zeros = in_zeros(*make_cpu_backend(), "1x32", true, nullptr);

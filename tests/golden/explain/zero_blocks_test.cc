@@ -60,7 +60,7 @@ struct Zeros {
   std::string words() const {
     std::vector<Output> outputs{make_output(call, "codes", codes, got_codes),
                                 make_output(call, "scales", scales, got_scales)};
-    const std::vector<Claim> found = recover_zero_blocks(call, outputs);
+    const std::vector<Claim> found = recover_degenerate_blocks(call, outputs);
     if (found.empty()) return "none";
     const std::string subject = "blocks of x that are all zero, and no others, have ";
     EXPECT_TRUE(found[0].sentence.starts_with(subject));
@@ -140,7 +140,7 @@ std::string of_columns(const std::vector<Index>& ends, bool (*zero)(Index row, I
   const Tensor scales(Dtype::f32, {groups, 10});
   std::vector<Output> outputs{make_output(call, "codes", codes, got),
                               make_output(call, "scales", scales, scales)};
-  const std::vector<Claim> claims = recover_zero_blocks(call, outputs);
+  const std::vector<Claim> claims = recover_degenerate_blocks(call, outputs);
   return claims.empty() ? "none" : claims[0].sentence.substr(51);
 }
 

@@ -25,7 +25,8 @@ constexpr std::size_t kMostPlaces = 4;   ///< of one piece: tokens go to several
 constexpr Index kSegments[] = {128, 64, 32, 16};  ///< columns, kLeastBytes at least
 constexpr std::size_t kMostDistances = 4;         ///< more are an order, no runs that moved
 constexpr Index kMostComparisons = 1 << 26;
-constexpr Index kLeastMultiple = 8;  ///< elements that tell a multiple of what is expected
+constexpr Index kLeastOverlapping = 24;  ///< elements of rows written one over the other
+constexpr Index kLeastMultiple = 8;      ///< elements that tell a multiple of what is expected
 
 /// True for bytes that say little: one element repeated.
 bool is_plain(std::string_view bytes, std::size_t size) {
@@ -285,11 +286,42 @@ Claims recover_moved_runs(Output& output) {
   return claims;
 }
 
+namespace {
+
+/// Rows that begin so many elements apart that each is written over the end of the one before: up
+/// to the end of the last row every element is the last that was written there.
+Claims claim_overlapping(Output& output) {
+  const Index columns = output.columns;
+  const Index rows = output.compared_rows;
+  for (Index stride = 1; stride < columns && is_unexplained(output, kLeastOverlapping); ++stride) {
+    const Index end = (rows - 1) * stride + columns;
+    Index told = 0;
+    Index i = 0;
+    for (; i < end; ++i) {
+      const Index row = std::min(i / stride, rows - 1);
+      if (output.actual_bits(i) != output.expected_bits(row * columns + i - row * stride)) break;
+      told += output.differs(i);
+    }
+    // What was written behind them is right in part only by chance.
+    const bool old = 2 * (output.left - told) >= compared(output) - end;
+    if (i < end || told < kLeastOverlapping || !old) continue;
+    return claim_all(output, {"rows.stride", FindingKind::cause, true},
+                     filled("rows of {} are written {} apart rather than {}, each over the end of "
+                            "the one before; what lies behind the last, from element {} on, is "
+                            "none of them",
+                            output.name, counted(stride, "element"), columns, end));
+  }
+  return {};
+}
+
+}  // namespace
+
 Claims recover_stride(Output& output) {
   const Index columns = output.columns;
   const std::size_t size = size_of(output.expected->dtype());
   const auto expected = [&](Index r) { return bytes_of(*output.expected, r * columns, columns); };
   if (output.compared_rows < 3 || are_short(output)) return {};
+  if (Claims claims = claim_overlapping(output); !claims.empty()) return claims;
   const std::string_view whole = bytes_of(*output.actual, 0, output.expected->elements());
   Index at[3] = {};
   for (const Index r : {1, 2}) {

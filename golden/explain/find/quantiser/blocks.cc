@@ -8,6 +8,7 @@
 #include "formats/error.h"
 #include "golden/explain/alter/alterations.h"
 #include "golden/explain/find/finding.h"
+#include "golden/explain/steps/steps.h"
 
 namespace mxo {
 namespace {
@@ -209,11 +210,14 @@ std::vector<BlockPlace> places_of(const Blocks& b) {
 }
 
 std::optional<Blocks> blocks_of(const Call& call, const Output& codes, const Tensor& scales) {
-  if (!call.op.starts_with("quantize") || !call.has("x") || call.set.flag("transpose", false))
-    return std::nullopt;
-  const Tensor& x = call.input("x");
-  if (!is_wide_float(x.dtype()) || x.rank() < 2 || codes.expected->shape() != x.shape())
-    return std::nullopt;
+  if (!call.op.starts_with("quantize") || !call.has("x")) return std::nullopt;
+  const Tensor& given = call.input("x");
+  if (!is_wide_float(given.dtype()) || given.rank() < 2) return std::nullopt;
+  const bool turned = call.set.flag("transpose", false);
+  if (turned && call.has("group_ends")) return std::nullopt;
+  const Shared made = turned ? shared(transposed(given)) : nullptr;
+  const Tensor& x = turned ? *made : given;
+  if (codes.expected->shape() != x.shape()) return std::nullopt;
   NamedTensors ends;
   if (call.has("group_ends")) ends.emplace("group_ends", call.input("group_ends"));
   const Dtype type = size_of(scales.dtype()) == 1 ? Dtype::e8m0 : Dtype::f32;
@@ -222,7 +226,7 @@ std::optional<Blocks> blocks_of(const Call& call, const Output& codes, const Ten
         ScaleMap::of(x.shape(), scales.shape(), type, scale_hints(call.op, ends, call.set));
     if (!map) return std::nullopt;
     const bool tiled = call.set.text("scale_layout", "row_major") == "blocked";
-    return Blocks{&x, *map, x.shape().back(), map->run(0), scales.elements(), tiled};
+    return Blocks{&x, *map, x.shape().back(), map->run(0), scales.elements(), tiled, made};
   } catch (const Error&) {
     return std::nullopt;  // a call that is refused
   }

@@ -92,7 +92,8 @@ std::size_t CodeRule::code(const Grid& g, double v) const {
   const bool is_below = std::abs(v) < g.least_normal();
   if (is_below && flush == Flush::values) return 0;
   const bool is_low = low && is_below;
-  std::size_t c = std::min(g.round(v, is_low ? *low : rounding), clamp);
+  const double counted = is_below ? std::ldexp(v, -low_step) : v;
+  std::size_t c = std::min(g.round(counted, is_low ? *low : rounding), clamp);
   if (carry_lost && c % g.fractions() == 0 && c > g.fractions() && g.value(c) > std::abs(v))
     c -= g.fractions();
   return flush == Flush::codes && g.value(c) < g.least_normal() ? 0 : c;
@@ -130,6 +131,11 @@ std::string CodeRule::words(const Grid& g, const CodeRule& own) const {
   if (low)
     add("what is below the normal codes is rounded " +
         std::string(kRoundingWords[static_cast<int>(*low)]));
+  if (low_step != 0) {
+    const int own_step = std::ilogb(g.value(1));
+    add("subnormal codes are counted in steps of 2^" +
+        std::to_string(own_step + low_step) + " rather than 2^" + std::to_string(own_step));
+  }
   return text;
 }
 
@@ -168,6 +174,12 @@ std::optional<CodeRule> fit(const Grid& g, const std::vector<CodePair>& pairs) {
          {Rounding::zero, Rounding::ties_away, Rounding::ties_zero, Rounding::away}) {
       rules.push_back({rounding, g.top()});
       rules.back().low = low;
+    }
+  }
+  for (const Rounding rounding : {Rounding::even, Rounding::ties_away, Rounding::zero}) {
+    for (const int step : {-1, 1, 2, 3}) {
+      rules.push_back({rounding, g.top()});
+      rules.back().low_step = step;
     }
   }
   const auto gives_all = [&](const CodeRule& rule) {

@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "formats/error.h"
+#include "golden/explain/alter/alterations.h"
 #include "golden/explain/find/finding.h"
 #include "golden/explain/find/output/recover.h"
 #include "golden/explain/find/quantiser/quantiser_call.h"
@@ -47,7 +48,27 @@ bool gives_expected(const OwnRule& own, const QuantiserCall& q) {
   return true;
 }
 
-constexpr Index kLeastNumbers = 8;  ///< blocks that are not zero, beside those that are
+constexpr Index kLeastNumbers = 8;  ///< blocks that are not such, beside those that are
+
+/// Blocks whose amax no rule may have been made for.
+struct Degenerate {
+  const char* words;
+  bool (*holds)(const QuantiserCall& q, Index scale);
+  bool zero = false;
+};
+bool is_least(const QuantiserCall& q, Index s) {
+  return size_of(q.scales.expected->dtype()) == 1 && q.amax_of(s) > 0.0f &&
+         q.scales.expected_bits(s) == 0;
+}
+constexpr Degenerate kDegenerate[] = {
+    {"that are all zero", [](const QuantiserCall& q, Index s) { return q.amax_of(s) == 0.0f; },
+     true},
+    {"whose scale is the least, 2^-127, but that are not zero", is_least},
+    {"whose scale lies below the least, 2^-127, but that are not zero",
+     [](const QuantiserCall& q, Index s) {
+       return is_least(q, s) && static_cast<double>(q.amax_of(s)) <= q.max * 0x1p-128;
+     }},
+};
 
 }  // namespace
 
@@ -208,72 +229,87 @@ Claims recover_quantiser(const Call& call, std::vector<Output>& outputs) {
   return claims;
 }
 
-Claims recover_zero_blocks(const Call& call, std::vector<Output>& outputs) {
-  const std::optional<QuantiserCall> q = QuantiserCall::of(call, outputs);
-  if (!q) return {};
+namespace {
+
+/// Blocks of a kind, where all of these and no others came as NaN, or under one scale.
+Claims claim_degenerate(const QuantiserCall& q, const Degenerate& kind,
+                        std::vector<Output>& outputs) {
   Output& codes = *output_named(outputs, "codes");
   Output& scales = *output_named(outputs, "scales");
-  const std::vector<BlockPlace> places = places_of(q->blocks);
-  const auto is_zero = [&](Index s) {
-    return s >= 0 && nth(places, s).rows > 0 && q->amax_of(s) == 0.0f;
+  const std::vector<BlockPlace> places = places_of(q.blocks);
+  const auto is_such = [&](Index s) {
+    return s >= 0 && nth(places, s).rows > 0 && kind.holds(q, s);
   };
   const std::vector<Index> all = range_of(std::ssize(places));
-  const auto first = std::ranges::find_if(all, is_zero);
+  const auto first = std::ranges::find_if(all, is_such);
   const Index others =
-      std::ranges::count_if(all, [&](Index s) { return nth(places, s).rows > 0 && !is_zero(s); });
+      std::ranges::count_if(all, [&](Index s) { return nth(places, s).rows > 0 && !is_such(s); });
   if (first == all.end() || others < kLeastNumbers) return {};
   // One scale of all of them, where no other differs.
   const double one = scale_value(*scales.actual, *first);
   const bool scale = scales.left > 0 && std::ranges::all_of(all, [&](Index s) {
                        const double here = scale_value(*scales.actual, s);
-                       return is_zero(s) ? here == one || (std::isnan(here) && std::isnan(one))
+                       return is_such(s) ? here == one || (std::isnan(here) && std::isnan(one))
                                          : !scales.differs(s);
                      });
-  const ElementReader read(q->format);
+  const ElementReader read(q.format);
   const Index n = codes.expected->elements();
   bool nan = true;
   for (Index i = 0; i < n && nan; ++i)
-    nan = is_zero(q->blocks.scale_of(i)) == (codes.differs(i) && read(codes.actual_bits(i)).nan);
+    nan = is_such(q.blocks.scale_of(i)) == (codes.differs(i) && read(codes.actual_bits(i)).nan);
   if (!scale && !nan) return {};
   const bool nan_scale = scale && std::isnan(one);
-  Claim claim{nan || nan_scale ? "zero_blocks.nan" : "zero_blocks.scale",
-              "blocks of x that are all zero, and no others, have ",
-              {scale && nan ? "scales, codes"
-               : scale      ? "scales"
-                            : "codes",
-               {},
-               {},
-               {},
-               {}}};
+  Claim claim{
+      std::string(kind.zero ? "zero" : "tiny") + "_blocks." + (nan || nan_scale ? "nan" : "scale"),
+      filled("blocks of x {}, and no others, have ", kind.words),
+      {scale && nan ? "scales, codes"
+       : scale      ? "scales"
+                    : "codes",
+       {},
+       {},
+       {},
+       {}}};
   claim.kind = FindingKind::symptom;
   if (nan) claim.sentence += std::string("codes that are NaN") + (scale ? " and " : "");
   if (scale) {
     claim.sentence += "a scale of " + scale_in_words(*scales.actual, *first) + " rather than " +
                       scale_in_words(*scales.expected, *first);
   }
-  if (nan || nan_scale) {
+  if (kind.zero && (nan || nan_scale)) {
     claim.sentence += ": as 0 / 0 is, of an amax without a floor";
     // Neighbouring rows as a whole are padding, which nobody may write.
     Index end = 0;
     Index zeros = 0;
     for (const Index s : all) {
       const BlockPlace& place = nth(places, s);
-      if (!is_zero(s)) continue;
+      if (!is_such(s)) continue;
       end = std::max(end, place.row + place.rows);
       zeros += place.rows * place.columns;
     }
-    if (zeros == (end - nth(places, *first).row) * q->blocks.columns)
+    if (zeros == (end - nth(places, *first).row) * q.blocks.columns)
       claim.sentence += ", or rows that were never written";
-  } else if (const auto rule = rule_of(q->amax, *scales.actual, q->format)) {
+  } else if (const auto rule =
+                 kind.zero ? rule_of(q.amax, *scales.actual, q.format) : std::nullopt) {
     claim.sentence += rule->stacks;
   }
   const Index before = left_of(outputs);
   if (scale) scales.mark_all();
   for (Index i = 0; i < n && nan; ++i) {
-    if (is_zero(q->blocks.scale_of(i))) codes.mark_explained(i);
+    if (is_such(q.blocks.scale_of(i))) codes.mark_explained(i);
   }
   claim.elements = static_cast<double>(before - left_of(outputs));
   return {claim};
+}
+
+}  // namespace
+
+Claims recover_degenerate_blocks(const Call& call, std::vector<Output>& outputs) {
+  const std::optional<QuantiserCall> q = QuantiserCall::of(call, outputs);
+  if (!q) return {};
+  for (const Degenerate& kind : kDegenerate) {
+    if (Claims claims = claim_degenerate(*q, kind, outputs); !claims.empty()) return claims;
+  }
+  return {};
 }
 
 std::string scales_seen(const Call& call, const std::vector<Output>& outputs) {

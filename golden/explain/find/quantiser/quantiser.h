@@ -14,9 +14,9 @@ namespace mxo {
 /// Claims about its rule.  Scales that came are taken as they are where codes are explained: each
 /// of the two is judged by itself.
 std::vector<Claim> recover_quantiser(const Call& call, std::vector<Output>& outputs);
-/// Blocks of x that are all zero, where all of these and no others have codes that are NaN, or
-/// scales that are wrong.
-std::vector<Claim> recover_zero_blocks(const Call& call, std::vector<Output>& outputs);
+/// Blocks of x that are all zero, or nearly, where all of these and no others have codes that are
+/// NaN, or scales that are wrong.
+std::vector<Claim> recover_degenerate_blocks(const Call& call, std::vector<Output>& outputs);
 /// Marks codes that are those that the rule asked for makes under the actual scales.
 void mark_what_follows(const Call& call, std::vector<Output>& outputs);
 /// Of a scale or two that are left their ratio, and whose amax they are; empty of more.

@@ -5,6 +5,7 @@
 #include <array>
 #include <cmath>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -27,7 +28,10 @@ struct Blocks {
   Index columns = 0;        ///< K
   Index block_columns = 1;  ///< that share a scale
   Index scales = 0;
-  bool tiled = false;  ///< scales lie in 128x4 tiles
+  bool tiled = false;                              ///< scales lie in 128x4 tiles
+  std::shared_ptr<const Tensor> turned = nullptr;  ///< x, where codes are transposed
+
+  const char* name() const { return turned ? "x transposed" : "x"; }
 
   Index scale_columns() const { return ceil_div(columns, block_columns); }
   float value(Index i) const { return wide_value(*x, i); }
@@ -56,7 +60,7 @@ struct BlockPlace {
 /// Of every scale.
 std::vector<BlockPlace> places_of(const Blocks& blocks);
 
-/// None where no map tells the blocks (transposed codes).
+/// None where no map tells the blocks (transposed codes of groups).
 std::optional<Blocks> blocks_of(const Call& call, const Output& codes, const Tensor& scales);
 
 /// The rule that is asked for, one block at a time.
@@ -200,6 +204,7 @@ struct CodeRule {
   bool lost_early = false;           ///< so does all above the largest code, whatever it rounds to
   std::optional<Rounding> low = {};  ///< of magnitudes below the least normal one, if another
   bool carry_lost = false;           ///< what rounds up to a power of two becomes half of it
+  int low_step = 0;  ///< log2 of how much too large the step below the least normal one is
   std::size_t code(const Grid& g, double v) const;
   /// Whether `v` may become `came`, sign and all.
   bool gives(const Grid& g, double v, std::uint64_t got) const;

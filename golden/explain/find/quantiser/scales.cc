@@ -204,9 +204,10 @@ std::optional<std::string> part_in_words(const QuantiserCall& q, const BlockPlac
     const Index n = roundest(range);
     const Index from = walk.from_behind ? block.row + all - n : block.row;
     return filled(", as an amax of {} gives it: that of ", number(amax, 4)) +
-           (walk.of == Lines::rows ? filled("rows {} to {} of x", from, from + n - 1)
-                                   : filled("the {} {} of its {} elements",
-                                            walk.from_behind ? "last" : "first", n, all)) +
+           (walk.of == Lines::rows
+                ? filled("rows {} to {} of {}", from, from + n - 1, q.blocks.name())
+                : filled("the {} {} of its {} elements", walk.from_behind ? "last" : "first", n,
+                         all)) +
            others_in_words(range);
   }
   return std::nullopt;
@@ -219,8 +220,8 @@ std::string holder_in_words(const QuantiserCall& q, const BlockPlace& block, flo
       std::ranges::find_if(magnitudes, [&](float a) { return q.own->stored(a) == got; });
   if (at == magnitudes.end()) return ", as no element of its block gives it";
   const Index i = at - magnitudes.begin();
-  return filled(", as an amax of {} gives it, which row {}, column {} of x holds", number(*at, 4),
-                block.row + i / block.columns, block.column + i % block.columns);
+  return filled(", as an amax of {} gives it, which row {}, column {} of {} holds", number(*at, 4),
+                block.row + i / block.columns, block.column + i % block.columns, q.blocks.name());
 }
 
 /// ", as a maximum of 448 rather than 240 gives it", of f32 scales that are so many times their
