@@ -116,6 +116,9 @@ constexpr Row<double> kInfinite[] = {
      "the reciprocal of a scale below 2^-128 overflows, and its codes saturate", 0x1p-128},
     {"codes=scale_flushed",
      "a scale below 2^-126, a subnormal f32, is flushed to zero, and its codes saturate", 0x1p-126},
+    {"codes=reciprocal_f16",
+     "the reciprocal of a scale of 2^-16 and less overflows in f16, and its codes saturate",
+     1.0 / 65519.0},
 };
 
 /// Codes under scales that lie row by row: infinity times x, where a scale is below that.

@@ -155,6 +155,20 @@ const PlantedFault kFaults[] = {
                     out.at("codes").as<std::uint8_t>()[i] = rounded_at_random(v, draw);
                   }
                 })},
+    {"codes are rounded at random, and carries are lost", "codes.random",
+     "as often as it is nearer; and what rounds up to a power of two becomes half of it",
+     planted_by(with_codes,
+                [](const Call& call, NamedTensors& out) {
+                  std::mt19937 draw(3);
+                  for (Index i = 0; i < out.at("codes").elements(); ++i) {
+                    const int byte = out.at("scales").as<std::uint8_t>()[i / 32];
+                    const float v = std::ldexp(call.input("x").as<float>()[i], 127 - byte);
+                    std::uint8_t code = rounded_at_random(v, draw);
+                    const bool carried = std::fabs(decode(E4M3{code})) > std::fabs(v);
+                    if (carried && code % 8 == 0 && (code & 0x7F) > 8) code -= 8;
+                    out.at("codes").as<std::uint8_t>()[i] = code;
+                  }
+                })},
     {"signs are lost in one block", "value.sign_lost", "signs are lost",
      planted_by(with_codes,
                 [](const Call&, NamedTensors& out) {
@@ -204,6 +218,10 @@ const PlantedFault kFaults[] = {
      [](Backend& b) {
        return with_tiny_rows(b, tiny_f32_scales(), 0x1p-130f, 0x1p-128f, saturated);
      }},
+    {"the reciprocal of a small scale overflows f16", "codes=reciprocal_f16", "of 2^-16 and less",
+     [](Backend& b) {
+       return with_tiny_rows(b, tiny_f32_scales(), 0x1p-10f, 0x1p-16f, saturated);
+     }},
     {"a scale of 2^-127 is flushed to zero", "codes=scale_flushed", "flushed to zero",
      [](Backend& b) {
        return with_tiny_rows(b, {{"block", "1x32"}}, 0x1p-126f, 0x1p-126f, saturated);
@@ -235,6 +253,11 @@ const PlantedFault kNearMisses[] = {
              out.at("scales").as<float>()[i + static_cast<Index>(draw() % 4)] *= 2.0f;
          }
        });
+     }},
+    {"small blocks of which some are saturated", "codes=reciprocal_f16", "",
+     [](Backend& b) {
+       return with_tiny_rows(b, tiny_f32_scales(), 0x1p-10f, 0x1p-16f,
+                             [](float x) { return x < 0 ? saturated(x) : std::uint8_t{1}; });
      }},
     {"tiny blocks of zeros", "codes=reciprocal_infinite", "",
      [](Backend& b) {

@@ -64,6 +64,21 @@ std::uint8_t cut(float v) {
   return encode_rounded<kE4M3>(v, Rounding::zero, Overflow::saturate).bits;
 }
 
+float by_bf16(float v) { return decode(encode<kBF16>(v)); }
+
+/// Codes of value(x, scale), of f32 scales of 128 columns.
+PlantsFault codes_of_numbers(float (*value)(float x, float scale)) {
+  return spoils([](Backend&) { return numbers(); },
+                [value](NamedTensors& out) {
+                  const Call call = numbers();
+                  for (Index i = 0; i < kRows * kK; ++i) {
+                    const float s = out.at("scales").as<float>()[i / 128];
+                    out.at("codes").as<std::uint8_t>()[i] =
+                        nearest(value(call.input("x").as<float>()[i], s));
+                  }
+                });
+}
+
 Call with_zero_rows() {
   Call call = bytes();
   call.replace("x", mapped(call.input("x"), [](Index i, float v) {
@@ -136,15 +151,15 @@ const PlantedFault kFaults[] = {
      scales_of<float>(numbers,
                       [](const float* s, Index i) { return decode(encode<kBF16>(s[i])); })},
     {"codes are made with scales in bf16", "codes.rule", "rounded to bf16, which it is not",
-     [](Backend& b) {
-       return spoiled(b, numbers(), [](NamedTensors& out) {
-         const Call call = numbers();
-         for (Index i = 0; i < kRows * kK; ++i) {
-           const float s = decode(encode<kBF16>(out.at("scales").as<float>()[i / 128]));
-           out.at("codes").as<std::uint8_t>()[i] = nearest(call.input("x").as<float>()[i] / s);
-         }
-       });
-     }},
+     codes_of_numbers([](float v, float s) { return v / by_bf16(s); })},
+    {"scaled values are rounded to bf16", "codes.rule", "x is scaled and rounded to bf16 before",
+     codes_of_numbers([](float v, float s) { return by_bf16(v * (1.0f / s)); })},
+    {"values are rounded to bf16 and scaled", "codes.rule|x=bf16", "x is rounded to bf16",
+     codes_of_numbers([](float v, float s) { return by_bf16(v) * (1.0f / s); })},
+    {"scaled values are cut to bf16", "codes.rule", "x is scaled and cut to bf16 before",
+     codes_of_numbers([](float v, float s) {
+       return bit_cast<float>(bit_cast<std::uint32_t>(v * (1.0f / s)) & 0xFFFF0000);
+     })},
     {"scales of a row for two", "rows.function", "row i of scales holds row i / 2",
      scales_of<std::uint8_t>(
          bytes, [](const std::uint8_t* s, Index i) { return s[i / 32 * 16 + i % 16]; })},

@@ -241,6 +241,17 @@ const PlantedFault kFaults[] = {
             [](NamedTensors& out) {
               out.at("scales") = mapped(out.at("scales"), [](Index, float s) { return 1.0f / s; });
             })},
+    {"amax is the largest value of the tensor, without its magnitude", "scale.seen",
+     "that of its positive values alone, whatever is negative",
+     [](Backend& b) {
+       Tensor x = random_floats({96, 512}, 7);
+       x.as<float>()[300] = -1000;
+       x.as<float>()[40000] = 700;
+       const Call call = of_x("quantize", x, {{"block", "RxK"}, {"scale", "f32"}, {"rule", "te"}});
+       Call wrong = call;
+       wrong.replace("x", mapped(x, [](Index, float v) { return std::fmax(v, -700.0f); }));
+       return planted(b, call, wrong);
+     }},
     {"one amax for the tensor (Model-Optimizer#193)", "scale.amax", "the whole tensor",
      [](Backend& b) {
        Call call = quantize_call("1x128");

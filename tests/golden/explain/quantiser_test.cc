@@ -31,6 +31,8 @@ Tensor near_ties() {
 }
 
 float bf16(float v) { return decode(encode<kBF16>(v)); }
+float cut_to_f16(float v) { return bit_cast<float>(bit_cast<std::uint32_t>(v) & ~0x1FFFu); }
+float f16(float v) { return decode(encode<kF16>(v, Overflow::saturate)); }
 float above(float v) { return std::nextafter(v, 1e9f); }
 float below(float v) { return std::nextafter(v, 0.0f); }
 
@@ -42,6 +44,8 @@ TEST(QuantiserCasts, AreToldByTheirCodes) {
   };
   const std::string made = kRule + "codes are made with ";
   const std::string ulp = "one unit in the last place ";
+  const std::string scaled = kRule + "x is scaled and ";
+  const std::string code = " before it is rounded to a code";
   const Row rows[] = {
       {Dtype::f32, [](float v, float s, float) { return v * (1.0f / s); }, "none"},
       {Dtype::f32, [](float v, float s, float) { return v / s; },
@@ -54,6 +58,11 @@ TEST(QuantiserCasts, AreToldByTheirCodes) {
        kRule + "x is multiplied by " + ulp + "less than 1 / scale"},
       {Dtype::f32, [](float v, float s, float) { return bf16(v) * (1.0f / s); },
        kRule + "x is rounded to bf16 before the cast"},
+      {Dtype::e8m0, [](float v, float s, float) { return f16(v / s); },
+       scaled + "rounded to f16" + code},
+      {Dtype::e8m0, [](float v, float s, float) { return cut_to_f16(v / s); },
+       scaled + "cut to f16" + code},
+      {Dtype::f32, [](float v, float s, float) { return f16(v) * (1.0f / s); }, "none"},
       {Dtype::e8m0, [](float v, float s, float) { return v / s; }, "none"},
       {Dtype::e8m0, [](float v, float s, float) { return bf16(v) / s; },
        kRule + "x is rounded to bf16 before the cast"},
@@ -84,25 +93,32 @@ TEST(QuantiserCasts, AreToldByTheirCodes) {
                               "(truncated)");
 }
 
-/// Codes made with the scale of another block; those at the ends keep their own.
-std::string neighbour(Index by, Dtype type) {
-  Quantised q(test::random_floats(Dtype::f32, {6, 128}, 5), 32, type);
-  const Index n = q.scales.elements();
-  q.codes_come([&](Index i, Index s) {
-    const Index from = s + by;
-    return q.x(i) / Quantised::get(q.scales, from < 0 || from >= n ? s : from);
-  });
-  return q.words();
-}
-
-TEST(QuantiserCasts, AreOfTheScaleOfANeighbour) {
-  const std::string made = kRule + "codes are made with the scale of the ";
+TEST(QuantiserCasts, AreOfTheScaleOfAnotherBlock) {
+  struct Row {
+    Index (*from)(Index s);  ///< of 6 rows of 4 blocks; beyond the ends each keeps its own
+    const char* words;
+  };
+  const Row rows[] = {
+      {[](Index s) { return s - 1; }, "the scale of the block before"},
+      {[](Index s) { return s + 1; }, "the scale of the block after"},
+      {[](Index s) { return s - 4; }, "the scale of the row before"},
+      {[](Index s) { return s + 4; }, "the scale of the row after"},
+      {[](Index) { return Index{0}; }, "the first scale"},
+      {[](Index s) { return s % 4; }, "the scale of the first row"},
+      {[](Index s) { return s / 4 * 4; }, "the scale of the first block of their row"},
+      {[](Index s) { return s + 2; }, nullptr},
+  };
   for (const Dtype type : {Dtype::e8m0, Dtype::f32}) {
-    EXPECT_EQ(neighbour(-1, type), made + "block before");
-    EXPECT_EQ(neighbour(1, type), made + "block after");
-    EXPECT_EQ(neighbour(-4, type), made + "row before");
-    EXPECT_EQ(neighbour(4, type), made + "row after");
-    EXPECT_EQ(neighbour(2, type), "none");
+    for (const Row& row : rows) {
+      Quantised q(test::random_floats(Dtype::f32, {6, 128}, 5), 32, type);
+      q.codes_come([&](Index i, Index s) {
+        const Index from = row.from(s);
+        return q.x(i) /
+               Quantised::get(q.scales, from < 0 || from >= q.scales.elements() ? s : from);
+      });
+      EXPECT_EQ(q.words(),
+                row.words == nullptr ? "none" : kRule + "codes are made with " + row.words);
+    }
   }
 }
 

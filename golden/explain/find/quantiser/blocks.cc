@@ -156,7 +156,7 @@ void add_other_blocks(const Blocks& b, const std::vector<float>& amax,
     if (count < rows)
       add_pool(filled("its column in {} neighbouring rows of blocks", words), count, 1);
   }
-  if (rows > 1) add_pool("its column in all rows of blocks", rows, 1);
+  if (rows > 1 && columns > 1) add_pool("its column in all rows of blocks", rows, 1);
   const auto add_running = [&](const char* words, Index every) {
     float most = 0.0f;
     add(words, [&](Index s) { return most = joined(s % every == 0 ? 0.0f : most, nth(amax, s)); });

@@ -103,9 +103,17 @@ struct Coded {
     return claim_fits(codes, fit_of, id, words, least);
   }
   std::optional<Claim> claim_at_random() const {
-    if (!rounds_at_random(grid, pairs(spread(codes)))) return std::nullopt;
-    return claim({{Rounding::zero, grid.top()}, {Rounding::away, grid.top()}}, "codes.random",
-                 "codes are" + std::string(kAtRandom), kLeastRandom);
+    const std::vector<CodePair> some = pairs(spread(codes));
+    for (const bool carry_lost : {false, true}) {
+      if (!rounds_at_random(grid, some, carry_lost)) continue;
+      CodeRule away{Rounding::away, grid.top()};
+      away.carry_lost = carry_lost;
+      return claim({{Rounding::zero, grid.top()}, away}, "codes.random",
+                   "codes are" + std::string(kAtRandom) +
+                       (carry_lost ? "; and " + std::string(kCarryLost) : ""),
+                   kLeastRandom);
+    }
+    return std::nullopt;
   }
 };
 

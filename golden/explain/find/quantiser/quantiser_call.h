@@ -240,7 +240,11 @@ class AtRandom {
 inline constexpr const char* kAtRandom =
     " rounded at random (stochastic rounding): each to one of the two neighbours of its value, the "
     "nearer as often as it is nearer";
-/// Whether codes go to either neighbour as often as their distances say.
-bool rounds_at_random(const Grid& grid, const std::vector<CodePair>& pairs);
+inline constexpr const char* kCarryLost =
+    "what rounds up to a power of two becomes half of it: the carry into the exponent is lost";
+/// Whether codes go to either neighbour as often as their distances say; `carry_lost`: to half of
+/// the one above, where that is a power of two.
+bool rounds_at_random(const Grid& grid, const std::vector<CodePair>& pairs,
+                      bool carry_lost = false);
 
 }  // namespace mxo

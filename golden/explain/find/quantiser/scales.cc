@@ -192,6 +192,18 @@ std::optional<AmaxWindow> part_of_blocks(const QuantiserCall& q) {
 /// of it, whose amax gives a scale: whole rows, or "the first 256 of its 512 elements".
 std::optional<std::string> part_in_words(const QuantiserCall& q, const BlockPlace& block,
                                          float got) {
+  float ends[2] = {};  // the largest above zero, and below it
+  for (Index i = 0; i < block.rows * block.columns; ++i) {
+    const float v = q.blocks.value((block.row + i / block.columns) * q.blocks.columns +
+                                   block.column + i % block.columns);
+    ends[v < 0.0f] = std::max(ends[v < 0.0f], std::fabs(v));
+  }
+  for (const bool below : {false, true}) {
+    if (ends[below] == 0.0f || q.own->stored(ends[below]) != got) continue;
+    return filled(", as an amax of {} gives it: that of its {} values alone, whatever is {}",
+                  number(ends[below], 4), below ? "negative" : "positive",
+                  below ? "positive" : "negative");
+  }
   for (const Walk walk : {Walk{Lines::rows, false},
                           {Lines::elements, false},
                           {Lines::rows, true},

@@ -1,6 +1,7 @@
 // What x becomes before it is rounded to a code: as the rule has it, and in other ways.
 #include <cmath>
 
+#include "golden/explain/alter/alterations.h"
 #include "golden/explain/find/quantiser/quantiser_call.h"
 
 namespace mxo {
@@ -12,6 +13,8 @@ using Factor = double (*)(Of q, Index scale);
 bool always(Of) { return true; }
 bool has_bytes(Of q) { return size_of(q.scales.actual->dtype()) == 1; }
 bool has_numbers(Of q) { return !has_bytes(q); }
+bool is_own(Of q) { return q.own.has_value(); }
+bool is_own_of_numbers(Of q) { return is_own(q) && has_numbers(q); }
 bool divides(Of q) { return q.own && q.own->divides(); }
 bool does_not_divide(Of q) { return has_numbers(q) && !divides(q); }
 bool has_neighbours(Of q) { return !q.blocks.tiled; }
@@ -22,9 +25,10 @@ double inverse(Of q, Index s) { return 1.0f / static_cast<float>(stored_scale(q,
 double own_factor(Of q, Index s) {
   return q.own->factors(*q.scales.actual, s, q.amax_of(s)).front();
 }
-template <int kRows, int kColumns>
-double neighbour(Of q, Index s) {
-  const Index at = s + kRows * q.blocks.scale_columns() + kColumns;
+/// Of the block that is kFrom(s, blocks of a row).
+template <Index (*kFrom)(Index s, Index columns)>
+double of_block(Of q, Index s) {
+  const Index at = kFrom(s, q.blocks.scale_columns());
   return stored_scale(q, at < 0 || at >= q.blocks.scales ? s : at);
 }
 // From amax, before the scale is rounded.
@@ -41,18 +45,29 @@ double beside(Of q, Index s) {
   return std::nextafter(static_cast<float>(kOf(q, s)), kMore ? 1e38f : 0.0f);
 }
 
-float in_bf16(float v) { return decode(encode<kBF16>(v)); }
-double in_bf16_of(Of q, Index s) { return in_bf16(static_cast<float>(stored_scale(q, s))); }
+double in_bf16_of(Of q, Index s) { return by_bf16(static_cast<float>(stored_scale(q, s))); }
 double times(Of, float v, double by) { return v * static_cast<float>(by); }
 double divided(Of, float v, double by) { return v / static_cast<float>(by); }
+float cut_to_bf16(float v) { return bit_cast<float>(bit_cast<std::uint32_t>(v) & 0xFFFF0000); }
+float cut_to_f16(float v) {
+  if (std::isinf(v)) return v;
+  F16 h = encode<kF16>(v, Overflow::saturate);
+  if (std::fabs(decode(h)) > std::fabs(v)) --h.bits;
+  return decode(h);
+}
+/// As the rule has it, and then rounded on the way.
+template <float (*kTo)(float)>
+double scaled_to(Of q, float v, double by) {
+  return kTo(q.own->value(v, static_cast<float>(by)));
+}
 double divided_in_f64(Of, float v, double by) { return static_cast<double>(v) / by; }
 
 constexpr ValueCast kCasts[] = {
-    {"", [](Of q) { return q.own.has_value(); }, own_factor,
+    {"", is_own, own_factor,
      [](Of q, float v, double by) -> double { return q.own->value(v, static_cast<float>(by)); }},
     {"", [](Of q) { return has_bytes(q) && !q.own; }, stored_scale},
     {"x is rounded to bf16 before the cast", has_bytes, stored_scale,
-     [](Of q, float v, double by) { return divided_in_f64(q, in_bf16(v), by); }},
+     [](Of q, float v, double by) { return divided_in_f64(q, by_bf16(v), by); }},
     {"x is multiplied by 1 / scale rather than divided by it", divides, inverse, times},
     {"x is multiplied by 1 / scale, of the stored scale",
      [](Of q) { return does_not_divide(q) && q.own; }, inverse, times},
@@ -67,11 +82,29 @@ constexpr ValueCast kCasts[] = {
     {"x is multiplied by one unit in the last place less than 1 / scale", has_numbers,
      beside<inverse, false>, times},
     {"x is rounded to bf16 before the cast", has_numbers, inverse,
-     [](Of q, float v, double by) { return times(q, in_bf16(v), by); }},
-    {"codes are made with the scale of the block before", has_neighbours, neighbour<0, -1>},
-    {"codes are made with the scale of the block after", has_neighbours, neighbour<0, 1>},
-    {"codes are made with the scale of the row before", has_neighbours, neighbour<-1, 0>},
-    {"codes are made with the scale of the row after", has_neighbours, neighbour<1, 0>},
+     [](Of q, float v, double by) { return times(q, by_bf16(v), by); }},
+    {"x is scaled and rounded to bf16 before it is rounded to a code", is_own_of_numbers,
+     own_factor, scaled_to<by_bf16>},
+    {"x is scaled and cut to bf16 before it is rounded to a code", is_own_of_numbers, own_factor,
+     scaled_to<cut_to_bf16>},
+    {"x is scaled and rounded to f16 before it is rounded to a code", is_own, own_factor,
+     scaled_to<by_f16>},
+    {"x is scaled and cut to f16 before it is rounded to a code", is_own, own_factor,
+     scaled_to<cut_to_f16>},
+    {"codes are made with the scale of the block before", has_neighbours,
+     of_block<[](Index s, Index) { return s - 1; }>},
+    {"codes are made with the scale of the block after", has_neighbours,
+     of_block<[](Index s, Index) { return s + 1; }>},
+    {"codes are made with the scale of the row before", has_neighbours,
+     of_block<[](Index s, Index n) { return s - n; }>},
+    {"codes are made with the scale of the row after", has_neighbours,
+     of_block<[](Index s, Index n) { return s + n; }>},
+    {"codes are made with the first scale", has_neighbours,
+     of_block<[](Index, Index) { return Index{0}; }>},
+    {"codes are made with the scale of the first row", has_neighbours,
+     of_block<[](Index s, Index n) { return s % n; }>},
+    {"codes are made with the scale of the first block of their row", has_neighbours,
+     of_block<[](Index s, Index n) { return s - s % n; }>},
     {"codes are made with the scale rounded up to a power of two, which it is not", has_numbers,
      [](Of q, Index s) { return std::exp2(std::ceil(std::log2(stored_scale(q, s)))); }},
     {"codes are made with the scale cut to a power of two, which it is not", has_numbers,
