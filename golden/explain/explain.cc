@@ -153,13 +153,16 @@ class Measuring {
 Shown shown_of(const Case& c, const Progress& progress) {
   Shown shown;
   if (has_steps(c.call)) shown = shown_by_steps(c.backend, c.call, c.outputs, c.expected, progress);
-  // A parameter of a layer says more than its last step, which did not come.
-  const bool last = c.call.op == "moe_layer" && !c.call.set.flag("keep_stages", false);
+  // A parameter of a layer says more than its last step, which did not come; an altered call more
+  // than what a step yields to it.
+  const bool yields = std::ranges::any_of(shown.claims, &Claim::yields);
+  const bool last = yields || (c.call.op == "moe_layer" && !c.call.set.flag("keep_stages", false));
   if (!last && !shown.claims.empty() && left_of(shown.outputs) == 0 && shown.pattern.empty())
     return shown;
   Measuring measuring(c, progress);
   Shown measured{measuring.claims(), c.outputs, measuring.nearest(), {}};
-  const bool whole = last && left_of(measured.outputs) == 0;
+  const bool whole = last && left_of(measured.outputs) == 0 &&
+                     !(yields && std::ranges::any_of(measured.claims, &Claim::yields));
   return whole || shown.claims.empty() || measured.judged() > shown.judged() ? measured : shown;
 }
 
@@ -239,7 +242,7 @@ Explanation explain(Backend& backend, const Call& call, const NamedTensors& expe
     not_judged += c.elements - c.judged();
     e.causes.push_back({std::move(c.id), std::move(c.sentence),
                         std::min(1.0, c.judged() / static_cast<double>(considered)), c.where,
-                        c.kind});
+                        c.kind, c.yields});
   }
   // What follows from something that nobody knows is no cause.
   const auto follows = [](const Cause& cause) { return cause.kind == FindingKind::follows; };
@@ -262,6 +265,7 @@ Explanation explain(Backend& backend, const Call& call, const NamedTensors& expe
     note(operands_seen(call, o));
   }
   note(scales_seen(call, shown.outputs));
+  note(rows_of_tiles_seen(call, shown.outputs));
   note(magnitudes_seen(call, shown.outputs));
   note(shown.pattern);
   for (const Cause& cause : idle) note(cause.sentence);

@@ -26,6 +26,7 @@ struct Cause {
   double share = 0;      ///< of the differing elements: those that were computed and hold it
   Where where;
   FindingKind kind = FindingKind::cause;
+  bool yields = false;  ///< to one altered call that gives every bit
   bool is_symptom() const { return kind != FindingKind::cause; }
 };
 

@@ -89,6 +89,7 @@ void add_unscaled_hypotheses(const Call& call, std::vector<Hypothesis>& list);
 void add_bias_hypotheses(const Call& call, std::vector<Hypothesis>& list);
 void add_double_rounding(const Call& call, std::vector<Hypothesis>& list);
 void add_index_hypotheses(const Call& call, std::vector<Hypothesis>& list);
+void add_swizzle_hypotheses(const Call& call, std::vector<Hypothesis>& list);
 void add_layer_operands(const Call& call, std::vector<Hypothesis>& list);
 void add_padded_columns(const Call& call, std::vector<Hypothesis>& list);
 void add_approximate_hypotheses(const Call& call, std::vector<Hypothesis>& list);

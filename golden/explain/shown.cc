@@ -51,6 +51,7 @@ void show_step(Backend& backend, const StepCall& step, Output& output, Shown& sh
     }
     claim.elements = cause.share * static_cast<double>(inner.differing);
     claim.kind = cause.kind;
+    claim.yields = cause.yields;
     shown.claims.push_back(std::move(claim));
   }
   if (inner.verdict != ExplainVerdict::explained) {

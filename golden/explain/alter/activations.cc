@@ -205,6 +205,19 @@ bool derive(const Call& call, NamedTensors& out, const Derivative& rule) {
   });
 }
 
+/// The gradient of up where that of the gate belongs, and the other way round.
+bool exchange_gradients(const Call& call, NamedTensors& out) {
+  const auto dx = out.find("dx");
+  if (dx == out.end()) return false;
+  Tensor& t = dx->second;
+  const auto exchange = [&](Index, Index gate, Index up) {
+    const float of_gate = wide_value(t, gate);
+    store_wide(t, gate, wide_value(t, up));
+    store_wide(t, up, of_gate);
+  };
+  return each_pair(call, exchange);
+}
+
 /// dprobs once more times the router weight, which its definition leaves out.
 bool weigh_dprobs(const Call& call, NamedTensors& out) {
   const auto dprobs = out.find("dprobs");
@@ -236,6 +249,8 @@ void add_gradients(List& list) {
         list, row.name, row.phrase,
         [&row](const Call& c, NamedTensors& out) { return derive(c, out, row); }, Stage::rule);
   }
+  add_rewritten(list, "dx=exchanged", "the gradients of gate and up are exchanged",
+                exchange_gradients, Stage::rule);
   add_rewritten(list, "dprobs=weighed", "dprobs is multiplied with the router weight", weigh_dprobs,
                 Stage::rule);
   for (const bool rounded : {false, true}) {

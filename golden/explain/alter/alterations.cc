@@ -239,6 +239,7 @@ std::vector<Hypothesis> hypotheses_about(const Call& call) {
   add_partial_hypotheses(call, list);
   add_setting_hypotheses(call, list);
   add_index_hypotheses(call, list);
+  add_swizzle_hypotheses(call, list);
   add_layer_operands(call, list);
   add_padded_columns(call, list);
   add_double_rounding(call, list);

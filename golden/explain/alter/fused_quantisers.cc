@@ -45,9 +45,11 @@ std::optional<Tensor> part_of_x(const Call& call, float (*of)(float, float)) {
   });
 }
 
+const char* name_of_activated(const Call& inner) { return inner.op == "swiglu" ? "y" : "dx"; }
+
 Tensor activated(Backend& backend, const Call& inner) {
   NamedTensors made = run_call(backend, inner);
-  return std::move(made.at(inner.op == "swiglu" ? "y" : "dx"));
+  return std::move(made.at(name_of_activated(inner)));
 }
 
 NamedTensors quantised(Backend& backend, const Call& call, Tensor x) {
@@ -185,7 +187,8 @@ void add_activations(const Call& call, List& list) {
             [rewrite = h.rewrite](Backend& b, const Call& c) -> NamedTensors {
               const Call part = part_of_fused(c, false);
               NamedTensors out = run_call(b, part);
-              return rewrite(part, out) ? quantised(b, c, std::move(out.at("y"))) : NamedTensors{};
+              if (!rewrite(part, out)) return {};
+              return quantised(b, c, std::move(out.at(name_of_activated(part))));
             });
   }
 }
@@ -202,7 +205,8 @@ std::vector<StepCall> fused_quantiser_steps(Backend& backend, const Call& call) 
 }
 
 void add_fused_quantiser_hypotheses(const Call& call, List& list) {
-  if (call.op != "swiglu_quantize" || !call.has("x")) return;
+  if (!call.op.starts_with("swiglu_quantize") || !call.has("x")) return;
+  if (call.op != "swiglu_quantize") return add_activations(call, list);
   for (const auto& row : kScalesOf) {
     add_run(list, row.name, row.phrase,
             [of = row.of](Backend& b, const Call& c) { return with_scales_of(b, c, of); });

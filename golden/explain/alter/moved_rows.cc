@@ -1,5 +1,5 @@
 // Rows and numbers that are only moved: indices that are not translated or are taken for their
-// inverse, groups that are padded otherwise, and tiles of scales in another order.
+// inverse, groups that are padded otherwise, histories.
 #include <numeric>
 
 #include "formats/scale_layout.h"
@@ -208,31 +208,13 @@ bool size_without_padding(const Call& call, NamedTensors& out) {
   return true;
 }
 
-// ---- Tiles of scales.
-
-/// Scales of groups in the tiles of one matrix; the rest is zeros.
-NamedTensors swizzled_as_one(Backend& backend, const Call& call) {
-  NamedTensors out = run_call(backend, call);
-  Call one = call;
-  one.inputs.erase("group_ends");
-  one.set.set("layout", "blocked");
-  Tensor& all = out.begin()->second;
-  all = resized(run_call(backend, one).begin()->second, all.shape());
-  return out;
-}
-
-/// Bytes [rows, columns] of one matrix where `place` has them, and zeros elsewhere.
-template <Index (*kPlace)(Index r, Index c, Index rows, Index columns)>
-bool lay(const Call& call, NamedTensors& out) {
-  const Tensor& scales = call.input("scales");
-  Tensor& tiles = out.begin()->second;
-  if (call.has("group_ends") || scales.rank() != 2 || size_of(scales.dtype()) != 1 ||
-      call.set.text("layout", "blocked") != "blocked")
-    return false;
-  std::fill_n(tiles.data(), tiles.bytes(), std::byte{0});
-  const Index columns = scales.extent(1);
-  for (Index i = 0; i < scales.elements(); ++i)
-    tiles.data()[kPlace(i / columns, i % columns, scales.extent(0), columns)] = scales.data()[i];
+/// Entries of a history one further on, the first of them 0.
+bool roll_again(const Call&, NamedTensors& out) {
+  Tensor& history = out.at("next_history");
+  if (history.elements() == 0) return false;
+  const std::span all(history.as<float>(), static_cast<std::size_t>(history.elements()));
+  std::rotate(all.begin(), all.begin() + 1, all.end());
+  all.front() = 0.0f;
   return true;
 }
 
@@ -278,25 +260,9 @@ constexpr MovedRows kMovedRows[] = {
     {"permute_indices", "indices=last_rank_first",
      "rows of an expert stand from the last rank to the first",
      order_rows<RankOrder::last_to_first>},
-    {"swizzle_scales", "layout=rows",
-     "scales lie row by row, padded to whole tiles and not swizzled",
-     lay<[](Index r, Index c, Index, Index n) { return r * round_up(n, kTileColumns) + c; }>},
-    {"swizzle_scales", "layout=as_given",
-     "scales lie as they were given, neither swizzled nor padded",
-     lay<[](Index r, Index c, Index, Index n) { return r * n + c; }>},
-    {"swizzle_scales", "layout=columns",
-     "scales lie column by column, padded to whole tiles and not swizzled",
-     lay<[](Index r, Index c, Index rows, Index) { return c * round_up(rows, kTileRows) + r; }>},
-    {"swizzle_scales", "layout=tiles_down", "tiles lie column by column rather than row by row",
-     lay<[](Index r, Index c, Index rows, Index) {
-       return (c / kTileColumns * ceil_div(rows, kTileRows) + r / kTileRows) * kTileBytes +
-              blocked_offset(r % kTileRows, c % kTileColumns, 1);
-     }>},
-    {"swizzle_scales", "layout=tiles_8x4", "scales lie in tiles of 8x4 rather than 128x4",
-     lay<[](Index r, Index c, Index, Index n) {
-       return (r / 8 * ceil_div(n, kTileColumns) + c / kTileColumns) * 8 * kTileColumns +
-              r % 8 * kTileColumns + c % kTileColumns;
-     }>},
+    {"delayed_scale", "history=rolled_again",
+     "the history is rolled once more: entries lie one further on, and the oldest is lost",
+     roll_again},
 };
 
 }  // namespace
@@ -308,16 +274,10 @@ bool only_moves(const Call& call) {
 
 void add_index_hypotheses(const Call& call, List& list) {
   if (call.op == "map_experts" && !call.set.has("capacity")) add_maps(call, list);
-  if (call.op == "swizzle_scales" && call.has("group_ends")) {
-    add_run(list, "group_ends=ignored",
-            "all groups are swizzled as one matrix: none begins with a tile of its own",
-            swizzled_as_one);
-  }
   for (const MovedRows& row : kMovedRows) {
     if (call.op != row.op) continue;
     add_rewritten(list, row.name, filled(row.phrase, call.set.integer("alignment", 32)),
                   row.rewrite, row.stage);
-    if (call.op == "swizzle_scales") list.back().target = Target::format;
   }
   for (const Index by : {-1, 1}) {
     if (call.op != "permute" && call.op != "unpermute") break;

@@ -27,6 +27,13 @@ void add_halves(Index columns, bool interleaved, List& list) {
   }
   add_read_locally(list, "x=halves", "gate and up are exchanged",
                    read_lines("x", -1, map_of(halves_exchanged, columns)));
+  add_read(list, "x=half_stride",
+           filled("rows of x are read {} elements apart rather than {}", half, columns),
+           {make_reading(
+               "x", [columns](const Matrices& m) { return m.columns == columns; },
+               [half](const Matrices& m, Index matrix, Index row, Index column) {
+                 return matrix * m.rows * m.columns + row * half + column;
+               })});
   const auto add = [&](Index run, std::string phrase) {
     if (half % run == 0 && half != run)
       add_read_locally(list, "x=interleaved", std::move(phrase), read_halves("x", -1, half, run));

@@ -204,7 +204,7 @@ void add_output_hypotheses(const Call& call, List& list) {
   for (const auto& row : kInfinite) {
     add_rewritten(list, row.name, row.phrase, [below = row.of](const Call& c, NamedTensors& out) {
       return saturate(c, out, below);
-    });
+    }).target = Target::format;
   }
 }
 

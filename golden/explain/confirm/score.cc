@@ -313,7 +313,10 @@ bool contradicts(const Hypothesis& h, const RunResult& trial, const std::vector<
   // What spoils more units than it gives is no place: what it gives are those that it spares.
   const auto spoils = [](const VariantMatch& c) { return c.spoiled > c.hits; };
   if (std::any_of(trial.credits.begin(), trial.credits.end(), spoils)) return true;
-  return (h.target == Target::format && trial.broken > 0) || contradicts_scales(h, trial) ||
+  const bool of_part =
+      trial.broken > 0 ||
+      std::ranges::any_of(trial.credits, [](const VariantMatch& c) { return c.astray > 0; });
+  return (h.target == Target::format && of_part) || contradicts_scales(h, trial) ||
          gives_one_output_alone(h, trial);
 }
 

@@ -254,6 +254,21 @@ std::string operands_seen(const Call& call, const Output& output) {
   return words.empty() ? words : "exactly the elements of x with " + words + " differ";
 }
 
+std::string rows_of_tiles_seen(const Call& call, const std::vector<Output>& outputs) {
+  const std::optional<QuantiserCall> q = QuantiserCall::of(call, outputs);
+  if (!q || !q->blocks.tiled || q->scales.left == 0 || q->blocks.x->rank() != 2) return {};
+  std::set<Index> rows;
+  const std::vector<BlockPlace> places = places_of(q->blocks);
+  for (Index s = 0; s < q->blocks.scales; ++s) {
+    const BlockPlace& place = places[static_cast<std::size_t>(s)];
+    if (q->scales.differs(s) && place.rows == 0) return {};
+    if (q->scales.differs(s)) rows.insert(place.row);
+  }
+  const std::vector<Index> list(rows.begin(), rows.end());
+  if (2 * std::ssize(list) > q->blocks.x->extent(0) || !is_pattern(list)) return {};
+  return "these are scales of " + ranges_in_words("row", list) + " of " + q->blocks.name();
+}
+
 std::string magnitudes_seen(const Call& call, const std::vector<Output>& outputs) {
   const std::optional<QuantiserCall> q = QuantiserCall::of(call, outputs);
   if (!q || q->codes.left == 0) return {};

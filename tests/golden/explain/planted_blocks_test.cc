@@ -259,6 +259,16 @@ const PlantedFault kNearMisses[] = {
        return with_tiny_rows(b, tiny_f32_scales(), 0x1p-10f, 0x1p-16f,
                              [](float x) { return x < 0 ? saturated(x) : std::uint8_t{1}; });
      }},
+    {"one of two small blocks is saturated", "codes=reciprocal_f16", "",
+     [](Backend& b) {
+       const Tensor x = mapped(random_floats({64, 512}, 7), [](Index i, float v) {
+         return i / 128 == 37 || i / 128 == 132 ? std::ldexp(v, -14) : v;
+       });
+       return spoiled(b, of_x("quantize", x, tiny_f32_scales()), [&](NamedTensors& out) {
+         for (Index i = 37 * 128; i < 38 * 128; ++i)
+           out.at("codes").as<std::uint8_t>()[i] = saturated(x.as<float>()[i]);
+       });
+     }},
     {"tiny blocks of zeros", "codes=reciprocal_infinite", "",
      [](Backend& b) {
        return with_tiny_rows(b, tiny_f32_scales(), 0x1p-130f, 0x1p-128f,

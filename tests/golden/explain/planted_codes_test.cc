@@ -154,6 +154,10 @@ const PlantedFault kFaults[] = {
      codes_of_numbers([](float v, float s) { return v / by_bf16(s); })},
     {"scaled values are rounded to bf16", "codes.rule", "x is scaled and rounded to bf16 before",
      codes_of_numbers([](float v, float s) { return by_bf16(v * (1.0f / s)); })},
+    {"scaled values are rounded to f16", "codes.rule", "x is scaled and rounded to f16 before",
+     codes_of_numbers([](float v, float s) {
+       return decode(encode<kF16>(v * (1.0f / s), Overflow::nonfinite));
+     })},
     {"values are rounded to bf16 and scaled", "codes.rule|x=bf16", "x is rounded to bf16",
      codes_of_numbers([](float v, float s) { return by_bf16(v) * (1.0f / s); })},
     {"scaled values are cut to bf16", "codes.rule", "x is scaled and cut to bf16 before",

@@ -44,8 +44,6 @@ TEST(QuantiserCasts, AreToldByTheirCodes) {
   };
   const std::string made = kRule + "codes are made with ";
   const std::string ulp = "one unit in the last place ";
-  const std::string scaled = kRule + "x is scaled and ";
-  const std::string code = " before it is rounded to a code";
   const Row rows[] = {
       {Dtype::f32, [](float v, float s, float) { return v * (1.0f / s); }, "none"},
       {Dtype::f32, [](float v, float s, float) { return v / s; },
@@ -59,9 +57,9 @@ TEST(QuantiserCasts, AreToldByTheirCodes) {
       {Dtype::f32, [](float v, float s, float) { return bf16(v) * (1.0f / s); },
        kRule + "x is rounded to bf16 before the cast"},
       {Dtype::e8m0, [](float v, float s, float) { return f16(v / s); },
-       scaled + "rounded to f16" + code},
+       kRule + "x is rounded to f16 before the cast"},
       {Dtype::e8m0, [](float v, float s, float) { return cut_to_f16(v / s); },
-       scaled + "cut to f16" + code},
+       kRule + "x is cut to f16 before the cast"},
       {Dtype::f32, [](float v, float s, float) { return f16(v) * (1.0f / s); }, "none"},
       {Dtype::e8m0, [](float v, float s, float) { return v / s; }, "none"},
       {Dtype::e8m0, [](float v, float s, float) { return bf16(v) / s; },

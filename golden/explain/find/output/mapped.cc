@@ -337,7 +337,7 @@ Claims recover_replaced(Output& output) {
   std::string words;
   for (const auto& [want, r] : values) {
     const bool whole = r.n == r.all && r.n >= kLeast;
-    if (!whole && (values.size() > 1 || r.n < kLeastPart)) return {};
+    if (!whole && r.n < kLeastPart) return {};
     list_words(
         words,
         filled("where {} is expected, {} came", in_words(dtype, want), in_words(dtype, r.got)),

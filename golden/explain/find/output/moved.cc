@@ -351,10 +351,13 @@ Claims recover_stride(Output& output) {
       if (!own && !is_plain(here, size) && rows.contains(here)) return {};
     }
   }
-  // What lies between the rows, and the rows that found no room, follow from the stride.
+  // What lies between the rows, and the rows that found no room, follow from the stride; whole rows
+  // between them may have been computed.
+  const bool whole_rows = stride % columns == 0;
   return claim_all(output, {"rows.stride", FindingKind::cause, true},
-                   filled("rows of {} are written {} elements apart rather than {}", output.name,
-                          stride, columns));
+                   filled("rows of {} {} {} elements apart rather than {}{}", output.name,
+                          whole_rows ? "lie" : "are written", stride, columns,
+                          whole_rows ? ", and what lies between them is no row" : ""));
 }
 
 }  // namespace mxo

@@ -148,14 +148,20 @@ Idle tile_padding(const Call& call, const Output& output) {
   return {"padding of tiles", [=](Index i) { return nth(idle, i % bytes) != 0; }};
 }
 
-/// Of scales [.., C, R4] what a row holds beyond the R rows of x.
+/// Of scales [.., C, R4], or of words of four of them, what a row holds beyond the R rows.
 Idle row_padding(const Call& call, const Output& output) {
-  if (!is_quantised(call, output, "mn_major_tma")) return {};
-  const std::vector<Index>& shape = call.input("x").shape();
-  const Index rows = shape[shape.size() - 2];
-  if (scale_choice(call.op, call.set).block.rows != 1 || rows >= output.columns) return {};
-  return {"padding to 16 bytes",
-          [rows, columns = output.columns](Index i) { return i % columns >= rows; }};
+  for (const char* layout : {"mn_major_tma", "packed_ue8m0"}) {
+    const bool quantised = is_quantised(call, output, layout);
+    const bool swizzled = call.op == "swizzle_scales" && call.has("scales") &&
+                          call.set.text("layout", "blocked") == layout;
+    if (!quantised && !swizzled) continue;
+    if (quantised && scale_choice(call.op, call.set).block.rows != 1) continue;
+    const Index rows = matrices_of(call.input(quantised ? "x" : "scales")).rows;
+    if (rows >= output.columns) continue;
+    return {"padding to 16 bytes",
+            [rows, columns = output.columns](Index i) { return i % columns >= rows; }};
+  }
+  return {};
 }
 
 /// The rows of each group that pad_groups adds.

@@ -21,6 +21,8 @@ std::vector<Claim> recover_degenerate_blocks(const Call& call, std::vector<Outpu
 void mark_what_follows(const Call& call, std::vector<Output>& outputs);
 /// Of a scale or two that are left their ratio, and whose amax they are; empty of more.
 std::string scales_seen(const Call& call, const std::vector<Output>& outputs);
+/// "these are scales of rows 92 to 95 of x", of scales in tiles; empty of most rows.
+std::string rows_of_tiles_seen(const Call& call, const std::vector<Output>& outputs);
 /// "exactly the blocks with an amax of ... and less differ"; empty if they are told apart by no
 /// magnitude.
 std::string magnitudes_seen(const Call& call, const std::vector<Output>& outputs);

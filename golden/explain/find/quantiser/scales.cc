@@ -198,8 +198,10 @@ std::optional<std::string> part_in_words(const QuantiserCall& q, const BlockPlac
                                    block.column + i % block.columns);
     ends[v < 0.0f] = std::max(ends[v < 0.0f], std::fabs(v));
   }
+  // Powers of two are alike by chance.
+  const bool powers = size_of(q.scales.expected->dtype()) == 1 || q.own->rounds_to_powers();
   for (const bool below : {false, true}) {
-    if (ends[below] == 0.0f || q.own->stored(ends[below]) != got) continue;
+    if (powers || ends[below] == 0.0f || q.own->stored(ends[below]) != got) continue;
     return filled(", as an amax of {} gives it: that of its {} values alone, whatever is {}",
                   number(ends[below], 4), below ? "negative" : "positive",
                   below ? "positive" : "negative");
@@ -230,7 +232,13 @@ std::string holder_in_words(const QuantiserCall& q, const BlockPlace& block, flo
   const std::vector<float> magnitudes = lines_of(q.blocks, block, {Lines::elements, false});
   const auto at =
       std::ranges::find_if(magnitudes, [&](float a) { return q.own->stored(a) == got; });
-  if (at == magnitudes.end()) return ", as no element of its block gives it";
+  if (at == magnitudes.end()) {
+    const bool is_short = block.columns < q.blocks.block_columns;
+    return filled(", as no element of its block{} gives it",
+                  is_short ? filled(", which ends after {} of {} columns,", block.columns,
+                                    q.blocks.block_columns)
+                           : std::string());
+  }
   const Index i = at - magnitudes.begin();
   return filled(", as an amax of {} gives it, which row {}, column {} of {} holds", number(*at, 4),
                 block.row + i / block.columns, block.column + i % block.columns, q.blocks.name());

@@ -14,6 +14,7 @@ bool always(Of) { return true; }
 bool has_bytes(Of q) { return size_of(q.scales.actual->dtype()) == 1; }
 bool has_numbers(Of q) { return !has_bytes(q); }
 bool is_own(Of q) { return q.own.has_value(); }
+bool is_own_of_bytes(Of q) { return is_own(q) && has_bytes(q); }
 bool is_own_of_numbers(Of q) { return is_own(q) && has_numbers(q); }
 bool divides(Of q) { return q.own && q.own->divides(); }
 bool does_not_divide(Of q) { return has_numbers(q) && !divides(q); }
@@ -87,10 +88,13 @@ constexpr ValueCast kCasts[] = {
      own_factor, scaled_to<by_bf16>},
     {"x is scaled and cut to bf16 before it is rounded to a code", is_own_of_numbers, own_factor,
      scaled_to<cut_to_bf16>},
-    {"x is scaled and rounded to f16 before it is rounded to a code", is_own, own_factor,
+    {"x is scaled and rounded to f16 before it is rounded to a code", is_own_of_numbers, own_factor,
      scaled_to<by_f16>},
-    {"x is scaled and cut to f16 before it is rounded to a code", is_own, own_factor,
+    {"x is scaled and cut to f16 before it is rounded to a code", is_own_of_numbers, own_factor,
      scaled_to<cut_to_f16>},
+    // Powers of two may come before or after.
+    {"x is rounded to f16 before the cast", is_own_of_bytes, own_factor, scaled_to<by_f16>},
+    {"x is cut to f16 before the cast", is_own_of_bytes, own_factor, scaled_to<cut_to_f16>},
     {"codes are made with the scale of the block before", has_neighbours,
      of_block<[](Index s, Index) { return s - 1; }>},
     {"codes are made with the scale of the block after", has_neighbours,
