@@ -206,8 +206,10 @@ TEST(OutputMoves, AtAnotherStrideAreNamed) {
     };
   };
   const auto apart = [](Index n) {
-    return "rows.stride: rows of y are written " + std::to_string(n) +
-           " elements apart rather than 8";
+    const bool rows = n % kColumns == 0;  // that may lie between them
+    return std::string("rows.stride: rows of y ") + (rows ? "lie " : "are written ") +
+           std::to_string(n) + " elements apart rather than 8" +
+           (rows ? ", and what lies between them is no row" : "");
   };
   expect_said(recover_stride,
               {

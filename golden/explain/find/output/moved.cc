@@ -293,7 +293,9 @@ namespace {
 Claims claim_overlapping(Output& output) {
   const Index columns = output.columns;
   const Index rows = output.compared_rows;
-  for (Index stride = 1; stride < columns && is_unexplained(output, kLeastOverlapping); ++stride) {
+  if (!is_unexplained(output, kLeastOverlapping)) return {};
+  Index compared_so_far = 0;
+  for (Index stride = 1; stride < columns && compared_so_far < kMostComparisons; ++stride) {
     const Index end = (rows - 1) * stride + columns;
     Index told = 0;
     Index i = 0;
@@ -302,6 +304,7 @@ Claims claim_overlapping(Output& output) {
       if (output.actual_bits(i) != output.expected_bits(row * columns + i - row * stride)) break;
       told += output.differs(i);
     }
+    compared_so_far += i;
     // What was written behind them is right in part only by chance.
     const bool old = 2 * (output.left - told) >= compared(output) - end;
     if (i < end || told < kLeastOverlapping || !old) continue;

@@ -94,6 +94,7 @@ constexpr ValueCast kCasts[] = {
      scaled_to<cut_to_f16>},
     // Powers of two may come before or after.
     {"x is rounded to f16 before the cast", is_own_of_bytes, own_factor, scaled_to<by_f16>},
+    {"x is cut to bf16 before the cast", is_own_of_bytes, own_factor, scaled_to<cut_to_bf16>},
     {"x is cut to f16 before the cast", is_own_of_bytes, own_factor, scaled_to<cut_to_f16>},
     {"codes are made with the scale of the block before", has_neighbours,
      of_block<[](Index s, Index) { return s - 1; }>},
