@@ -201,7 +201,8 @@ std::optional<std::string> part_in_words(const QuantiserCall& q, const BlockPlac
   // Powers of two are alike by chance.
   const bool powers = size_of(q.scales.expected->dtype()) == 1 || q.own->rounds_to_powers();
   for (const bool below : {false, true}) {
-    if (powers || ends[below] == 0.0f || q.own->stored(ends[below]) != got) continue;
+    const bool less = ends[below] > 0.0f && ends[below] < ends[!below];
+    if (powers || !less || q.own->stored(ends[below]) != got) continue;
     return filled(", as an amax of {} gives it: that of its {} values alone, whatever is {}",
                   number(ends[below], 4), below ? "negative" : "positive",
                   below ? "positive" : "negative");
