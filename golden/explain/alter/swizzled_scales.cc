@@ -97,8 +97,7 @@ void add_padded_starts(const Call& call, List& list) {
                 std::vector<Index> rows = from;
                 rows.resize(static_cast<std::size_t>(c.input("scales").extent(0)), -1);
                 c.replace("scales", rows_from(c.input("scales"), std::move(rows)));
-              })
-      .target = Target::format;
+              });
 }
 
 }  // namespace

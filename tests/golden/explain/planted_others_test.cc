@@ -235,9 +235,9 @@ TEST(PlantedAroundProducts, AreNamed) { expect_named(kFaults); }
 const PlantedFault kNearMisses[] = {
     {"mantissas of some packed scales", "scales=mantissas", "",
      spoils(packed, [](NamedTensors& out) { set_bits(out, 3); })},
-    {"one group of scales is read from elsewhere", "scales=padded_starts|group_ends", "",
+    {"groups of scales are read from elsewhere", "scales=padded_starts|group_ends", "",
      [](Backend& b) {
-       return groups_from(b, {0, 128, 249});
+       return groups_from(b, {0, 131, 249});
      }},
     {"a history is rolled twice more", "history=rolled_again", "", rolled_again(2)},
 };
