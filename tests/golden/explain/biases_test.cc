@@ -91,6 +91,15 @@ const BiasFault kBiases[] = {
      [](const Tensor& t, Index e, Index, Index c) { return at(t, e, (c + 63) % 64); }},
     {"bias=columns", "of the column after", In::rows,
      [](const Tensor& t, Index, Index, Index c) { return at(t, 0, (c + 1) % 64); }},
+    {"bias=columns", "of column i modulo 16 is added to column i", In::groups,
+     [](const Tensor& t, Index e, Index, Index c) { return at(t, e, c % 16); }},
+    // sglang#35020: brought to the order of Marlin's tiles
+    {"bias=columns", "taken in runs of 32 in the order 0 to 1, then 8, 9, 16, 17", In::groups,
+     [](const Tensor& t, Index e, Index, Index c) {
+       return at(t, e, c / 32 * 32 + c % 2 + c % 8 / 2 * 8 + c % 32 / 8 * 2);
+     }},
+    {"bias=columns", "read 8 elements after its place", In::rows,
+     [](const Tensor& t, Index, Index, Index c) { return at(t, 0, (c + 8) % 64); }},
     {"bias=first", "of expert 0 is added to every group", In::groups,
      [](const Tensor& t, Index, Index, Index c) { return at(t, 0, c); }},
     {"bias=other_expert", "of the expert before", In::groups,
