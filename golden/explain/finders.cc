@@ -4,7 +4,10 @@
 #include <algorithm>
 #include <concepts>
 #include <iterator>
+#include <memory>
 
+#include "golden/explain/alter/alterations.h"
+#include "golden/explain/case/biased_product.h"
 #include "golden/explain/confirm/score.h"
 #include "golden/explain/find/output/recover.h"
 #include "golden/explain/find/output/slots.h"
@@ -154,6 +157,34 @@ Claims looks(const Case& c) {
   return claims;
 }
 
+/// A case whose outputs are less the bias of their product: what is measured of it are products.
+class WithoutBias {
+ public:
+  explicit WithoutBias(const Case& c)
+      : is{c.backend, c.call, c.expected, c.actual,
+           is_biased_product(c.call) ? outputs_ : c.outputs} {
+    if (!is_biased_product(c.call)) return;
+    Call less = c.call;
+    map_values(less, "bias", [](float v, Index) { return -v; });
+    outputs_ = c.outputs;
+    for (Output& o : outputs_) {
+      for (const Tensor** t : {&o.expected, &o.actual}) {
+        wide_.push_back(std::make_unique<Tensor>(with_values(
+            Tensor(Dtype::f32, (*t)->shape()), [&](Index i) { return wide_value(**t, i); })));
+        add_bias(less, *wide_.back());
+        *t = wide_.back().get();
+      }
+    }
+  }
+
+ private:
+  std::vector<Output> outputs_;
+  std::vector<std::unique_ptr<Tensor>> wide_;
+
+ public:
+  const Case is;
+};
+
 constexpr Finder kFinders[] = {
     {"zero_blocks", Turn::rule, whole<recover_zero_blocks>},
     {"quantiser_of_all", Turn::rule, quantiser_of_all},
@@ -235,7 +266,9 @@ std::vector<Claim> found(const Case& c, Turn turn) {
   return claims;
 }
 
-std::vector<Hypothesis> proposed(const Case& c, Turn turn) {
+std::vector<Hypothesis> proposed(const Case& given, Turn turn) {
+  const WithoutBias without(given);
+  const Case& c = without.is;
   List list;
   for (const Finder& finder : kFinders) {
     if (finder.turn == turn && finder.propose != nullptr) finder.propose(c, list);

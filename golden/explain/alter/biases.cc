@@ -1,12 +1,13 @@
 // Biases that are left out, used another number of times, another's, or added at another place.
 #include <cmath>
+#include <cstring>
 #include <limits>
 #include <map>
 #include <set>
 
 #include "golden/explain/alter/alterations.h"
+#include "golden/explain/case/biased_product.h"
 #include "golden/explain/find/finding.h"
-#include "golden/explain/steps/steps.h"
 #include "golden/explain/words/permutation.h"
 #include "golden/judge/group_rows.h"
 
@@ -88,15 +89,16 @@ NamedTensors without_bias(Backend& backend, Call call) {
   call.inputs.erase("bias");
   call.inputs.erase("dy");
   call.set.set("out", "f32");
-  call.set.set("only", "y");
+  if (parameter_of(call, "only") != nullptr) call.set.set("only", "y");
   return run_call(backend, call);
 }
 
 /// y of an expert layer whose bias joins the sum before that is rounded to bf16.
-NamedTensors add_before_rounding(Backend& backend, const Call& call, bool by_row) {
+NamedTensors add_before_rounding(Backend& backend, const Call& call,
+                                 float (*of)(const Bias&, Index e, Index r, Index c)) {
   NamedTensors out = without_bias(backend, call);
   Tensor& y = out.at("y");
-  y = biased(call, y, Dtype::bf16, by_row ? of_row : of_column);
+  y = biased(call, y, Dtype::bf16, of);
   return out;
 }
 
@@ -105,17 +107,11 @@ NamedTensors add_before_rounding(Backend& backend, const Call& call, bool by_row
 NamedTensors add_before_scales(Backend& backend, const Call& call, bool of_both) {
   NamedTensors out = without_bias(backend, call);
   Tensor& y = out.at("y");
-  const LinearRecipe& recipe = linear_recipe_named(call.set.text("recipe", kLinearRecipes[0].name));
-  const auto scales_of = [&](const char* name, LinearSide side) {
-    Call quantize = cast_call(recipe, side, false);
-    quantize.replace("x", call.input(name));
-    return std::move(run_call(backend, quantize).at("scales"));
-  };
-  const Tensor x = scales_of("x", LinearSide::tokens);
-  const Tensor w = scales_of("w", LinearSide::weight);
+  const Tensor& x = call.input("x.scales");
+  const Tensor& w = call.input("w.scales");
   const Index columns = y.extent(1);
   if (x.dtype() != Dtype::f32 || x.elements() != y.extent(0) || w.dtype() != Dtype::f32 ||
-      w.elements() != call.input("w").extent(0) * columns)
+      w.elements() != call.input("w.codes").extent(0) * columns)
     return {};
   y = biased(call, y, Dtype::bf16, [&](const Bias& bias, Index e, Index r, Index c) {
     const float scale = x.as<float>()[r] * (of_both ? w.as<float>()[e * columns + c] : 1.0f);
@@ -211,6 +207,7 @@ void add_other_columns(const Tensor& bias, const std::vector<MeasuredBias>& meas
   const auto value = [&](Index at) {
     return static_cast<double>(wide_value(bias, modulo(at, all)));
   };
+  const std::size_t before = list.size();
   double own = 0.0;  // squares of what is off where every column took its own
   for (const MeasuredBias& m : measured) {
     for (const double off : m.off) own += off * off;
@@ -264,6 +261,7 @@ void add_other_columns(const Tensor& bias, const std::vector<MeasuredBias>& meas
     if (fresh && !(least * 16.0 * static_cast<double>(period) <= all_places)) at->second = -1;
     return at->second == j;
   };
+  if (list.size() > before) return;
   for (const Permutation& order : permutations_of(fits)) {
     add("the columns of the bias are taken " + order.words(),
         [order, n](Index e, Index c) { return e * n + order.from(c); });
@@ -274,8 +272,9 @@ void add_other_columns(const Tensor& bias, const std::vector<MeasuredBias>& meas
 
 void add_bias_hypotheses(const Call& call, List& list) {
   const bool routes = call.op == "route";
-  if (!call.has("bias") || (call.op != "grouped_linear" && call.op != "add_bias" && !routes))
-    return;
+  const bool product = is_biased_product(call);
+  const bool layer = call.op == "grouped_linear";
+  if (!call.has("bias") || (!product && !layer && call.op != "add_bias" && !routes)) return;
   const Tensor& given = call.input("bias");
   if (given.rank() == 0 || given.elements() == 0) return;
   for (const OtherBias& row : kBiases) {
@@ -305,28 +304,43 @@ void add_bias_hypotheses(const Call& call, List& list) {
     add_rewritten(list, "bias=by_row", "the bias is added by row rather than by column",
                   add_by_row);
   }
-  if (call.op != "grouped_linear" || call.set.text("out", "bf16") != "bf16" || call.has("dy"))
+  if (product && size_of(given.dtype()) != 4) {
+    add_altered(
+        list, "bias=as_f32",
+        "the bytes of the bias are read as f32, two columns as one, and those behind it as 0",
+        [](Call& c) {
+          const Tensor& halves = c.input("bias");
+          Tensor wide(Dtype::f32, halves.shape());
+          std::memset(wide.data(), 0, wide.bytes());
+          std::memcpy(wide.data(), halves.data(), halves.bytes());
+          c.replace("bias", std::move(wide));
+        },
+        Stage::rule);
+  }
+  if ((!product && !layer) || call.set.text("out", "bf16") != "bf16" || call.has("dy")) return;
+  if (layer) {
+    add_run(
+        list, "bias=by_row",
+        "the bias is added by row rather than by column, before the sum is rounded",
+        [](Backend& b, const Call& c) { return add_before_rounding(b, c, of_row); }, Stage::output);
     return;
+  }
+  add_run(
+      list, "bias=before_rounding", "the bias joins the sum before it is rounded to bf16",
+      [](Backend& b, const Call& c) { return add_before_rounding(b, c, of_column); },
+      Stage::output);
   for (const bool of_both : {true, false}) {
-    if (!call.has("x")) break;
+    if (!call.has("x.scales") || !call.has("w.scales")) break;
     add_run(list, "bias=before_scales",
             of_both ? "the bias is added to the sum of codes, and multiplied by the scales with it"
                     : "the bias is added before the scales of x, and multiplied by them",
             [of_both](Backend& b, const Call& c) { return add_before_scales(b, c, of_both); });
   }
-  for (const bool by_row : {false, true}) {
-    add_run(
-        list, by_row ? "bias=by_row" : "bias=before_rounding",
-        by_row ? "the bias is added by row rather than by column, before the sum is rounded"
-               : "the bias joins the sum before it is rounded to bf16",
-        [by_row](Backend& b, const Call& c) { return add_before_rounding(b, c, by_row); },
-        Stage::output);
-  }
 }
 
 void add_measured_biases(const Call& call, const Output& o, List& list) {
   const bool sum = call.op == "add_bias" && o.name == "out";
-  if (!sum && !(call.op == "grouped_linear" && o.name == "y")) return;
+  if (!sum && !is_biased_product(call)) return;
   if (o.left == 0 || !call.has("bias")) return;
   const Tensor& bias = call.input("bias");
   const bool of_experts = bias.rank() == 2;
