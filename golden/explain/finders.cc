@@ -157,32 +157,32 @@ Claims looks(const Case& c) {
   return claims;
 }
 
-/// A case whose outputs are less the bias of their product: what is measured of it are products.
+/// Outputs less the bias of their product: what is measured of them are products.
 class WithoutBias {
  public:
-  explicit WithoutBias(const Case& c)
-      : is{c.backend, c.call, c.expected, c.actual,
-           is_biased_product(c.call) ? outputs_ : c.outputs} {
+  explicit WithoutBias(const Case& c) {
     if (!is_biased_product(c.call)) return;
     Call less = c.call;
     map_values(less, "bias", [](float v, Index) { return -v; });
     outputs_ = c.outputs;
     for (Output& o : outputs_) {
       for (const Tensor** t : {&o.expected, &o.actual}) {
+        const Tensor& given = **t;
         wide_.push_back(std::make_unique<Tensor>(with_values(
-            Tensor(Dtype::f32, (*t)->shape()), [&](Index i) { return wide_value(**t, i); })));
+            Tensor(Dtype::f32, given.shape()), [&](Index i) { return wide_value(given, i); })));
         add_bias(less, *wide_.back());
         *t = wide_.back().get();
       }
     }
   }
+  /// The case of those, or as it is where there is no bias.
+  Case of(const Case& c) {
+    return {c.backend, c.call, c.expected, c.actual, wide_.empty() ? c.outputs : outputs_};
+  }
 
  private:
   std::vector<Output> outputs_;
   std::vector<std::unique_ptr<Tensor>> wide_;
-
- public:
-  const Case is;
 };
 
 constexpr Finder kFinders[] = {
@@ -267,8 +267,8 @@ std::vector<Claim> found(const Case& c, Turn turn) {
 }
 
 std::vector<Hypothesis> proposed(const Case& given, Turn turn) {
-  const WithoutBias without(given);
-  const Case& c = without.is;
+  WithoutBias without(given);
+  const Case c = without.of(given);
   List list;
   for (const Finder& finder : kFinders) {
     if (finder.turn == turn && finder.propose != nullptr) finder.propose(c, list);

@@ -177,7 +177,8 @@ const Kind kKinds[] = {
     {"explained: index i is taken for i + 3 modulo 64", permute,
      indexed([](Index i) { return i < 0 ? i : (i + 3) % 64; })},
     // TransformerEngine#2908: dropped slots are sorted first
-    {"explained: 75.0 %: rows 30 to 119 of y hold the rows 30 before them", permute_copies, lie_later},
+    {"explained: 75.0 %: rows 30 to 119 of y hold the rows 30 before them", permute_copies,
+     lie_later},
     {"explained: groups without rows are given 32 rows, too", pad, pad_empty},
     {"explained: rows stay in the order in which they came, rank by rank", indices, as_they_came},
     {"explained: expert i is given the number i modulo 4", local,
@@ -196,7 +197,8 @@ const Kind kKinds[] = {
     {"explained: gate and up of the shared expert are exchanged", layer, altered(turn_shared)},
     {"explained: every token takes 3 experts rather than 2", layer,
      altered([](Call& c) { c.set.set("top_k", "3"); })},
-    {"explained: the bias is added to the sum of codes, and multiplied by the scales with it",
+    {"explained: y as grouped_matmul: the bias is added to the sum of codes, and multiplied by the "
+     "scales with it",
      linear, bias_before_scales},
     {"explained: slots of experts 3 and 5 are left out", layer, altered(lose_experts)},
     {"explained: the capacity of experts is left out",
