@@ -4,7 +4,10 @@
 #include <algorithm>
 #include <concepts>
 #include <iterator>
+#include <memory>
 
+#include "golden/explain/alter/alterations.h"
+#include "golden/explain/case/biased_product.h"
 #include "golden/explain/confirm/score.h"
 #include "golden/explain/find/output/recover.h"
 #include "golden/explain/find/output/slots.h"
@@ -154,6 +157,34 @@ Claims looks(const Case& c) {
   return claims;
 }
 
+/// Outputs less the bias of their product: what is measured of them are products.
+class WithoutBias {
+ public:
+  explicit WithoutBias(const Case& c) {
+    if (!is_biased_product(c.call)) return;
+    Call less = c.call;
+    map_values(less, "bias", [](float v, Index) { return -v; });
+    outputs_ = c.outputs;
+    for (Output& o : outputs_) {
+      for (const Tensor** t : {&o.expected, &o.actual}) {
+        const Tensor& given = **t;
+        wide_.push_back(std::make_unique<Tensor>(with_values(
+            Tensor(Dtype::f32, given.shape()), [&](Index i) { return wide_value(given, i); })));
+        add_bias(less, *wide_.back());
+        *t = wide_.back().get();
+      }
+    }
+  }
+  /// The case of those, or as it is where there is no bias.
+  Case of(const Case& c) {
+    return {c.backend, c.call, c.expected, c.actual, wide_.empty() ? c.outputs : outputs_};
+  }
+
+ private:
+  std::vector<Output> outputs_;
+  std::vector<std::unique_ptr<Tensor>> wide_;
+};
+
 constexpr Finder kFinders[] = {
     {"degenerate_blocks", Turn::rule, whole<recover_degenerate_blocks>},
     {"quantiser_of_all", Turn::rule, quantiser_of_all},
@@ -235,7 +266,9 @@ std::vector<Claim> found(const Case& c, Turn turn) {
   return claims;
 }
 
-std::vector<Hypothesis> proposed(const Case& c, Turn turn) {
+std::vector<Hypothesis> proposed(const Case& given, Turn turn) {
+  WithoutBias without(given);
+  const Case c = without.of(given);
   List list;
   for (const Finder& finder : kFinders) {
     if (finder.turn == turn && finder.propose != nullptr) finder.propose(c, list);

@@ -190,9 +190,9 @@ Index blocks_of_both(const Product& p) {
   return blocks < 2 ? 0 : blocks;
 }
 
-/// K blocks of both sides that take the scales of block from(block).
+/// K blocks of both sides that take the scales of block from(block); with `each` also of one alone.
 void add_both_sides(const Product& p, const std::string& id, const std::string& phrase,
-                    const Lines& from, List& list) {
+                    const Lines& from, List& list, bool each = false) {
   const Index blocks = blocks_of_both(p);
   std::vector<Reading> sides{read_lines(p.a.scales_name, -1, from),
                              read_lines(p.b.scales_name, -1, from)};
@@ -200,7 +200,12 @@ void add_both_sides(const Product& p, const std::string& id, const std::string& 
     side.least_rank = 2;
     side.applies = [blocks](const Matrices& m) { return m.columns == blocks; };
   }
-  add_read(list, "scales=" + id, phrase + ", on both sides", std::move(sides));
+  add_read(list, "scales=" + id, phrase + ", on both sides", sides);
+  for (const ProductSide* f : {&p.a, &p.b}) {
+    if (!each) break;
+    add_read(list, f->scales_name + "=" + id, phrase + ", of " + f->name,
+             {sides[f == &p.a ? 0 : 1]});
+  }
 }
 
 /// Blocks of K that take others' scales: by a number of blocks, each twice the one before.
@@ -241,10 +246,10 @@ void add_both_scales(const Product& p, List& list) {
   if (blocks == 0) return;
   for (Index n = 2; n < blocks; n *= 2) {
     for (const auto& row : kRunsOfBoth)
-      add_both_sides(p, row.name, filled(row.phrase, n), map_of(row.of, n), list);
+      add_both_sides(p, row.name, filled(row.phrase, n), map_of(row.of, n), list, true);
   }
   for (const auto& row : kBlocksOfBoth)
-    add_both_sides(p, row.name, row.phrase, map_of(row.of, blocks), list);
+    add_both_sides(p, row.name, row.phrase, map_of(row.of, blocks), list, true);
   const Index tile = std::max<Index>(1, 128 / p.block);
   if (blocks <= tile) return;
   add_both_sides(

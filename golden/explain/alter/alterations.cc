@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "golden/explain/case/biased_product.h"
 #include "golden/explain/find/product/sides.h"
 #include "golden/judge/elements.h"
 
@@ -104,6 +105,7 @@ NamedTensors host_product(const Call& call, const HostSum& how) {
       }
     }
   }
+  add_bias(call, y);
   out.emplace(p->output, std::move(y));
   return out;
 }

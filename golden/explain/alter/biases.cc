@@ -1,11 +1,14 @@
 // Biases that are left out, used another number of times, another's, or added at another place.
 #include <cmath>
+#include <cstring>
 #include <limits>
+#include <map>
 #include <set>
 
 #include "golden/explain/alter/alterations.h"
+#include "golden/explain/case/biased_product.h"
 #include "golden/explain/find/finding.h"
-#include "golden/explain/steps/steps.h"
+#include "golden/explain/words/permutation.h"
 #include "golden/judge/group_rows.h"
 
 namespace mxo {
@@ -86,15 +89,16 @@ NamedTensors without_bias(Backend& backend, Call call) {
   call.inputs.erase("bias");
   call.inputs.erase("dy");
   call.set.set("out", "f32");
-  call.set.set("only", "y");
+  if (parameter_of(call, "only") != nullptr) call.set.set("only", "y");
   return run_call(backend, call);
 }
 
 /// y of an expert layer whose bias joins the sum before that is rounded to bf16.
-NamedTensors add_before_rounding(Backend& backend, const Call& call, bool by_row) {
+NamedTensors add_before_rounding(Backend& backend, const Call& call,
+                                 float (*of)(const Bias&, Index e, Index r, Index c)) {
   NamedTensors out = without_bias(backend, call);
   Tensor& y = out.at("y");
-  y = biased(call, y, Dtype::bf16, by_row ? of_row : of_column);
+  y = biased(call, y, Dtype::bf16, of);
   return out;
 }
 
@@ -103,17 +107,11 @@ NamedTensors add_before_rounding(Backend& backend, const Call& call, bool by_row
 NamedTensors add_before_scales(Backend& backend, const Call& call, bool of_both) {
   NamedTensors out = without_bias(backend, call);
   Tensor& y = out.at("y");
-  const LinearRecipe& recipe = linear_recipe_named(call.set.text("recipe", kLinearRecipes[0].name));
-  const auto scales_of = [&](const char* name, LinearSide side) {
-    Call quantize = cast_call(recipe, side, false);
-    quantize.replace("x", call.input(name));
-    return std::move(run_call(backend, quantize).at("scales"));
-  };
-  const Tensor x = scales_of("x", LinearSide::tokens);
-  const Tensor w = scales_of("w", LinearSide::weight);
+  const Tensor& x = call.input("x.scales");
+  const Tensor& w = call.input("w.scales");
   const Index columns = y.extent(1);
   if (x.dtype() != Dtype::f32 || x.elements() != y.extent(0) || w.dtype() != Dtype::f32 ||
-      w.elements() != call.input("w").extent(0) * columns)
+      w.elements() != call.input("w.codes").extent(0) * columns)
     return {};
   y = biased(call, y, Dtype::bf16, [&](const Bias& bias, Index e, Index r, Index c) {
     const float scale = x.as<float>()[r] * (of_both ? w.as<float>()[e * columns + c] : 1.0f);
@@ -131,6 +129,7 @@ bool add_by_row(const Call& call, NamedTensors& out) {
 }
 
 constexpr std::size_t kTold = 4;  ///< groups that are told one by one
+constexpr Index kMostShift = 64;  ///< columns
 
 /// By how much the columns of rows [first, end) are off on average; of what is no number nothing.
 std::vector<double> mean_of(const Output& y, Index first, Index end) {
@@ -167,12 +166,115 @@ Index source_of(const Tensor& bias, Index g, const std::vector<double>& off) {
   return best;
 }
 
+/// What came of a group's bias, in place of its own: by how much each of its columns is off.
+struct MeasuredBias {
+  Index expert;
+  std::vector<double> off;
+};
+
+/// Groups that take the bias of another group's expert.
+void add_other_experts(const Tensor& bias, const std::vector<MeasuredBias>& measured, List& list) {
+  const Index experts = bias.extent(0);
+  std::vector<Index> sources = range_of(experts);
+  std::string words;
+  std::size_t changed = 0;
+  std::set<Index> distances;  // of each group's expert from its own
+  std::set<Index> taken;
+  for (const auto& [own, off] : measured) {
+    Index& source = sources[static_cast<std::size_t>(own)];
+    source = source_of(bias, own, off);
+    taken.insert(source);
+    distances.insert((source - own + experts) % experts);
+    if (source != own && changed++ < kTold)
+      list_words(words, filled("group {} takes the bias of expert {}", own, source));
+  }
+  const bool all_first = taken == std::set<Index>{0};
+  const bool listed =
+      distances.size() == 1 && (distances.contains(1) || distances.contains(experts - 1));
+  if (changed == 0 || all_first || listed) return;
+  if (changed > kTold) words += filled(" and {} more another's", changed - kTold);
+  add_altered(
+      list, "bias=other_experts", words,
+      [sources](Call& c) { c.replace("bias", gathered(c.input("bias"), 0, sources)); },
+      Stage::rule);
+}
+
+/// Columns that take the bias of others: at another address, or in an order that comes again every
+/// few.
+void add_other_columns(const Tensor& bias, const std::vector<MeasuredBias>& measured, List& list) {
+  const Index n = bias.shape().back();
+  const Index all = bias.elements();
+  const auto value = [&](Index at) {
+    return static_cast<double>(wide_value(bias, modulo(at, all)));
+  };
+  const std::size_t before = list.size();
+  double own = 0.0;  // squares of what is off where every column took its own
+  for (const MeasuredBias& m : measured) {
+    for (const double off : m.off) own += off * off;
+  }
+  const auto rest = [&](const MeasuredBias& m, Index c, Index from) {
+    const double off = nth(m.off, c) - (value(from) - value(m.expert * n + c));
+    return off * off;
+  };
+  const auto add = [&](const std::string& phrase, const std::function<Index(Index, Index)>& from) {
+    double sum = 0.0;
+    for (const MeasuredBias& m : measured) {
+      for (Index c = 0; c < n; ++c) sum += rest(m, c, from(m.expert, c));
+    }
+    if (!(sum * 16.0 < own)) return;
+    add_altered(
+        list, "bias=columns", phrase,
+        [from, n, all](Call& c) {
+          const Tensor given = c.input("bias");
+          map_values(c, "bias", [&](float, Index i) {
+            return wide_value(given, modulo(from(i / n, i % n), all));
+          });
+        },
+        Stage::rule);
+  };
+  for (Index by = 2; by < n; by *= 2) {
+    for (const auto& [words, of] : kLineFunctions)
+      add(filled("the bias of column {} is added to column i", filled(words, by)),
+          [of = of, n, by](Index e, Index c) { return e * n + of(c, by); });
+  }
+  for (const Index by : both_ways(std::min(kMostShift, n - 1))) {
+    if (std::abs(by) == 1) continue;  // listed, of each expert's own
+    add("the bias is read " + away(by, "element") + " its place",
+        [n, by](Index e, Index c) { return e * n + c + by; });
+  }
+  // Which place of every `period` columns a place takes the bias of: the one that is much nearer
+  // than the others are.
+  std::map<std::pair<Index, Index>, Index> nearest;
+  const auto fits = [&](Index period, Index i, Index j) {
+    const auto [at, fresh] = nearest.try_emplace({period, i}, -1);
+    double least = HUGE_VAL;
+    double all_places = 0.0;
+    for (Index place = 0; fresh && period <= n && place < period; ++place) {
+      double sum = 0.0;
+      for (const MeasuredBias& m : measured) {
+        for (Index c = i; c < n; c += period) sum += rest(m, c, m.expert * n + c - i + place);
+      }
+      if (sum < least) at->second = place;
+      least = std::min(least, sum);
+      all_places += sum;
+    }
+    if (fresh && !(least * 16.0 * static_cast<double>(period) <= all_places)) at->second = -1;
+    return at->second == j;
+  };
+  if (list.size() > before) return;
+  for (const Permutation& order : permutations_of(fits)) {
+    add("the columns of the bias are taken " + order.words(),
+        [order, n](Index e, Index c) { return e * n + order.from(c); });
+  }
+}
+
 }  // namespace
 
 void add_bias_hypotheses(const Call& call, List& list) {
   const bool routes = call.op == "route";
-  if (!call.has("bias") || (call.op != "grouped_linear" && call.op != "add_bias" && !routes))
-    return;
+  const bool product = is_biased_product(call);
+  const bool layer = call.op == "grouped_linear";
+  if (!call.has("bias") || (!product && !layer && call.op != "add_bias" && !routes)) return;
   const Tensor& given = call.input("bias");
   if (given.rank() == 0 || given.elements() == 0) return;
   for (const OtherBias& row : kBiases) {
@@ -202,59 +304,59 @@ void add_bias_hypotheses(const Call& call, List& list) {
     add_rewritten(list, "bias=by_row", "the bias is added by row rather than by column",
                   add_by_row);
   }
-  if (call.op != "grouped_linear" || call.set.text("out", "bf16") != "bf16" || call.has("dy"))
+  if (product && size_of(given.dtype()) != 4) {
+    add_altered(
+        list, "bias=as_f32",
+        "the bytes of the bias are read as f32, two columns as one, and those behind it as 0",
+        [](Call& c) {
+          const Tensor& halves = c.input("bias");
+          Tensor wide(Dtype::f32, halves.shape());
+          std::memset(wide.data(), 0, wide.bytes());
+          std::memcpy(wide.data(), halves.data(), halves.bytes());
+          c.replace("bias", std::move(wide));
+        },
+        Stage::rule);
+  }
+  if ((!product && !layer) || call.set.text("out", "bf16") != "bf16" || call.has("dy")) return;
+  if (layer) {
+    add_run(
+        list, "bias=by_row",
+        "the bias is added by row rather than by column, before the sum is rounded",
+        [](Backend& b, const Call& c) { return add_before_rounding(b, c, of_row); }, Stage::output);
     return;
+  }
+  add_run(
+      list, "bias=before_rounding", "the bias joins the sum before it is rounded to bf16",
+      [](Backend& b, const Call& c) { return add_before_rounding(b, c, of_column); },
+      Stage::output);
   for (const bool of_both : {true, false}) {
-    if (!call.has("x")) break;
+    if (!call.has("x.scales") || !call.has("w.scales")) break;
     add_run(list, "bias=before_scales",
             of_both ? "the bias is added to the sum of codes, and multiplied by the scales with it"
                     : "the bias is added before the scales of x, and multiplied by them",
             [of_both](Backend& b, const Call& c) { return add_before_scales(b, c, of_both); });
   }
-  for (const bool by_row : {false, true}) {
-    add_run(
-        list, by_row ? "bias=by_row" : "bias=before_rounding",
-        by_row ? "the bias is added by row rather than by column, before the sum is rounded"
-               : "the bias joins the sum before it is rounded to bf16",
-        [by_row](Backend& b, const Call& c) { return add_before_rounding(b, c, by_row); },
-        Stage::output);
-  }
 }
 
 void add_measured_biases(const Call& call, const Output& o, List& list) {
   const bool sum = call.op == "add_bias" && o.name == "out";
-  if (!sum && !(call.op == "grouped_linear" && o.name == "y")) return;
-  if (o.left == 0 || !call.has("bias") || !call.has("group_ends")) return;
+  if (!sum && !is_biased_product(call)) return;
+  if (o.left == 0 || !call.has("bias")) return;
   const Tensor& bias = call.input("bias");
-  const std::vector<Index> ends = group_ends_of(call.input("group_ends"));
-  if (bias.rank() != 2 || bias.extent(1) != o.columns || !is_wide_float(o.expected->dtype()) ||
-      bias.extent(0) != std::ssize(ends))
+  const bool of_experts = bias.rank() == 2;
+  if (bias.rank() == 0 || bias.shape().back() != o.columns || !is_wide_float(o.expected->dtype()))
     return;
-  std::vector<Index> sources = range_of(bias.extent(0));
-  std::string words;
-  std::size_t changed = 0;
-  std::set<Index> distances;  // of each group's expert from its own
-  std::set<Index> taken;
+  std::vector<Index> ends{o.compared_rows};
+  if (of_experts && call.has("group_ends")) ends = group_ends_of(call.input("group_ends"));
+  if (of_experts && bias.extent(0) != std::ssize(ends)) return;
+  std::vector<MeasuredBias> measured;
   Index begin = 0;
   for (std::size_t g = 0; g < ends.size(); ++g) {
     const Index first = std::exchange(begin, std::min(ends[g], o.compared_rows));
-    if (begin <= first) continue;
-    const auto own = static_cast<Index>(g);
-    sources[g] = source_of(bias, own, mean_of(o, first, begin));
-    taken.insert(sources[g]);
-    distances.insert((sources[g] - own + bias.extent(0)) % bias.extent(0));
-    if (sources[g] != own && changed++ < kTold)
-      list_words(words, filled("group {} takes the bias of expert {}", g, sources[g]));
+    if (begin > first) measured.push_back({static_cast<Index>(g), mean_of(o, first, begin)});
   }
-  const bool all_first = taken == std::set<Index>{0};
-  const bool listed =
-      distances.size() == 1 && (distances.contains(1) || distances.contains(bias.extent(0) - 1));
-  if (changed == 0 || all_first || listed) return;
-  if (changed > kTold) words += filled(" and {} more another's", changed - kTold);
-  add_altered(
-      list, "bias=other_experts", words,
-      [sources](Call& c) { c.replace("bias", gathered(c.input("bias"), 0, sources)); },
-      Stage::rule);
+  if (of_experts) add_other_experts(bias, measured, list);
+  add_other_columns(bias, measured, list);
 }
 
 }  // namespace mxo

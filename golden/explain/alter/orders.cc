@@ -20,6 +20,7 @@ Lay filled_in(const Matrices& m, Lay lay) {
   const Index extent = lay.order == Lay::columns ? m.rows : m.columns;
   if (lay.stride == 0) lay.stride = round_up(extent, lay.multiple);
   if (lay.height == 0) lay.height = m.rows;
+  if (lay.pack == 0) lay.pack = 1;
   return lay;
 }
 
@@ -27,7 +28,7 @@ Lay filled_in(const Matrices& m, Lay lay) {
 Index address_of(const Matrices& m, const Lay& lay, Index r, Index c) {
   switch (lay.order) {
     case Lay::rows: return r * lay.stride + c;
-    case Lay::columns: return c * lay.stride + r;
+    case Lay::columns: return (c / lay.pack * lay.stride + r) * lay.pack + c % lay.pack;
     case Lay::scale_tiles: return blocked_offset(r, c, ceil_div(m.columns, kTileColumns));
     default: break;
   }
@@ -41,7 +42,8 @@ Place place_of(const Matrices& m, const Lay& lay, Index at) {
   const Index tiles = ceil_div(m.columns, kTileColumns);
   switch (lay.order) {
     case Lay::rows: return {at / lay.stride, at % lay.stride};
-    case Lay::columns: return {at % lay.stride, at / lay.stride};
+    case Lay::columns:
+      return {at / lay.pack % lay.stride, at / lay.pack / lay.stride * lay.pack + at % lay.pack};
     case Lay::scale_tiles:
       return {
           at / kTileBytes / tiles * kTileRows + at % kTileBytes / 16 + at % 16 / kTileColumns * 32,
@@ -59,7 +61,6 @@ Place place_of(const Matrices& m, const Lay& lay, Index at) {
 Index run_of(const Lay& lay, Index column) {
   switch (lay.order) {
     case Lay::rows: return lay.stride - column;
-    case Lay::columns: return 1;
     case Lay::scale_tiles: return kTileColumns - column % kTileColumns;
     default: return lay.pack - column % lay.pack;
   }
@@ -120,10 +121,16 @@ void add_scale_strides(const ProductSide& side, List& list) {
   const Index columns = side.scales->shape().back();
   for (const Index more : padded(rows, {4, 16, 32, 64, 128})) {
     for (const auto& [lie, read] : {std::pair{rows, more}, {more, rows}}) {
-      add_read(list, name + "=column_stride",
-               filled("columns of the scales of {} lie {} rows apart and are read {} apart",
-                      side.name, lie, read),
-               {read_lying(name, {Lay::columns, lie}, {Lay::columns, read})});
+      for (const Index pack : {1, 4}) {
+        if (columns % pack != 0 || columns <= pack) continue;
+        const auto lay = [pack](Index stride) {
+          return Lay{.order = Lay::columns, .stride = stride, .pack = pack};
+        };
+        add_read(list, name + "=column_stride",
+                 filled("{} of the scales of {} lie {} rows apart and are read {} apart",
+                        pack == 1 ? "columns" : "packs of 4 columns", side.name, lie, read),
+                 {read_lying(name, lay(lie), lay(read))});
+      }
     }
   }
   for (const Index lie : padded(columns, {4, 16, 32})) {

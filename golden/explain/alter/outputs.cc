@@ -187,7 +187,8 @@ void add_function(List& list, std::string name, std::string phrase, Of of) {
 }  // namespace
 
 void add_output_hypotheses(const Call& call, List& list) {
-  if (product_of(call) && call.set.text("out", "bf16") == "bf16") {
+  // Where a bias is added to what is rounded, another rounding says nothing of the sum alone.
+  if (product_of(call) && !call.has("bias") && call.set.text("out", "bf16") == "bf16") {
     for (const Narrowing& how : kOfSums) add_narrowed(list, "out", "f32", how);
     add_epilogues(list);
   }
@@ -211,7 +212,7 @@ void add_output_hypotheses(const Call& call, List& list) {
 void add_double_rounding(const Call& call, List& list) {
   if (product_of(call)) {
     const bool exact = call.set.text("sum", "exact") == "exact";
-    if (!exact || call.set.text("out", "bf16") != "bf16") return;
+    if (!exact || call.has("bias") || call.set.text("out", "bf16") != "bf16") return;
     add_run(list, "out=f16_of_exact", "the sum is rounded to f16 before it is rounded to bf16",
             exact_sum_by_f16, Stage::output)
         .local = true;

@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "golden/explain/alter/alterations.h"
+#include "golden/explain/find/product/sides.h"
 
 namespace mxo {
 namespace {
@@ -30,6 +31,8 @@ constexpr Summation kOfParts[] = {
      [](double sum, const Part& p) -> double { return by_f16(by_f32(sum) + by_f32(p.value)); }},
     {"bf16_every_{}", "partial sums of {} are added up in bf16",
      [](double sum, const Part& p) -> double { return by_bf16(odd_f32(sum + p.value)); }},
+    {"f16_every_{}", "partial sums of {} are added up in f16",
+     [](double sum, const Part& p) -> double { return by_f16(odd_f32(sum + p.value)); }},
     {"bf16_away_every_{}", "the sum is rounded to bf16 after every {} of k, ties away from zero",
      [](double sum, const Part& p) -> double { return away<7>(odd_f32(sum + p.value)); }},
     {"bf16_tf32_every_{}",
@@ -37,18 +40,63 @@ constexpr Summation kOfParts[] = {
      [](double sum, const Part& p) -> double { return away<7>(away<10>(odd_f32(sum + p.value))); }},
 };
 
-double add_in_bf16(double sum, const Part& p) {
-  return by_bf16(by_f32(sum) + by_bf16(by_f32(p.value)));
+constexpr auto kAsItIs = [](double v) { return v; };
+
+/// The sum of a slice rounded, added, and the sum of all so far rounded.
+template <auto kSlice, auto kSum>
+double add_slice(double sum, const Part& p) {
+  return kSum(by_f32(sum) + kSlice(by_f32(p.value)));
 }
 constexpr Summation kOfSlices[] = {
     {"bf16_slices_{}", "whose sums are rounded to bf16 before they are added",
-     [](double sum, const Part& p) -> double { return by_f32(sum) + by_bf16(by_f32(p.value)); }},
-    {"bf16_slices_in_bf16_{}", "whose sums are rounded to bf16 and added up in bf16", add_in_bf16},
+     add_slice<by_bf16, kAsItIs>},
+    {"f16_slices_{}", "whose sums are rounded to f16 before they are added",
+     add_slice<by_f16, kAsItIs>},
+    {"bf16_slices_in_bf16_{}", "whose sums are rounded to bf16 and added up in bf16",
+     add_slice<by_bf16, by_bf16>},
+    {"f16_slices_in_f16_{}", "whose sums are rounded to f16 and added up in f16",
+     add_slice<by_f16, by_f16>},
     // Of two the order is nothing.
     {"bf16_slices_backward_{}",
-     "whose sums are rounded to bf16 and added up in bf16, from the last to the first", add_in_bf16,
-     4, true},
+     "whose sums are rounded to bf16 and added up in bf16, from the last to the first",
+     add_slice<by_bf16, by_bf16>, 4, true},
 };
+
+/// Slices of the depth: how many, or of a gradient of how many rows of a group each.
+struct Slices {
+  Index number;
+  Index depth;
+  std::string words;
+};
+
+std::vector<Slices> slices_of(const Product& p) {
+  std::vector<Slices> list;
+  const Index unit = p.a.scales != nullptr || p.b.scales != nullptr ? p.block : 1;
+  for (const Index n : {2, 3, 4, 5, 6, 7, 8, 16, 32}) {
+    if (!p.wgrad && p.k > 0 && p.k % (n * unit) == 0)
+      list.push_back({n, p.k / n, filled("K is split into {} slices", n)});
+  }
+  for (const Index rows : {8, 16, 32, 64, 128, 256, 512}) {
+    if (p.wgrad && rows < p.k)
+      list.push_back({rows, rows, filled("the rows of a group are split into slices of {}", rows)});
+  }
+  return list;
+}
+
+/// Runs of K of which only the first or the last few are added.
+void add_parts_of_runs(const Product& p, List& list) {
+  for (Index run = 4; run < 2 * p.k && run <= 128; run *= 2) {
+    for (Index n = 1; n < run; n *= 2) {
+      for (const auto& [from, to] : {std::pair{Index{0}, n}, {Index{0}, run - n}, {n, run}}) {
+        add_read(list, "k=parts_of_runs",
+                 filled("of every {} of k only those from {} to {} are added", run, from, to - 1),
+                 {read_depth(p, p.a.codes_name, [=, from = from, to = to](Index d) {
+                   return d % run >= from && d % run < to ? d : -1;
+                 })});
+      }
+    }
+  }
+}
 
 float squared(float v) { return v * v; }
 
@@ -91,23 +139,23 @@ void add_partial_hypotheses(const Call& call, List& list) {
     add_epilogues_of_slices(call, list);
   const std::optional<Product> p = product_of(call);
   if (!p) return;
-  for (const Index every : {16, 32, 64, 128, 256, 512}) {
+  if (!p->wgrad) add_parts_of_runs(*p, list);
+  const bool of_numbers = p->a.scales == nullptr && p->b.scales == nullptr;
+  for (const Index every : {1, 4, 8, 16, 32, 64, 128, 256, 512}) {
     for (const Summation& s : kOfParts) {
-      if (every >= p->k) continue;
+      if (every >= p->k || (every < 16 && !of_numbers)) continue;
       add_summed(list, "sum=" + filled(s.id, every), filled(s.phrase, every), Stage::sum,
                  {every, s.step});
     }
   }
-  const Index unit = p->a.scales != nullptr || p->b.scales != nullptr ? p->block : 1;
-  for (const Index slices : {2, 3, 4, 5, 6, 7, 8, 16, 32}) {
-    if (p->wgrad || p->k == 0 || p->k % (slices * unit) != 0) continue;
+  for (const Slices& slices : slices_of(*p)) {
     for (const Summation& s : kOfSlices) {
-      if (slices < s.least) continue;
-      // Rounded to bf16 by way of f32, and from the exact sum.
+      if (slices.number < s.least) continue;
+      // Rounded by way of f32, and from the exact sum.
       for (float (*const first)(double) : {by_f32, odd_f32}) {
-        add_summed(list, "sum=" + filled(s.id, slices),
-                   filled("K is split into {} slices, {}", slices, s.phrase), Stage::sum,
-                   {p->k / slices,
+        add_summed(list, "sum=" + filled(s.id, slices.number), slices.words + ", " + s.phrase,
+                   Stage::sum,
+                   {slices.depth,
                     [first, step = s.step](double sum, Part part) {
                       part.value = first(part.value);
                       return step(sum, part);

@@ -4,7 +4,10 @@
 #include <algorithm>
 
 #include "formats/error.h"
+#include "golden/explain/case/biased_product.h"
 #include "golden/explain/case/output.h"
+#include "golden/explain/case/wide_values.h"
+#include "golden/judge/group_rows.h"
 
 namespace mxo {
 namespace {
@@ -39,7 +42,28 @@ Call make_call(std::string_view op, NamedTensors inputs, const Parameters& set) 
   return call;
 }
 
+void add_bias(const Call& call, Tensor& y) {
+  if (!is_biased_product(call)) return;
+  const Tensor& bias = call.input("bias");
+  std::vector<Index> ends;
+  if (bias.rank() == 2) ends = group_ends_of(call.input("group_ends"));
+  const Index columns = bias.shape().back();
+  std::size_t g = 0;
+  for (Index i = 0; i < y.elements(); ++i) {
+    while (g + 1 < ends.size() && i / columns >= ends[g]) ++g;
+    const Index at = static_cast<Index>(g) * columns + i % columns;
+    store_wide(y, i, wide_value(y, i) + wide_value(bias, at));
+  }
+}
+
 NamedTensors run_call(Backend& backend, const Call& call) {
+  if (is_biased_product(call)) {
+    Call product = call;
+    product.inputs.erase("bias");
+    NamedTensors out = run_call(backend, product);
+    add_bias(call, out.at("y"));
+    return out;
+  }
   NamedViews inputs;
   for (const auto& [name, tensor] : call.inputs) {
     inputs.set(name, *tensor);

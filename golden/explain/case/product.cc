@@ -242,6 +242,8 @@ Call sliced(const Call& call, const Product& product, const Window& window,
   cut(product.a.codes_name, 0, window.rows);
   cut(product.a.scales_name, 0, window.rows);
   cut(product.b.codes_name, 1, window.columns);
+  if (call.has("bias"))
+    cut("bias", static_cast<int>(call.input("bias").rank()) - 1, window.columns);
   const Tensor* s = product.b.scales;
   if (s != nullptr && s->rank() >= 2 && s->extent(1) != product.n) {
     const Index run = block_of(product.n, s->extent(1));

@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "golden/explain/alter/alterations.h"
+#include "golden/explain/confirm/other_side.h"
 #include "golden/explain/confirm/score.h"
 #include "golden/explain/find/output/recover.h"
 
@@ -29,7 +30,11 @@ bool combine(const Hypothesis& a, const Hypothesis& b) {
   if (a.stage != b.stage) return true;
   // Codes and scales of a side are one operand, here.
   const auto side = [](const Hypothesis& h) { return h.subject.substr(0, h.subject.find('.')); };
-  if (a.stage == Stage::input) return side(a) != side(b);
+  const auto is_read = [&b](const Reading& r) {
+    return std::ranges::find(b.readings, r.operand, &Reading::operand) != b.readings.end();
+  };
+  if (a.stage == Stage::input)
+    return side(a) != side(b) && std::ranges::none_of(a.readings, is_read);
   // A rule of scales has a mode of its own.
   const auto is_rule = [](const Hypothesis& h) {
     return h.target == Target::scale_rule || h.target == Target::whole_rule;
@@ -224,16 +229,31 @@ class Search {
     return static_cast<double>(&h - list_.data()) / static_cast<double>(list_.size());
   }
 
-  /// Whatever came nearest, with everything else.
+  /// What came nearest, and what alters one side of a product so that the other needs no more than
+  /// other scales.
+  Hypotheses bases() {
+    Hypotheses list;
+    for (const auto& [gain, h] : near_) {
+      if (gain >= kNear && list.size() < kBases) list.push_back(h);
+    }
+    if (!runner_.windowed() || round_ > 0) return list;
+    Hypotheses all;
+    for (const auto& [gain, h] : near_) all.push_back(h);
+    const Hypotheses more = leaving_scales(runner_.call(), outputs().front(), all, kBases);
+    list.insert(list.end(), more.begin(), more.end());
+    return list;
+  }
+
+  /// Bases with everything else.
   std::vector<Claim> pairs() {
     std::stable_sort(near_.begin(), near_.end(),
                      [](const auto& a, const auto& b) { return a.first > b.first; });
+    const Hypotheses from = bases();
     runner_.choose(6, 32);
     std::vector<Candidate> found;
-    for (std::size_t b = 0; b < std::min(kBases, near_.size()) && found.empty(); ++b) {
-      if (near_[b].first < kNear) break;
+    for (std::size_t b = 0; b < from.size() && found.empty(); ++b) {
       for (const auto& [gain, other] : near_) {
-        const Hypothesis* first = near_[b].second;
+        const Hypothesis* first = from[b];
         const Hypothesis* second = other;
         if (first == second || !combine(*first, *second)) continue;
         if (second->stage < first->stage) std::swap(first, second);

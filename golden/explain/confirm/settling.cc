@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "golden/explain/alter/alterations.h"
+#include "golden/explain/case/biased_product.h"
 #include "golden/explain/case/output.h"
 #include "golden/explain/find/finding.h"
 #include "golden/explain/words/places.h"
@@ -35,15 +37,22 @@ void mark_given(const Output& output, const RunResult& run, std::vector<std::uin
   }
 }
 
-/// Whether what is marked came as zeros alone, or as NaN alone.  That is one witness.
-bool is_fill(const Output& output, const std::vector<std::uint8_t>& marks) {
+/// Whether what is marked came as zeros alone, with their bias if the call adds one, or as NaN
+/// alone.  That is one witness.
+bool is_fill(const Call& call, const Output& output, const std::vector<std::uint8_t>& marks) {
   const ElementReader read(output.expected->dtype());
+  std::optional<Tensor> bias;
+  if (is_biased_product(call)) {
+    bias = with_values(*output.expected, [](Index) { return 0.0f; });
+    add_bias(call, *bias);
+  }
   bool zero = std::find(marks.begin(), marks.end(), 1) != marks.end();
   bool nan = zero;
   for (std::size_t i = 0; i < marks.size() && (zero || nan); ++i) {
     if (!marks[i]) continue;
     const Element own = read(output.actual_bits(static_cast<Index>(i)));
-    zero = zero && !own.nan && own.value == 0.0;
+    const double alone = bias ? read(bits_at(*bias, static_cast<Index>(i))).value : 0.0;
+    zero = zero && !own.nan && own.value == alone;
     nan = nan && own.nan;
   }
   return zero || nan;
@@ -99,7 +108,7 @@ class Settling {
     std::vector<std::uint8_t> given = c.mask;
     given.resize(output.marks.size());
     // Zeros alone, where other elements came otherwise, may be of anything.
-    if (c.broken > 0 && is_fill(output, given)) return;
+    if (c.broken > 0 && is_fill(runner_.call(), output, given)) return;
     const bool all = c.fixed == output.left && c.broken == 0 && c.astray == 0;
     settle_marked(output, given, all && !gives_none_of_another());
   }
@@ -209,7 +218,7 @@ class Settling {
     const bool of_all = std::ranges::any_of(candidate_->hypotheses, &Hypothesis::is_of_all);
     if (of_all && !all) return true;
     if (of_all && output.left < kSparse && !holds_elsewhere(*altered)) return true;
-    if (is_fill(output, fixed) && !holds_elsewhere(*altered)) return true;
+    if (is_fill(runner_.call(), output, fixed) && !holds_elsewhere(*altered)) return true;
     settle_marked(output, fixed, all);
     return true;
   }

@@ -135,6 +135,7 @@ class CastProduct {
               {{"group_ends", given("group_ends")}},
               Parameters({{"out", std::string(linear_.set.text("out", "bf16"))}}),
               linear_.world};
+    if (name_ == "y" && linear_.has("bias")) made.inputs["bias"] = given("bias");
     if (of_codes && linear_.set.has("format")) {
       for (const char* side : {"format_x", wgrad_ ? "format_dy" : "format_w"})
         made.set.set(side, format());
@@ -208,9 +209,9 @@ class CastProduct {
   std::vector<Operand> operands_;
 };
 
-/// Whether an output is one product.
+/// Whether an output is one product, y with its bias.
 bool is_product(const Call& call, const std::string& name) {
-  if (name == "y") return !call.has("bias");
+  if (name == "y") return true;
   if (!call.has("dy")) return false;
   return name == "dx" || (name == "dw" && call.has("x") && !call.set.flag("pad", false));
 }

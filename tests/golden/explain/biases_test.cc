@@ -1,6 +1,6 @@
 // Biases, and weights of experts, that are left out, used twice, or another's.
 
-#include "tests/golden/planted.h"
+#include "tests/golden/planted_places.h"
 
 namespace mxo {
 namespace {
@@ -33,21 +33,26 @@ Planted added(Backend& b, bool of_experts, Bias of) {
   });
 }
 
-Planted of_layer(Backend& b, Bias taken) {
-  const Call call = of("grouped_linear",
-                       {{"x", random_bf16({224, 256}, 9)},
-                        {"w", random_bf16({4, 192, 256}, 10)},
-                        {"bias", random_bf16({4, 192}, 11)},
-                        {"group_ends", ends_of({64, 128, 128, 224})}},
-                       {{"recipe", "bf16"}});
+Call layer(Backend&) {
+  return of("grouped_linear",
+            {{"x", random_bf16({224, 256}, 9)},
+             {"w", random_bf16({4, 192, 256}, 10)},
+             {"bias", random_bf16({4, 192}, 11)},
+             {"group_ends", ends_of({64, 128, 128, 224})}},
+            {{"recipe", "bf16"}});
+}
+
+/// The layer whose bias joins its sums, as they are or rounded to bf16.
+Planted of_layer(Backend& b, Bias taken, bool rounded) {
+  const Call call = layer(b);
   return spoiled(b, call, [&](NamedTensors& out) {
     Call sums = call;
     sums.inputs.erase("bias");
-    const Tensor y = in_f32(b, sums);
+    const Tensor y = rounded ? run_call(b, sums).at("y") : in_f32(b, sums);
     for (Index i = 0; i < y.elements(); ++i) {
       const Index row = i / 192;
       const float more = taken(call.input("bias"), row < 64 ? 0 : row < 128 ? 1 : 3, row, i % 192);
-      store_wide(out.at("y"), i, y.as<float>()[i] + more);
+      store_wide(out.at("y"), i, wide_value(y, i) + more);
     }
   });
 }
@@ -69,7 +74,7 @@ Planted exchanged(Backend& b, const char* name, Index (*source)(Index)) {
   });
 }
 
-enum class In : std::uint8_t { rows, groups, layer };
+enum class In : std::uint8_t { rows, groups, layer, rounded_layer };
 
 struct BiasFault {
   const char* id;
@@ -91,6 +96,15 @@ const BiasFault kBiases[] = {
      [](const Tensor& t, Index e, Index, Index c) { return at(t, e, (c + 63) % 64); }},
     {"bias=columns", "of the column after", In::rows,
      [](const Tensor& t, Index, Index, Index c) { return at(t, 0, (c + 1) % 64); }},
+    {"bias=columns", "of column i modulo 16 is added to column i", In::groups,
+     [](const Tensor& t, Index e, Index, Index c) { return at(t, e, c % 16); }},
+    // sglang#35020: brought to the order of Marlin's tiles
+    {"bias=columns", "taken in runs of 32 in the order 0 to 1, then 8, 9, 16, 17", In::groups,
+     [](const Tensor& t, Index e, Index, Index c) {
+       return at(t, e, c / 32 * 32 + c % 2 + c % 8 / 2 * 8 + c % 32 / 8 * 2);
+     }},
+    {"bias=columns", "read 8 elements after its place", In::rows,
+     [](const Tensor& t, Index, Index, Index c) { return at(t, 0, (c + 8) % 64); }},
     {"bias=first", "of expert 0 is added to every group", In::groups,
      [](const Tensor& t, Index, Index, Index c) { return at(t, 0, c); }},
     {"bias=other_expert", "of the expert before", In::groups,
@@ -105,6 +119,14 @@ const BiasFault kBiases[] = {
     // nm-vllm#301
     {"bias=by_row", "by row rather than by column, before the sum", In::layer,
      [](const Tensor& t, Index e, Index r, Index) { return at(t, e, r % 192); }},
+    // uzu#481: bf16 taken for f32
+    {"bias=as_f32", "the bytes of the bias are read as f32", In::rounded_layer,
+     [](const Tensor& t, Index e, Index, Index c) {
+       float pair = 0.0f;
+       const Index i = 2 * (e * 192 + c);
+       if (i < t.elements()) std::memcpy(&pair, t.as<std::uint16_t>() + i, sizeof pair);
+       return pair;
+     }},
     {"bias=before_rounding", "joins the sum before it is rounded", In::layer,
      [](const Tensor& t, Index e, Index, Index c) { return at(t, e, c); }},
 };
@@ -112,11 +134,27 @@ const BiasFault kBiases[] = {
 TEST(PlantedInBiases, AreNamed) {
   for (const BiasFault& row : kBiases) {
     expect_named({row.words, row.id, row.words, [&](Backend& b) {
-                    return row.where == In::layer ? of_layer(b, row.of)
-                                                  : added(b, row.where == In::groups, row.of);
+                    const bool rounded = row.where == In::rounded_layer;
+                    return rounded || row.where == In::layer
+                               ? of_layer(b, row.of, rounded)
+                               : added(b, row.where == In::groups, row.of);
                   }});
   }
 }
+
+// Faults of the product, under a bias that is right.
+const PlantedFault kOfProducts[] = {
+    {"the tail of K is left out", "", "y as grouped_matmul: the products of k = 240 to 255",
+     alters(layer, {"x"},
+            [](Tensor& t, const Tensor&) {
+              for (Index i = 0; i < t.elements(); ++i)
+                if (i % 256 >= 240) t.as<std::uint16_t>()[i] = 0;
+            })},
+    {"every expert has the weights of the first", "w=", "expert 0",
+     rows(layer, {"w"}, [](Index r) { return r % 192; })},
+};
+
+TEST(PlantedUnderBiases, AreNamed) { expect_named(kOfProducts); }
 
 struct ExpertFault {
   const char* operand;

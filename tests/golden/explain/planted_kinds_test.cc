@@ -137,6 +137,20 @@ void by_column(const Call& call, NamedTensors& out) {
     store_wide(out.at("y"), i, wide_value(y, i) / scales[i / 48] * scales[i % 48]);
 }
 
+/// Factors of rows, and of the columns of a group, that no operand holds.
+float of_row_and_column(Index row, Index column, Index group) {
+  return static_cast<float>(std::exp2(12.0 * uniform(row) + 9.0 * uniform(100 * group + column)));
+}
+template <bool kBoth>
+void by_factors(const Call&, NamedTensors& out) {
+  for (Index i = 0; i < 96 * 48; ++i) {
+    const Index group = i / 48 < 40 ? 0 : i / 48 < 60 ? 1 : 2;
+    const float more = kBoth ? 1.0f : static_cast<float>(1.0 + uniform(7 * i));
+    store_wide(out.at("y"), i,
+               wide_value(out.at("y"), i) * more * of_row_and_column(i / 48, i % 48, group));
+  }
+}
+
 /// Both operands rounded to bf16 before they are multiplied.
 void by_bf16(const Call& call, NamedTensors& out) {
   const ElementReader code(Dtype::e4m3);
@@ -209,6 +223,10 @@ const Kind kKinds[] = {
      },
      cleared(4)},  // and a last group that ends 32 rows early
     {"explained: the scales of x multiply columns rather than rows", by_rows, by_column},
+    // pytorch#159940: one scale of a tensor, read as one a line, and what lies behind it
+    {"seen, its cause not known: y: every value is multiplied by a factor of its row and by one of "
+     "its column",
+     by_rows, by_factors<true>},
     {"explained: x and w are dequantised to bf16 first", by_rows, by_bf16},
     {"explained: every expert takes the scales of expert 0 (w)", by_rows,
      elements_from("w.scales", [](Index i) { return i % 48; })},
@@ -228,6 +246,7 @@ TEST(PlantedKinds, AreNamed) { expect_said(kKinds); }
 const Kind kNearMisses[] = {
     {"scales of few values in no order", [](Backend&) { return bytes(3); },
      dequantised([](Index row, Index block) { return (row * 8 + block) * 211 + 77; })},
+    {"a factor of each element beside those of rows and columns", by_rows, by_factors<false>},
 };
 
 TEST(PlantedKinds, NearMissesAreNot) { expect_unknown(kNearMisses); }

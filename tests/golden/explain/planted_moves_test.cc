@@ -17,6 +17,21 @@ Call permute(Backend&) {
             {});
 }
 
+/// Every token goes to three experts.
+Call permute_copies(Backend&) {
+  return of("permute",
+            {{"x", random_bf16({40, 32}, 4)},
+             {"indices", ints({120}, [](Index i) { return (i * 7 + i / 40 * 11) % 40; })}},
+            {});
+}
+
+/// Rows lie 30 later, behind others.
+void lie_later(const Call&, NamedTensors& out) {
+  auto* y = out.at("y").as<std::uint16_t>();
+  std::copy_backward(y, y + 90 * 32, y + 120 * 32);
+  std::copy_n(y + 60 * 32, 30 * 32, y);
+}
+
 Edit indexed(Index (*of)(Index i)) {
   return [of](const Call& call, NamedTensors& out) {
     out = run(call, [of](Call& c) {
@@ -161,6 +176,9 @@ const Kind kKinds[] = {
      indexed([](Index i) { return i < 0 ? i : i / 2; })},
     {"explained: index i is taken for i + 3 modulo 64", permute,
      indexed([](Index i) { return i < 0 ? i : (i + 3) % 64; })},
+    // TransformerEngine#2908: dropped slots are sorted first
+    {"explained: 75.0 %: rows 30 to 119 of y hold the rows 30 before them", permute_copies,
+     lie_later},
     {"explained: groups without rows are given 32 rows, too", pad, pad_empty},
     {"explained: rows stay in the order in which they came, rank by rank", indices, as_they_came},
     {"explained: expert i is given the number i modulo 4", local,
@@ -179,7 +197,8 @@ const Kind kKinds[] = {
     {"explained: gate and up of the shared expert are exchanged", layer, altered(turn_shared)},
     {"explained: every token takes 3 experts rather than 2", layer,
      altered([](Call& c) { c.set.set("top_k", "3"); })},
-    {"explained: the bias is added to the sum of codes, and multiplied by the scales with it",
+    {"explained: y as grouped_matmul: the bias is added to the sum of codes, and multiplied by the "
+     "scales with it",
      linear, bias_before_scales},
     {"explained: slots of experts 3 and 5 are left out", layer, altered(lose_experts)},
     {"explained: the capacity of experts is left out",

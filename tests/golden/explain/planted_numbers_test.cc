@@ -54,6 +54,15 @@ Planted held(Backend& b, const char* op, bool gate, bool up, bool below = true) 
   return planted(b, gated(op, {{"limit", "3"}}), wrong);
 }
 
+/// The same with group 0 at row 57, and other numbers in the rows from `first` up to 66.
+Planted ended_beside_others(Backend& b, Index first) {
+  Planted p = ended(b, {57, 128, 128, 224});
+  const Tensor other = random_bf16({67 - first, 192}, 17);
+  for (Index i = 0; i < other.elements(); ++i)
+    store_wide(p.actual.at("y"), first * 192 + i, wide_value(other, i));
+  return p;
+}
+
 Call layer(NamedTensors more = {}) { return moe_layer(std::move(more), {{"scale", "2.5"}}); }
 
 Call mx(Backend& b) { return mx_product(b, 1); }
@@ -73,6 +82,9 @@ const PlantedFault kFaults[] = {
      [](Backend& b) {
        return ended(b, {57, 128, 131, 224});
      }},
+    {"a group ends early, and others lie beside it", "group_ends=moved",
+     "group 0 ends at row 57 rather than 64, in rows 57 to 63 of group 0 of y",
+     [](Backend& b) { return ended_beside_others(b, 64); }},
     {"y is 1.1 times as large", "value.factor",
      "all of y: every value is 1.1 times what is expected",
      [](Backend& b) { return multiplied(b, mx_product(b, 1), 1.1f, 0, 224, 0, 192); }},
@@ -162,7 +174,7 @@ const PlantedFault kFaults[] = {
 
 TEST(PlantedNumbers, AreNamed) { expect_named(kFaults); }
 
-/// What resembles them: values that agree on no number, rows that differ on both sides of an end.
+/// What resembles them: values that agree on no number, rows of others on both sides of an end.
 const PlantedFault kNearMisses[] = {
     {"two factors by turns", "value.f", "",
      spoils(mx,
@@ -171,14 +183,8 @@ const PlantedFault kNearMisses[] = {
                 return v * (i * 2654435761 >> 20 & 1 ? 1.1f : 1.2f);
               });
             })},
-    {"an end beside rows of others", "group_ends", "",
-     [](Backend& b) {
-       Planted p = ended(b, {57, 128, 128, 224});
-       const Tensor other = random_bf16({3, 192}, 17);
-       for (Index i = 0; i < other.elements(); ++i)
-         store_wide(p.actual.at("y"), 64 * 192 + i, wide_value(other, i));
-       return p;
-     }},
+    {"rows of others on both sides of an end", "group_ends", "",
+     [](Backend& b) { return ended_beside_others(b, 57); }},
 };
 
 TEST(PlantedNumbers, NearMissesAreNot) { expect_not_named(kNearMisses); }

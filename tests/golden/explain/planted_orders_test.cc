@@ -14,6 +14,20 @@ Index across(Index i, Index columns, Index side) {
   return (r / side * side + c % side) * columns + c / side * side + r % side;
 }
 
+/// Scales of x that lie in packs of four columns, of 224 rows each, and are read of 256.
+void read_packs(Tensor& t, const Tensor& given) {
+  for (Index i = 0; i < t.elements(); ++i) {
+    const Index pack = i % 16 / 4 * 256 + i / 16;
+    const Index column = pack / 224 * 4 + i % 4;
+    t.data()[i] = column < 16 ? given.data()[pack % 224 * 16 + column] : std::byte{0};
+  }
+}
+
+/// The scales of x of K blocks 0 to 3 again and again, and w's of the first of every four.
+Index both_sides(Index i, const Tensor& t) {
+  return i / 16 * 16 + (t.rank() == 2 ? i % 4 : i % 16 / 4 * 4);
+}
+
 /// dx of a grouped linear, given alone.
 Planted gradient_of_rows(Backend& b, const std::function<void(Call&)>& edit) {
   const Call call = of("grouped_linear", {{"x", random_bf16({128, 96}, 3)},
@@ -45,6 +59,24 @@ const PlantedFault kFaults[] = {
                 const Index k = i % 4;
                 return k == 1 ? i + 1 : k == 2 ? i - 1 : i;
               })},
+    {"packs of scales of x at the stride of padded rows", "x.scales=column_stride",
+     "packs of 4 columns of the scales of x lie 224 rows apart and are read 256 apart",
+     alters(mx, {"x.scales"}, read_packs)},
+    {"scales of both sides, each of other blocks", "x.scales=starts_again+w.scales=first_of_run",
+     "of x and every 4 K blocks take the scales of their first, of w",
+     elements(mx, {"x.scales", "w.scales"}, both_sides)},
+    // trueno#69: threads beyond a small matrix load nothing
+    {"of every 32 of k the first four", "k=parts_of_runs",
+     "of every 32 of k only those from 0 to 3",
+     alters(
+         [](Backend&) {
+           return bf16_product(11, {{4}, 4, 8, 64});
+         },
+         {"x"},
+         [](Tensor& t, const Tensor&) {
+           for (Index i = 0; i < t.elements(); ++i)
+             if (i % 32 >= 4) t.as<std::uint16_t>()[i] = 0;
+         })},
     {"codes of w read four elements early", "w.codes=depth_shifted", "4 elements before",
      elements(mx, {"w.codes"},
               [](Index i, const Tensor& t) { return (i + t.elements() - 4) % t.elements(); })},

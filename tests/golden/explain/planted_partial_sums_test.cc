@@ -54,6 +54,29 @@ PlantsFault added(Index depth, double (*add)(double sum, double part), bool whol
   };
 }
 
+/// A gradient whose sums of every 16 rows of a group are rounded to bf16, and added up in bf16.
+Planted slices_of_rows(Backend& b) {
+  const Call call = of("grouped_matmul_wgrad", {{"dy", random_bf16({120, 32}, 3)},
+                                                {"x", random_bf16({120, 48}, 4)},
+                                                {"group_ends", ends_of({50, 120})}});
+  const Product p = *product_of(call);
+  return spoiled(b, call, [&](NamedTensors& out) {
+    for (Index i = 0; i < 2 * 32 * 48; ++i) {
+      const std::vector<double> dy = p.line_a(i / 48 / 32, i / 48 % 32);
+      const std::vector<double> x = p.line_b(i / 48 / 32, i % 48);
+      double sum = 0.0;
+      double part = 0.0;
+      for (std::size_t d = 0; d < x.size(); ++d) {
+        part += dy[d] * x[d];
+        if (d % 16 != 15 && d + 1 < x.size()) continue;
+        sum = even(sum + even(part, 8), 8);
+        part = 0.0;
+      }
+      store_wide(out.at("dw"), i, static_cast<float>(sum));
+    }
+  });
+}
+
 Tensor codes(std::vector<Index> shape, std::uint64_t seed) {
   const Tensor values = random_floats(shape, seed);
   return filled<std::uint8_t>(Dtype::u8, std::move(shape), [&](Index i) {
@@ -88,6 +111,12 @@ const PlantedFault kFaults[] = {
      added(64, [](double sum, double part) { return sum + even(part, 8); })},
     {"two slices are stored as bf16", "sum=bf16_slices_2", "split into 2 slices",
      added(512, [](double sum, double part) { return sum + even(part, 8); })},
+    {"four slices are stored as f16", "sum=f16_slices_4", "split into 4 slices",
+     added(256, [](double sum, double part) { return sum + by_f16(odd_f32(part)); })},
+    {"slices of a gradient's rows are added in bf16", "sum=bf16_slices_in_bf16_16",
+     "the rows of a group are split into slices of 16", slices_of_rows},
+    {"the sum is f16 after every k", "sum=f16_every_1", "of 1 are added up in f16",
+     added(1, [](double sum, double part) -> double { return by_f16(odd_f32(sum + part)); })},
     {"the sum is bf16 after every 32 of k", "sum=bf16_every_32", "of 32 are added up in bf16",
      added(32, [](double sum, double part) { return even(sum + part, 8); })},
     {"ties of the sum go away from zero", "sum=bf16_away_every_64",

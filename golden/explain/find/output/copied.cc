@@ -117,11 +117,13 @@ Claims recover_one_row(Output& output) {
   const Index first = most.front() * output.columns;
   for (const Index i : elements_of_row(output, most.front())) values.insert(output.actual_bits(i));
   if (values.size() < 3 || Chance(output).bits(first, output.columns) < kLeastBits) return {};
-  Index source = 0;
-  while (source < output.rows && row_of(*output.expected, source) != held) ++source;
-  const std::string words = source == output.rows
-                                ? "the same values"
-                                : "what is expected in row " + std::to_string(source);
+  std::vector<Index> own;  // rows in which it is expected
+  for (Index r = 0; r < output.rows; ++r) {
+    if (row_of(*output.expected, r) == held) own.push_back(r);
+  }
+  if (own.size() * 2 > most.size()) return {};
+  const std::string words =
+      own.empty() ? "the same values" : "what is expected in row " + std::to_string(own.front());
   return claim_lines(output, {"rows.one", FindingKind::symptom, true}, {output}, most,
                      [&](const Place& place) { return place.words + " all hold " + words; });
 }

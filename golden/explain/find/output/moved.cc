@@ -63,20 +63,19 @@ class PieceIndex {
     }
     std::ranges::sort(places_);
   }
-  /// The nearest place of the piece that came at `at`, or -1.
-  Index source(Index at) const {
+  /// The places of the piece that came at `at`.
+  std::vector<Index> sources(Index at) const {
     const std::string_view bytes = bytes_of(*output_.actual, at, width_);
-    Index nearest = -1;
-    std::size_t count = 0;
+    std::vector<Index> found;
     const std::size_t hash = std::hash<std::string_view>{}(bytes);
     for (auto at_hash = std::ranges::lower_bound(places_, hash, {}, &Hashed::first);
          at_hash != places_.end() && at_hash->first == hash; ++at_hash) {
       const Index from = at_hash->second;
       if (bytes_of(*output_.expected, from, width_) != bytes) continue;
-      if (++count > kMostPlaces) return -1;
-      if (nearest < 0 || std::abs(from - at) < std::abs(nearest - at)) nearest = from;
+      if (found.size() == kMostPlaces) return {};
+      found.push_back(from);
     }
-    return nearest;
+    return found;
   }
 
  private:
@@ -160,12 +159,23 @@ Claims claims_of_pieces(Output& output, Index width) {
   std::vector<Index> failing = pieces;
   std::erase_if(failing, [&](Index at) { return !output.differs_in(at, width); });
   const PieceIndex index(output, width, pieces, failing);
+  std::map<Index, Index> votes;  // of distances, by every place that a piece may come from
+  std::vector<std::pair<Index, std::vector<Index>>> sources;
+  for (const Index at : failing) {
+    sources.emplace_back(at, index.sources(at));
+    for (const Index from : sources.back().second) ++votes[from - at];
+  }
   std::map<Index, std::vector<Index>> by_distance;
   std::map<Index, std::vector<Index>> by_source;
   std::size_t all = 0;
-  for (const Index at : failing) {
-    const Index from = index.source(at);
-    if (from < 0 || from == at) continue;
+  for (const auto& [at, places] : sources) {
+    // At the distance that most pieces may share, the nearest of those that are as common.
+    const auto rank = [&, at = at](Index from) {
+      return std::pair(-votes[from - at], std::abs(from - at));
+    };
+    const auto best = std::ranges::min_element(places, {}, rank);
+    if (best == places.end() || *best == at) continue;
+    const Index from = *best;
     by_distance[from - at].push_back(at);
     by_source[from].push_back(at);
     ++all;
@@ -184,7 +194,11 @@ Claims claims_of_pieces(Output& output, Index width) {
   };
   std::unordered_set<Index> taken;
   Claims claims;
-  for (const auto& [source, some] : by_source) {
+  for (auto& [source, some] : by_source) {
+    // What most of them share is how far they moved.
+    std::erase_if(some, [&, source = source](Index at) {
+      return by_distance.at(source - at).size() * 2 > all;
+    });
     if (some.size() < 2 || is_chance(some.size()) || !told(some)) continue;
     taken.insert(some.begin(), some.end());
     claims.push_back(claim_pieces(output, some, width, "rows.repeated",

@@ -1,0 +1,14 @@
+// One side of a product put right, where scales of the other are all that is left: half of a pair.
+#pragma once
+
+#include "golden/explain/confirm/altered_call_runner.h"
+
+namespace mxo {
+
+/// Of hypotheses that read one side from elsewhere the first, at most `most`, under which a few
+/// lines of the other side, whatever their scales, give the actual output; none where that is so
+/// as they are given.
+Hypotheses leaving_scales(const Call& call, const Output& y, const Hypotheses& list,
+                          std::size_t most);
+
+}  // namespace mxo
