@@ -66,6 +66,7 @@ struct LeftOut {
 constexpr LeftOut kLeftOut[] = {
     {"w1.bias", "w1.bias is left out"},
     {"w2.bias", "w2.bias is left out"},
+    {"w1.bias", "w1.bias and w2.bias are left out", "w2.bias"},
     {"router.bias", "router.bias is left out"},
     {"logits.bias", "logits.bias is left out"},
     {"shared.w1", "the shared expert is left out", "shared.w2"},
@@ -129,7 +130,7 @@ void add_layer_operands(const Call& call, List& list) {
   if (call.op != "moe_layer") return;
   add_experts(call, list);
   for (const LeftOut& row : kLeftOut) {
-    if (!call.has(row.operand)) continue;
+    if (!call.has(row.operand) || (row.with != nullptr && !call.has(row.with))) continue;
     add_altered(list, std::string(row.operand) + "=left_out", row.phrase, [&row](Call& c) {
       c.inputs.erase(row.operand);
       if (row.with != nullptr) c.inputs.erase(row.with);

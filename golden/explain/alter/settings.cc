@@ -202,6 +202,20 @@ void add_number(const Call& call, List& list, const std::string& key, double val
   add_set(list, key, text, filled(phrase, text, text, text), key + "=" + id);
 }
 
+/// The numbers of a call as a narrower type has them.
+void add_rounded_numbers(const Call& call, List& list) {
+  for (const char* key : {"alpha", "limit", "up_offset", "scale"}) {
+    if (!call.set.has(key)) continue;
+    const auto given = static_cast<float>(call.set.real(key, 0.0));
+    for (const auto& [type, rounded] :
+         {std::pair{"bf16", by_bf16(given)}, {"f16", by_f16(given)}}) {
+      if (rounded != given)
+        add_number(call, list, key, rounded, filled("{} is rounded to {}: {}", key, type, "{}"),
+                   type);
+    }
+  }
+}
+
 /// The numbers of a gate, where they are left out and others.
 void add_gate_numbers(const Call& call, List& list) {
   for (const double limit : {5.0, 6.0, 7.0, 8.0, 10.0}) {
@@ -374,6 +388,7 @@ void add_setting_hypotheses(const Call& call, List& list) {
       add_run(list, "scale=of_all", "the factor of the weights multiplies the shared expert, too",
               scale_all);
   }
+  add_rounded_numbers(call, list);
   if (!call.op.starts_with("swiglu") && call.op != "moe_layer") return;
   const Index k = call.set.integer("top_k", 1);
   for (const Index other : {k - 1, k + 1}) {

@@ -12,7 +12,8 @@ namespace mxo {
 namespace {
 
 constexpr int kRounds = 4;            ///< causes that take hold of different elements
-constexpr double kNear = 3.0;         ///< dB nearer that make a hypothesis part of a pair
+constexpr double kNear = 3.0;         ///< dB nearer that pair a hypothesis with any other
+constexpr double kNearBoth = 0.5;     ///< and with one that is as near: two roundings
 constexpr std::size_t kBases = 4;     ///< of pairs
 constexpr std::size_t kLookedAt = 6;  ///< candidates that are run on a wider window
 constexpr Index kLeastNews = 4;       ///< elements that one of a pair leaves to the other
@@ -231,8 +232,9 @@ class Search {
     runner_.choose(6, 32);
     std::vector<Candidate> found;
     for (std::size_t b = 0; b < std::min(kBases, near_.size()) && found.empty(); ++b) {
-      if (near_[b].first < kNear) break;
+      if (near_[b].first < kNearBoth) break;
       for (const auto& [gain, other] : near_) {
+        if (near_[b].first < kNear && gain < kNearBoth) break;
         const Hypothesis* first = near_[b].second;
         const Hypothesis* second = other;
         if (first == second || !combine(*first, *second)) continue;
