@@ -202,17 +202,14 @@ void add_number(const Call& call, List& list, const std::string& key, double val
   add_set(list, key, text, filled(phrase, text, text, text), key + "=" + id);
 }
 
-/// The numbers of a call as a narrower type has them.
-void add_rounded_numbers(const Call& call, List& list) {
-  for (const char* key : {"alpha", "limit", "up_offset", "scale"}) {
-    if (!call.set.has(key)) continue;
-    const auto given = static_cast<float>(call.set.real(key, 0.0));
-    for (const auto& [type, rounded] :
-         {std::pair{"bf16", by_bf16(given)}, {"f16", by_f16(given)}}) {
-      if (rounded != given)
-        add_number(call, list, key, rounded, filled("{} is rounded to {}: {}", key, type, "{}"),
-                   type);
-    }
+/// A number as a narrower type has it.
+void add_rounded_number(const Call& call, const char* key, List& list) {
+  if (!call.set.has(key)) return;
+  const auto given = static_cast<float>(call.set.real(key, 0.0));
+  for (const auto& [type, rounded] : {std::pair{"bf16", by_bf16(given)}, {"f16", by_f16(given)}}) {
+    if (rounded != given)
+      add_number(call, list, key, rounded, filled("{} is rounded to {}: {}", key, type, "{}"),
+                 type);
   }
 }
 
@@ -384,11 +381,11 @@ void add_setting_hypotheses(const Call& call, List& list) {
     add_number(call, list, "scale", 1.0, "the factor of the weights is left out", "left_out");
     add_number(call, list, "scale", scale * scale, "the factor of the weights is applied twice",
                "twice");
+    add_rounded_number(call, "scale", list);
     if (call.has("shared.w1") && !call.has("dy") && !call.has("rank0.dy"))
       add_run(list, "scale=of_all", "the factor of the weights multiplies the shared expert, too",
               scale_all);
   }
-  add_rounded_numbers(call, list);
   if (!call.op.starts_with("swiglu") && call.op != "moe_layer") return;
   const Index k = call.set.integer("top_k", 1);
   for (const Index other : {k - 1, k + 1}) {
@@ -399,6 +396,7 @@ void add_setting_hypotheses(const Call& call, List& list) {
   add_gate_forms(call, list);
   add_limits(call, list);
   add_gate_numbers(call, list);
+  for (const char* key : {"alpha", "limit", "up_offset"}) add_rounded_number(call, key, list);
 }
 
 }  // namespace mxo
