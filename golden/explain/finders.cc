@@ -226,6 +226,10 @@ constexpr Finder kFinders[] = {
     {"quantised_operands", Turn::listed, nullptr,
      [](const Case& c, List& list) { add_quantised_operands(c.backend, c.call, list); }},
 
+    {"layer_routers", Turn::costly, nullptr,
+     [](const Case& c, List& list) { add_layer_routers(c.backend, c.call, c.outputs, list); }},
+    {"experts_of_others", Turn::costly, nullptr, measured<add_experts_of_others>},
+    {"rules_of_some_experts", Turn::costly, nullptr, measured<add_rules_of_some_experts>},
     {"decoded_codes", Turn::costly, nullptr, measured<add_decoded_codes>},
     {"rows_in_no_order", Turn::costly, nullptr, measured<add_rows_in_no_order>},
     {"misread_parts", Turn::costly, nullptr, measured<add_misread_parts>},

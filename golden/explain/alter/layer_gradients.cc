@@ -142,17 +142,31 @@ class Steps {
     return run_call(backend_, made);
   }
 
-  /// of(rank, slot i of its tokens) for every row.
+  /// of(rank, slot i of its tokens) for every row: in three parts, as what travels is bf16.
   template <typename Of>
   NamedTensors sent_weights(const Of& of) const {
     const auto ones = [&](const std::string& q) {
       return with_values(Tensor(Dtype::f32, {out_.at(q + "experts").extent(0), 1}),
                          [](Index) { return 1.0f; });
     };
-    return sent(ones, [&](const std::string& q) {
-      return with_values(Tensor(Dtype::f32, out_.at(q + "experts").shape()),
-                         [&](Index i) { return of(q, i); });
-    });
+    NamedTensors sum = sent(ones, {});
+    for (const std::string& name : names_ending(sum, ".x"))
+      sum.at(name) = Tensor(Dtype::f32, sum.at(name).shape());
+    for (int part = 0; part < 3; ++part) {
+      const NamedTensors rows = sent(ones, [&](const std::string& q) {
+        return with_values(Tensor(Dtype::f32, out_.at(q + "experts").shape()), [&](Index i) {
+          float rest = of(q, i);
+          for (int before = 0; before < part; ++before) rest -= by_bf16(rest);
+          return rest;
+        });
+      });
+      for (const std::string& name : names_ending(rows, ".x")) {
+        sum.at(name) = with_values(sum.at(name), [&](Index i) {
+          return wide_value(sum.at(name), i) + wide_value(rows.at(name), i);
+        });
+      }
+    }
+    return sum;
   }
 
   /// A gradient of weights over the rows of all ranks, after edit(rank, gradient, rows).

@@ -66,6 +66,7 @@ struct LeftOut {
 constexpr LeftOut kLeftOut[] = {
     {"w1.bias", "w1.bias is left out"},
     {"w2.bias", "w2.bias is left out"},
+    {"w1.bias", "w1.bias and w2.bias are left out", "w2.bias"},
     {"router.bias", "router.bias is left out"},
     {"logits.bias", "logits.bias is left out"},
     {"shared.w1", "the shared expert is left out", "shared.w2"},
@@ -95,23 +96,46 @@ void add_zeros(List& list, const std::string& operand, const std::string& id,
   });
 }
 
+/// An expert that is cut among ranks, whose parts are not added up.
+void add_own_parts(const std::string& w2, const char* who, Index hidden, Index ranks, List& list) {
+  const Index part = hidden / ranks;
+  add_run(
+      list, w2 + "=own_part",
+      filled("each rank adds its own {} of {} hidden columns of {} alone: parts are not added up",
+             part, hidden, who),
+      [=](Backend& b, const Call& c) {
+        NamedTensors out;
+        for (Index p = 0; p < ranks; ++p) {
+          Call own = c;
+          map_values(own, w2, [=](float v, Index i) { return i % hidden / part == p ? v : 0.0f; });
+          for (auto& [name, tensor] : run_call(b, own)) {
+            if (name.starts_with(filled("rank{}.", p))) out.emplace(name, std::move(tensor));
+          }
+        }
+        return out;
+      },
+      Stage::input);
+}
+
 /// What a rank, its experts, or a part of an expert adds to a sum.
 void add_missing_parts(const Call& call, List& list) {
+  Index ranks = 0;
+  while (call.has(filled("rank{}.x", ranks))) ++ranks;
   for (const auto& [w2, who] :
        {std::pair{"shared.w2", "the shared expert"}, {"w2", "every expert but the shared one"}}) {
     if (!call.has(w2)) continue;
     const Index hidden = call.input(w2).shape().back();
+    const char* whose = call.has("shared.w2") ? who : "every expert";
     for (const bool second : {true, false}) {
       add_zeros(list, w2, "half",
-                filled("{} lacks the {} half of its hidden columns, {} to {}",
-                       call.has("shared.w2") ? who : "every expert", second ? "second" : "first",
-                       second ? hidden / 2 : 0, second ? hidden - 1 : hidden / 2 - 1),
+                filled("{} lacks the {} half of its hidden columns, {} to {}", whose,
+                       second ? "second" : "first", second ? hidden / 2 : 0,
+                       second ? hidden - 1 : hidden / 2 - 1),
                 [=](Index i) { return (i % hidden >= hidden / 2) == second; });
     }
+    if (ranks > 1 && hidden % ranks == 0) add_own_parts(w2, whose, hidden, ranks, list);
   }
-  Index ranks = 0;
-  while (call.has(filled("rank{}.dy", ranks))) ++ranks;
-  if (ranks < 2) return;
+  if (ranks < 2 || !call.has("rank0.dy")) return;
   const Tensor& w2 = call.input("w2");
   for (Index p = 0; p < ranks; ++p) {
     add_zeros(list, filled("rank{}.dy", p), "left_out",
@@ -129,7 +153,7 @@ void add_layer_operands(const Call& call, List& list) {
   if (call.op != "moe_layer") return;
   add_experts(call, list);
   for (const LeftOut& row : kLeftOut) {
-    if (!call.has(row.operand)) continue;
+    if (!call.has(row.operand) || (row.with != nullptr && !call.has(row.with))) continue;
     add_altered(list, std::string(row.operand) + "=left_out", row.phrase, [&row](Call& c) {
       c.inputs.erase(row.operand);
       if (row.with != nullptr) c.inputs.erase(row.with);

@@ -25,6 +25,7 @@ struct Router {
   bool bf16_scores = false;     ///< before they choose and weigh
   bool bf16_choices = false;    ///< scores, bias and their sum, before they choose
   bool bf16_groups = false;     ///< the score of a group
+  bool drops_last = false;      ///< of one choice more, in the order of experts, not the least
   bool least = false;           ///< the experts that score least are chosen
   bool less_bias = false;       ///< weights are choices less the bias, in f32
   bool least_minus_1 = false;   ///< a search for the best that begins at -1 finds expert 0
@@ -174,7 +175,7 @@ class OtherRouter {
     if (rule_.ties_to_higher) std::reverse(order.begin(), order.end());
     order = sorted_by(choice, std::move(order));
     if (rule_.least) std::reverse(order.begin(), order.end());
-    const Index taken = k_ + rule_.more_in_sum;
+    const Index taken = k_ + rule_.more_in_sum + (rule_.drops_last ? 1 : 0);
     if (static_cast<Index>(order.size()) < taken + rule_.skipped + (rule_.next ? 1 : 0)) return {};
     if (rule_.next && k_ > 0) order.erase(order.begin() + k_ - 1);
     order.erase(order.begin(), order.begin() + rule_.skipped);
@@ -183,6 +184,7 @@ class OtherRouter {
       if (rule_.least_minus_1 && choice[e] < -1.0f) e = 0;
     }
     if (rule_.by_index && !rule_.sum_first) std::sort(order.begin(), order.end());
+    if (rule_.drops_last) order.pop_back();
     return order;
   }
 
@@ -293,6 +295,10 @@ constexpr OtherRule kRules[] = {
     {"top_k=by_index",
      "slots are in the order of experts, sorted after their weights were divided",
      {.by_index = true, .sum_first = true}},
+    {"top_k=drops_last",
+     "of one choice more than is taken, in the order of experts, the last is dropped rather than "
+     "the least",
+     {.by_index = true, .drops_last = true}},
     {"score=bf16",
      "scores are rounded to bf16 before they choose and weigh",
      {.bf16_scores = true}},

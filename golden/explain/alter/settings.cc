@@ -202,6 +202,17 @@ void add_number(const Call& call, List& list, const std::string& key, double val
   add_set(list, key, text, filled(phrase, text, text, text), key + "=" + id);
 }
 
+/// A number as a narrower type has it.
+void add_rounded_number(const Call& call, const char* key, List& list) {
+  if (!call.set.has(key)) return;
+  const auto given = static_cast<float>(call.set.real(key, 0.0));
+  for (const auto& [type, rounded] : {std::pair{"bf16", by_bf16(given)}, {"f16", by_f16(given)}}) {
+    if (rounded != given)
+      add_number(call, list, key, rounded, filled("{} is rounded to {}: {}", key, type, "{}"),
+                 type);
+  }
+}
+
 /// The numbers of a gate, where they are left out and others.
 void add_gate_numbers(const Call& call, List& list) {
   for (const double limit : {5.0, 6.0, 7.0, 8.0, 10.0}) {
@@ -370,6 +381,7 @@ void add_setting_hypotheses(const Call& call, List& list) {
     add_number(call, list, "scale", 1.0, "the factor of the weights is left out", "left_out");
     add_number(call, list, "scale", scale * scale, "the factor of the weights is applied twice",
                "twice");
+    add_rounded_number(call, "scale", list);
     if (call.has("shared.w1") && !call.has("dy") && !call.has("rank0.dy"))
       add_run(list, "scale=of_all", "the factor of the weights multiplies the shared expert, too",
               scale_all);
@@ -384,6 +396,7 @@ void add_setting_hypotheses(const Call& call, List& list) {
   add_gate_forms(call, list);
   add_limits(call, list);
   add_gate_numbers(call, list);
+  for (const char* key : {"alpha", "limit", "up_offset"}) add_rounded_number(call, key, list);
 }
 
 }  // namespace mxo

@@ -13,7 +13,8 @@ namespace mxo {
 namespace {
 
 constexpr int kRounds = 4;            ///< causes that take hold of different elements
-constexpr double kNear = 3.0;         ///< dB nearer that make a hypothesis part of a pair
+constexpr double kNear = 3.0;         ///< dB nearer that pair a hypothesis with any other
+constexpr double kNearBoth = 0.5;     ///< and with one that is as near: two roundings
 constexpr std::size_t kBases = 4;     ///< of pairs
 constexpr std::size_t kLookedAt = 6;  ///< candidates that are run on a wider window
 constexpr Index kLeastNews = 4;       ///< elements that one of a pair leaves to the other
@@ -229,18 +230,23 @@ class Search {
     return static_cast<double>(&h - list_.data()) / static_cast<double>(list_.size());
   }
 
+  struct Base {
+    const Hypothesis* hypothesis;
+    bool with_any;  ///< pairs with any other, not only with what is near itself
+  };
+
   /// What came nearest, and what alters one side of a product so that the other needs no more than
   /// other scales.
-  Hypotheses bases() {
-    Hypotheses list;
+  std::vector<Base> bases() {
+    std::vector<Base> list;
     for (const auto& [gain, h] : near_) {
-      if (gain >= kNear && list.size() < kBases) list.push_back(h);
+      if (gain >= kNearBoth && list.size() < kBases) list.push_back({h, gain >= kNear});
     }
     if (!runner_.windowed() || round_ > 0) return list;
     Hypotheses all;
     for (const auto& [gain, h] : near_) all.push_back(h);
-    const Hypotheses more = leaving_scales(runner_.call(), outputs().front(), all, kBases);
-    list.insert(list.end(), more.begin(), more.end());
+    for (const Hypothesis* h : leaving_scales(runner_.call(), outputs().front(), all, kBases))
+      list.push_back({h, true});
     return list;
   }
 
@@ -248,12 +254,13 @@ class Search {
   std::vector<Claim> pairs() {
     std::stable_sort(near_.begin(), near_.end(),
                      [](const auto& a, const auto& b) { return a.first > b.first; });
-    const Hypotheses from = bases();
+    const std::vector<Base> from = bases();
     runner_.choose(6, 32);
     std::vector<Candidate> found;
     for (std::size_t b = 0; b < from.size() && found.empty(); ++b) {
       for (const auto& [gain, other] : near_) {
-        const Hypothesis* first = from[b];
+        if (!from[b].with_any && gain < kNearBoth) break;
+        const Hypothesis* first = from[b].hypothesis;
         const Hypothesis* second = other;
         if (first == second || !combine(*first, *second)) continue;
         if (second->stage < first->stage) std::swap(first, second);

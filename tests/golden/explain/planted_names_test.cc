@@ -302,6 +302,38 @@ TEST(PlantedNames, BiasesOfOtherExperts) {
   EXPECT_EQ(taken({3, 0, 1, 2}), "explained: the bias of the expert before is added");
 }
 
+/// sglang#8125: one choice more, unsorted, and a shared expert in the place of the last.
+TEST(PlantedNames, LastOfOneChoiceMore) {
+  const Call route = of("route", {{"logits", random_floats({96, 16}, 7)}}, {{"top_k", "3"}});
+  const auto backend = make_cpu_backend();
+  Call more = route;
+  more.set.set("top_k", "4");
+  more.set.set("normalize", "false");
+  NamedTensors wide = run_call(*backend, more);
+  auto* e = wide.at("experts").as<std::int32_t>();
+  auto* w = wide.at("weights").as<float>();
+  EXPECT_EQ(said_of(route,
+                    [&](NamedTensors& out) {
+                      auto* counts = out.at("tokens_per_expert").as<std::int32_t>();
+                      std::fill_n(counts, 16, 0);
+                      for (Index t = 0; t < 96; ++t) {
+                        std::map<std::int32_t, float> own;  // by expert
+                        for (Index s = 4 * t; s < 4 * t + 4; ++s) own[e[s]] = w[s];
+                        own.erase(std::prev(own.end()));
+                        float sum = 0;
+                        for (const auto& [expert, weight] : own) sum += weight;
+                        Index at = 3 * t;
+                        for (const auto& [expert, weight] : own) {
+                          ++counts[expert];
+                          out.at("experts").as<std::int32_t>()[at] = expert;
+                          out.at("weights").as<float>()[at++] = weight / (sum + 1e-20f);
+                        }
+                      }
+                    }),
+            "explained: of one choice more than is taken, in the order of experts, the last is "
+            "dropped rather than the least");
+}
+
 TEST(PlantedNames, OperandsOfLayers) {
   const Call layer = moe_layer({{"w2.bias", times(random_bf16({8, 64}, 8), 0x1p16f)},
                                 {"shared.w1", random_bf16({64, 64}, 9)},
@@ -330,6 +362,17 @@ TEST(PlantedNames, OperandsOfLayers) {
   EXPECT_EQ(said_with(layer, multiplied("shared.w2", 0.5f)),
             "explained: the shared expert is multiplied by 1/2");
   EXPECT_EQ(said_with(layer, without({"w2.bias"})), "explained: w2.bias is left out");
+  const Call gated = moe_layer(
+      {{"w1.bias", random_bf16({8, 128}, 7)}, {"w2.bias", times(random_bf16({8, 64}, 8), 0x1p16f)}},
+      {{"alpha", "1.702"}, {"limit", "7"}, {"up_offset", "1"}});
+  EXPECT_EQ(
+      said_with(gated,
+                [](Call& c) {
+                  for (const char* name : {"w1.bias", "w2.bias"}) c.inputs.erase(name);
+                  c.set = moe_layer({}).set;
+                }),
+      "explained: alpha and limit and up_offset are left out and w1.bias and w2.bias are left "
+      "out");
   EXPECT_EQ(said_with(layer, multiplied("w2.bias", 2.0f)), "explained: w2.bias is multiplied by 2");
   EXPECT_EQ(said_with(layer, gate_and_up_by_2_ranks),
             "explained: gate and up are halves of runs of 64: 2 ranks cut [gate, up] as one");

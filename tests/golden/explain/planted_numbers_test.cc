@@ -149,6 +149,10 @@ const PlantedFault kFaults[] = {
      [](Backend& b) {
        return with_setting(b, gated("swiglu", {{"alpha", "1.702"}}), "alpha", "1");
      }},
+    {"alpha is a bf16 immediate (tt-metal#43152)", "alpha=bf16", "rounded to bf16: 1.703125",
+     [](Backend& b) {
+       return with_setting(b, gated("swiglu", {{"alpha", "1.702"}}), "alpha", "1.703125");
+     }},
     {"up is raised", "up_offset=1", "up is raised by 1",
      [](Backend& b) {
        return with_setting(b, gated("swiglu_backward", {{"alpha", "1.5"}}), "up_offset", "1");

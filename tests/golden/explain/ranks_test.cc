@@ -43,8 +43,12 @@ Planted weights_by_expert(Backend& b) {
   return planted(b, call, wrong);
 }
 
+float narrow(float v) { return decode(encode<kBF16>(v)); }
+float as_is(float v) { return v; }
+
 /// Tokens as `add` has the sum of their three slots, first to last or backward.
-Planted summed(Backend& b, const char* op, bool backward, float (*add)(float sum, float term)) {
+Planted summed(Backend& b, const char* op, bool backward, float (*add)(float sum, float term),
+               float (*weight)(float)) {
   const Call call = returned(op);
   const bool forward = std::string(op) == "combine";
   NamedTensors parts[3];
@@ -66,15 +70,13 @@ Planted summed(Backend& b, const char* op, bool backward, float (*add)(float sum
           const Index slot = backward ? kSlots - 1 - s : s;
           const float w =
               forward ? call.input(rank(p) + "weights").as<float>()[i / 64 * kSlots + slot] : 1;
-          v = add(v, w * wide_value(parts[s].at(rank(p) + "out"), i));
+          v = add(v, weight(w) * wide_value(parts[s].at(rank(p) + "out"), i));
         }
         store_wide(sum, i, v);
       }
     }
   });
 }
-
-float narrow(float v) { return decode(encode<kBF16>(v)); }
 
 Call coded(Backend& b) { return sent(b, true); }
 
@@ -147,14 +149,22 @@ const PlantedFault kFaults[] = {
      spoils(combined,
             [](NamedTensors& out) { std::swap(out.at("rank0.out"), out.at("rank1.out")); })},
     {"sums in bf16", "slots=bf16", "slots are added up in bf16",
-     planted_by(summed, "combine", false, [](float a, float v) { return narrow(a + v); })},
+     planted_by(
+         summed, "combine", false, [](float a, float v) { return narrow(a + v); }, as_is)},
     {"gradients in bf16", "slots=bf16", "slots are added up in bf16",
-     planted_by(summed, "dispatch_backward", false,
-                [](float a, float v) { return narrow(a + v); })},
+     planted_by(
+         summed, "dispatch_backward", false, [](float a, float v) { return narrow(a + v); },
+         as_is)},
     {"products in bf16", "slots=bf16_products", "weighed rows are rounded to bf16",
-     planted_by(summed, "combine", false, [](float a, float v) { return narrow(a + narrow(v)); })},
+     planted_by(
+         summed, "combine", false, [](float a, float v) { return narrow(a + narrow(v)); }, as_is)},
     {"sums in bf16 from the last", "slots=bf16_reversed", "from the last to the first",
-     planted_by(summed, "combine", true, [](float a, float v) { return narrow(a + v); })},
+     planted_by(
+         summed, "combine", true, [](float a, float v) { return narrow(a + v); }, as_is)},
+    {"weights and sums in bf16", "weights=bf16+slots=bf16_products",
+     "router weights are rounded to bf16 first and weighed rows are rounded to bf16",
+     planted_by(
+         summed, "combine", false, [](float a, float v) { return narrow(a + narrow(v)); }, narrow)},
 };
 
 TEST(PlantedBetweenRanks, AreNamed) { expect_named(kFaults); }

@@ -80,6 +80,17 @@ const PlantedFault kFaults[] = {
     {"-1 is the first row", "indices=marker", "first row of x", planted_by(marker_is, 0)},
     {"an order for its inverse (TileOPs#640)", "indices=inverse", "taken for its inverse",
      planted_by(inverse, "unpermute", "permute")},
+    {"rows of no index are never written (Primus-Turbo#345)", "not_zero.padding",
+     "rows 64 to 95 of x (rows that no index names, zeros expected) hold other bytes",
+     [](Backend& b) {
+       NamedTensors in;
+       in.emplace("y", random_bf16({64, 64}, 3));
+       in.emplace("indices", numbers({64}, [](Index i) { return (i * 37 + 11) % 64; }));
+       return spoiled(b, make_call("unpermute", in, with({{"rows", "96"}})), [](NamedTensors& out) {
+         const Tensor old = random_bf16({32, 64}, 9);
+         std::memcpy(row_of(out.at("x"), 64), old.data(), old.bytes());
+       });
+     }},
     {"scattered for gathered", "indices=inverse", "scattered by the indices rather than gathered",
      planted_by(inverse, "permute", "unpermute")},
     {"a mask for a map (vllm#49758)", "local=mask", "taken as a mask",

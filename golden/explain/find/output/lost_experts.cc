@@ -16,10 +16,10 @@ constexpr std::size_t kLeastTokens = 3;
 constexpr Index kSampled = 2048;       ///< elements of y that tell two factors
 constexpr double kFitOfParts = 0.005;  ///< of an output that may be left: a unit of bf16
 
-/// The experts of which most tokens fail, if every token that fails chose one of them; a token
-/// that weighs its expert little may be as it should.
-std::set<Index> experts_of_failing(Backend& backend, const Call& call,
-                                   const std::vector<Output>& outputs) {
+}  // namespace
+
+std::vector<std::set<Index>> experts_of_failing(Backend& backend, const Call& call,
+                                                const std::vector<Output>& outputs) {
   Call stages = call;
   stages.set.set("keep_stages", "true");
   const NamedTensors kept = run_call(backend, stages);
@@ -43,37 +43,44 @@ std::set<Index> experts_of_failing(Backend& backend, const Call& call,
       }
     }
   }
-  std::set<Index> lost;
-  for (const auto& [e, tokens] : of_experts) {
-    if (tokens.failing * 4 >= tokens.all * 3) lost.insert(e);
-  }
-  const bool all = std::all_of(failing.begin(), failing.end(), [&](const auto& experts) {
-    return std::any_of(experts.begin(), experts.end(), [&](Index e) { return lost.contains(e); });
+  if (failing.size() < kLeastTokens) return {};
+  std::set<Index> common = failing.front();
+  std::erase_if(common, [&](Index e) {
+    return std::ranges::any_of(failing, [e](const auto& own) { return !own.contains(e); });
   });
-  const bool some = failing.size() >= kLeastTokens && lost.size() < of_experts.size();
-  return all && some ? lost : std::set<Index>{};
+  std::set<Index> most;
+  for (const auto& [e, tokens] : of_experts) {
+    if (tokens.failing * 4 >= tokens.all * 3) most.insert(e);
+  }
+  const bool all = std::ranges::all_of(failing, [&](const auto& experts) {
+    return std::ranges::any_of(experts, [&](Index e) { return most.contains(e); });
+  });
+  std::vector<std::set<Index>> sets;
+  if (common.size() == 1) sets.push_back(std::move(common));
+  if (all && most.size() < of_experts.size() && (sets.empty() || sets.front() != most))
+    sets.push_back(std::move(most));
+  return sets;
 }
-
-}  // namespace
 
 void add_lost_experts(Backend& backend, const Call& call, const std::vector<Output>& outputs,
                       std::vector<Hypothesis>& list) {
   if (call.op != "moe_layer" || outputs.empty() || !outputs.front().name.ends_with(".y")) return;
-  const std::set<Index> lost = experts_of_failing(backend, call, outputs);
-  if (lost.empty()) return;
-  add_altered(list, "experts=left_out",
-              "slots of " + ranges_in_words("expert", {lost.begin(), lost.end()}) + " are left out",
-              [lost](Call& c) {
-                for (const char* name : {"w2", "w2.bias"}) {
-                  if (!c.has(name)) continue;
-                  const Tensor& given = c.input(name);
-                  const Index each = given.elements() / given.extent(0);
-                  c.replace(name, with_values(given, [&](Index i) {
-                              return lost.contains(i / each) ? 0.0f : wide_value(given, i);
-                            }));
-                }
-                return true;
-              });
+  for (const std::set<Index>& lost : experts_of_failing(backend, call, outputs)) {
+    add_altered(
+        list, "experts=left_out",
+        "slots of " + ranges_in_words("expert", {lost.begin(), lost.end()}) + " are left out",
+        [lost](Call& c) {
+          for (const char* name : {"w2", "w2.bias"}) {
+            if (!c.has(name)) continue;
+            const Tensor& given = c.input(name);
+            const Index each = given.elements() / given.extent(0);
+            c.replace(name, with_values(given, [&](Index i) {
+                        return lost.contains(i / each) ? 0.0f : wide_value(given, i);
+                      }));
+          }
+          return true;
+        });
+  }
 }
 
 void add_factors_of_parts(Backend& backend, const Call& call, const std::vector<Output>& outputs,

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <map>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -60,5 +61,18 @@ void add_lost_experts(Backend& backend, const Call& call, const std::vector<Outp
 /// Factors of what the experts of a layer add, and of what its shared expert adds.
 void add_factors_of_parts(Backend& backend, const Call& call, const std::vector<Output>& outputs,
                           std::vector<Hypothesis>& list);
+
+/// Experts that may have made a layer's y fail: the one that all such tokens chose, and those of
+/// which most tokens fail; a token that weighs its expert little may be as it should.
+std::vector<std::set<Index>> experts_of_failing(Backend& backend, const Call& call,
+                                                const std::vector<Output>& outputs);
+/// Of a layer whose y alone is known: routers that score, choose or weigh in another way.
+void add_layer_routers(Backend& backend, const Call& call, const std::vector<Output>& outputs,
+                       std::vector<Hypothesis>& list);
+/// The same: experts that take operands of others, in any order, and rules of some experts alone.
+void add_experts_of_others(Backend& backend, const Call& call, const std::vector<Output>& outputs,
+                           std::vector<Hypothesis>& list);
+void add_rules_of_some_experts(Backend& backend, const Call& call,
+                               const std::vector<Output>& outputs, std::vector<Hypothesis>& list);
 
 }  // namespace mxo

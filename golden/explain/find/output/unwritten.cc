@@ -203,6 +203,18 @@ Idle rows_without_tokens(const Output& output, const NamedTensors& expected) {
   return idle_rows(output, "pad rows", std::move(idle));
 }
 
+/// Rows of unpermute that no index names.
+Idle unnamed_rows(const Call& call, const Output& output) {
+  if (call.op != "unpermute") return {};
+  std::vector<std::uint8_t> idle(static_cast<std::size_t>(output.rows), 1);
+  const Tensor& indices = call.input("indices");
+  for (Index i = 0; i < indices.elements(); ++i) {
+    const std::int32_t r = indices.as<std::int32_t>()[i];
+    if (r >= 0 && r < output.rows) nth(idle, r) = 0;
+  }
+  return idle_rows(output, "rows that no index names", std::move(idle));
+}
+
 Idle empty_experts(const Call& call, const Output& output) {
   if (output.name != "dw" || output.expected->rank() != 3 || !call.has("group_ends")) return {};
   const std::vector<Index> own = group_ends_of(call.input("group_ends"));
@@ -377,9 +389,10 @@ Claims recover_wild(Output& output) {
 Claims recover_padding(const Call& call, Output& output, const NamedTensors& expected) {
   if (output.left == 0) return {};
   Claims claims = claim_ends_without_padding(output, expected);
-  for (const Idle& idle : {pad_rows(call, output, expected), rows_without_tokens(output, expected),
-                           empty_experts(call, output), tile_padding(call, output),
-                           row_padding(call, output), zero_lines(call, output)}) {
+  for (const Idle& idle :
+       {pad_rows(call, output, expected), rows_without_tokens(output, expected),
+        unnamed_rows(call, output), empty_experts(call, output), tile_padding(call, output),
+        row_padding(call, output), zero_lines(call, output)}) {
     append(claims, claim_idle(idle, output));
   }
   return claims;

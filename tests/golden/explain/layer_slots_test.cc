@@ -1,0 +1,128 @@
+// A layer whose y alone is known: other routers, experts with operands of others, rules of some
+// experts, parts of ranks.
+#include "tests/golden/two_ranks.h"
+
+namespace mxo {
+namespace {
+
+/// Two ranks whose eight experts have numbers near one, and a shared expert.
+Call layer(const Settings& more = {}) {
+  NamedTensors in;
+  in.emplace("rank1.x", random_bf16({48, 64}, 4));
+  in.emplace("shared.w1", random_bf16({64, 64}, 9));
+  in.emplace("shared.w2", random_bf16({64, 32}, 10));
+  in.emplace("w2.bias", random_bf16({8, 64}, 12));
+  Call call = moe_layer(std::move(in), more);
+  for (const char* name : {"router", "w1", "w2", "shared.w1", "shared.w2"})
+    call.replace(name, times(call.input(name), 1 / 16.0f));
+  call.replace("router", times(call.input("router"), 1 / 4.0f));
+  return call;
+}
+
+/// Experts take the operands of these.
+PlantsFault taken(std::vector<const char*> names, std::vector<Index> from) {
+  return alters([] { return layer(); }, names,
+                [from](Tensor& t, const Tensor& given) {
+                  runs_from(t, given, given.bytes() / 8,
+                            [&](Index e) { return from[static_cast<std::size_t>(e)]; });
+                });
+}
+
+/// Rows of x that are 1 and -1 times a power of two, and a router that sees them without that of
+/// the row `further`.
+Planted normalised(Backend& b, Index further) {
+  const auto power = [](Index t) { return static_cast<int>(t % 3) - 1; };
+  Call call = layer();
+  for (Index p = 0; p < 2; ++p) {
+    call.replace(rank(p) + "x", mapped(call.input(rank(p) + "x"), [&](Index i, float v) {
+                   return std::ldexp(v < 0 ? -1.0f : 1.0f, power(i / 64));
+                 }));
+  }
+  Planted made{call, run_call(b, call), run_call(b, call)};
+  for (const int n : {-1, 0, 1}) {
+    Call scaled = call;
+    scaled.replace("router", times(call.input("router"), std::ldexp(1.0f, -n)));
+    for (auto& [name, y] : run_call(b, scaled)) {
+      for (Index t = 0; t < 48; ++t) {
+        if (power(t + further) == n)
+          std::memcpy(row_of(made.actual.at(name), t), row_of(y, t), row_bytes(y));
+      }
+    }
+  }
+  return made;
+}
+
+/// Expert 7, which scores as it does, is never chosen.
+Planted never_chosen(Backend& b) {
+  Call call = layer({{"score", "sigmoid"}});
+  call.replace("router.bias", Tensor(Dtype::f32, {8}));
+  Call wrong = call;
+  wrong.replace("router.bias",
+                filled<float>(Dtype::f32, {8}, [](Index e) { return -100 * (e / 7); }));
+  return planted(b, call, wrong);
+}
+
+/// Each rank adds its half of what the shared expert's hidden columns make.
+Planted own_parts(Backend& b, Index last) {
+  Planted made = planted(b, layer(), layer());
+  for (Index p = 0; p < 2; ++p) {
+    Call part = layer();
+    part.replace("shared.w2", mapped(part.input("shared.w2"), [&](Index i, float v) {
+                   return (i % 32 < 16) == (p == 0) && i % 32 <= last ? v : 0.0f;
+                 }));
+    made.actual.at(rank(p) + "y") = std::move(run_call(b, part).at(rank(p) + "y"));
+  }
+  return made;
+}
+
+/// Numbers of one expert are others.
+template <typename Of>
+PlantsFault of_expert_4(const char* name, Of of) {
+  return [=](Backend& b) {
+    return altered(b, layer(), {name}, [&](Tensor& t, const Tensor& given) {
+      const Index each = t.elements() / 8;
+      t = mapped(
+          t, [&](Index i, float v) { return i / each == 4 ? of(given, i % each, 4 * each) : v; });
+    });
+  };
+}
+
+const PlantedFault kFaults[] = {
+    {"the router normalises once more (Automodel#1852)", "router.x=normalised",
+     "the router alone sees rows of x divided by their root mean square",
+     planted_by(normalised, 0)},
+    {"an expert is never chosen", "top_k=never", "expert 7 is never chosen", never_chosen},
+    {"experts sorted as text (TransformerEngine#2642)", "weights=of_others",
+     "experts 2, 3, 7 take all weights of experts 3, 7, 2",
+     taken({"w1", "w2", "w2.bias"}, {0, 1, 3, 7, 4, 5, 6, 2})},
+    {"an expert has w1 of another", "w1=of_others", "expert 4 takes w1 of expert 6",
+     taken({"w1"}, {0, 1, 2, 3, 6, 5, 6, 7})},
+    {"a bias is not given to one expert", "w2.bias=left_out",
+     "w2.bias is left out, for expert 4 alone",
+     of_expert_4("w2.bias", [](const Tensor&, Index, Index) { return 0.0f; })},
+    {"halves of one expert", "halves=up_first",
+     "halves is up_first rather than gate_first, for expert 4 alone",
+     of_expert_4("w1",
+                 [](const Tensor& t, Index i, Index first) {
+                   return wide_value(t, first + (i + 64 * 64) % (128 * 64));
+                 })},
+    {"parts are not added up (tpu-inference#3435)", "shared.w2=own_part",
+     "each rank adds its own 16 of 32 hidden columns of the shared expert alone",
+     planted_by(own_parts, 31)},
+};
+
+TEST(PlantedInLayerSlots, AreNamed) { expect_named(kFaults); }
+
+const PlantedFault kNearMisses[] = {
+    {"tokens are divided by the size of others", "router.x", "", planted_by(normalised, 1)},
+    {"an expert has w1 of no other", "w1=of_others", "",
+     of_expert_4("w1", [](const Tensor& t, Index i, Index) { return wide_value(t, i % 4099); })},
+    {"a bias of one expert is another number", "w2.bias", "",
+     of_expert_4("w2.bias", [](const Tensor& t, Index i, Index) { return wide_value(t, i) + 1; })},
+    {"parts that are not the ranks' own", "shared.w2=own_part", "", planted_by(own_parts, 29)},
+};
+
+TEST(PlantedInLayerSlots, NearMissesAreNot) { expect_not_named(kNearMisses); }
+
+}  // namespace
+}  // namespace mxo
