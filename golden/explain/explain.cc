@@ -14,7 +14,6 @@
 #include "golden/explain/find/output/recover.h"
 #include "golden/explain/find/quantiser/quantiser.h"
 #include "golden/explain/finders.h"
-#include "golden/explain/made_calls.h"
 #include "golden/explain/steps/steps.h"
 #include "golden/explain/words/places.h"
 

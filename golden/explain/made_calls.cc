@@ -1,5 +1,5 @@
 // What the altered calls behind claims give of the outputs, once the claims are made.
-#include "golden/explain/made_calls.h"
+#include "golden/explain/finders.h"
 
 #include <algorithm>
 #include <optional>

@@ -5,6 +5,7 @@
 #include "formats/exp.h"
 #include "golden/explain/alter/alterations.h"
 #include "golden/explain/find/output/slots.h"
+#include "golden/explain/steps/steps.h"
 #include "ops/linear_recipe.h"
 
 namespace mxo {
@@ -56,27 +57,26 @@ constexpr OtherRows kOtherRows[] = {
 class Steps {
  public:
   Steps(Backend& backend, const Call& call) : backend_(backend), call_(call) {
-    Call kept = call;
-    kept.set.set("keep_stages", "true");
-    out_ = run_call(backend, kept);
+    call_.set.set("keep_stages", "true");
+    out_ = run_call(backend, call_);
     while (call.has(rank(ranks_) + "x")) ++ranks_;
   }
 
   NamedTensors of(const OtherRows& row) {
-    const NamedTensors dy = sent([&](const std::string& q) { return call_.input(q + "dy"); }, {});
-    const NamedTensors weights = sent_weights(
+    const Tensor dy = sent([&](const std::string& q) { return call_.input(q + "dy"); }, {});
+    const Tensor weights = sent_weights(
         [&](const std::string& q, Index i) { return out_.at(q + "weights").as<float>()[i]; });
-    add_up(row.second, [&](const std::string& p, Tensor& gradient, Tensor& rows) {
+    const Tensor h = of_ranks(out_, "h");
+    add_up(row.second, [&](Tensor& gradient, Tensor& rows) {
       Tensor& t = row.gradient ? gradient : rows;
       const Index columns = t.extent(1);
       t = with_values(t, [&](Index i) {
-        RowElement e{wide_value(t, i), 0.0f, 0.0f, weights.at(p + "x").as<float>()[i / columns],
-                     0.0f};
-        if (row.gradient && row.second) e.unweighed = wide_value(dy.at(p + "x"), i);
+        RowElement e{wide_value(t, i), 0.0f, 0.0f, weights.as<float>()[i / columns], 0.0f};
+        if (row.gradient && row.second) e.unweighed = wide_value(dy, i);
         if (!row.gradient && row.second) {
           const auto [gate, up] = gate_pair(i, columns);
-          e.gate = wide_value(out_.at(p + "h"), gate);
-          e.up = wide_value(out_.at(p + "h"), up);
+          e.gate = wide_value(h, gate);
+          e.up = wide_value(h, up);
         }
         return row.element(e);
       });
@@ -87,16 +87,16 @@ class Steps {
   /// Both gradients of weights without some slots, lost(token, slot).
   template <typename Lost>
   NamedTensors without(const Lost& lost) {
-    const NamedTensors kept = sent_weights([&](const std::string& q, Index i) {
+    const Tensor kept = sent_weights([&](const std::string& q, Index i) {
       const Tensor& experts = out_.at(q + "experts");
       const Index slots = experts.extent(1);
       return lost(i / slots, experts.extent(0), i % slots) ? 0.0f : 1.0f;
     });
     for (const bool second : {false, true}) {
-      add_up(second, [&](const std::string& p, Tensor& gradient, Tensor&) {
+      add_up(second, [&](Tensor& gradient, Tensor&) {
         const Index columns = gradient.extent(1);
         gradient = with_values(gradient, [&](Index i) {
-          return kept.at(p + "x").as<float>()[i / columns] * wide_value(gradient, i);
+          return kept.as<float>()[i / columns] * wide_value(gradient, i);
         });
       });
     }
@@ -125,9 +125,16 @@ class Steps {
  private:
   static std::string rank(Index p) { return "rank" + std::to_string(p) + "."; }
 
+  /// A tensor of each rank, rows of all of them one behind the other.
+  Tensor of_ranks(const NamedTensors& tensors, const char* name) const {
+    std::vector<Tensor> parts;
+    for (Index p = 0; p < ranks_; ++p) parts.push_back(tensors.at(rank(p) + name));
+    return stacked(parts);
+  }
+
   /// Rows of experts, padded as they are: x of their tokens, times weights of their slots.
-  NamedTensors sent(const std::function<Tensor(const std::string&)>& x,
-                    const std::function<Tensor(const std::string&)>& weights) const {
+  Tensor sent(const std::function<Tensor(const std::string&)>& x,
+              const std::function<Tensor(const std::string&)>& weights) const {
     Call made{"dispatch", {}, {}, call_.world};
     made.set.set("experts", std::to_string(call_.input("router").extent(0)));
     made.set.set("precision", "bf16");
@@ -139,73 +146,47 @@ class Steps {
       made.replace(rank(p) + "x", x(rank(p)));
       if (weights) made.replace(rank(p) + "weights", weights(rank(p)));
     }
-    return run_call(backend_, made);
+    return of_ranks(run_call(backend_, made), "x");
   }
 
-  /// of(rank, slot i of its tokens) for every row: in three parts, as what travels is bf16.
+  /// of(rank, slot i of its tokens) for every row.  Rows travel in bf16, three of which hold an
+  /// f32.
   template <typename Of>
-  NamedTensors sent_weights(const Of& of) const {
+  Tensor sent_weights(const Of& of) const {
     const auto ones = [&](const std::string& q) {
       return with_values(Tensor(Dtype::f32, {out_.at(q + "experts").extent(0), 1}),
                          [](Index) { return 1.0f; });
     };
-    NamedTensors sum = sent(ones, {});
-    for (const std::string& name : names_ending(sum, ".x"))
-      sum.at(name) = Tensor(Dtype::f32, sum.at(name).shape());
-    for (int part = 0; part < 3; ++part) {
-      const NamedTensors rows = sent(ones, [&](const std::string& q) {
+    std::vector<Tensor> parts;
+    for (int before = 0; before < 3; ++before) {
+      parts.push_back(sent(ones, [&](const std::string& q) {
         return with_values(Tensor(Dtype::f32, out_.at(q + "experts").shape()), [&](Index i) {
           float rest = of(q, i);
-          for (int before = 0; before < part; ++before) rest -= by_bf16(rest);
+          for (int part = 0; part < before; ++part) rest -= by_bf16(rest);
           return rest;
         });
-      });
-      for (const std::string& name : names_ending(rows, ".x")) {
-        sum.at(name) = with_values(sum.at(name), [&](Index i) {
-          return wide_value(sum.at(name), i) + wide_value(rows.at(name), i);
-        });
-      }
+      }));
     }
-    return sum;
+    return with_values(Tensor(Dtype::f32, parts[0].shape()), [&](Index i) {
+      return wide_value(parts[0], i) + wide_value(parts[1], i) + wide_value(parts[2], i);
+    });
   }
 
-  /// A gradient of weights over the rows of all ranks, after edit(rank, gradient, rows).
+  /// A gradient of weights over the rows of all ranks, after edit(gradient, rows).
   template <typename Edit>
   void add_up(bool second, const Edit& edit) {
-    const NamedTensors places = sent_weights([](const std::string&, Index) { return 1.0f; });
-    std::vector<Tensor> gradients;
-    std::vector<Tensor> rows;
-    std::vector<std::int32_t> ends;
-    Index begin = 0;
-    for (Index p = 0; p < ranks_; ++p) {
-      gradients.push_back(out_.at(rank(p) + (second ? "dexpert_out" : "dh")));
-      rows.push_back(out_.at(rank(p) + (second ? "act" : "permuted")));
-      edit(rank(p), gradients.back(), rows.back());
-      const Tensor& own = places.at(rank(p) + "group_ends");
-      for (Index e = 0; e < own.elements(); ++e)
-        ends.push_back(static_cast<std::int32_t>(begin) + own.as<std::int32_t>()[e]);
-      begin += rows.back().extent(0);
-    }
-    Call made{"grouped_matmul_wgrad", {}, {}};
-    made.replace("dy", stacked(gradients));
-    made.replace("x", stacked(rows));
-    Tensor group_ends(Dtype::i32, {std::ssize(ends)});
-    std::ranges::copy(ends, group_ends.as<std::int32_t>());
-    made.replace("group_ends", std::move(group_ends));
-    out_.at(second ? "dw2" : "dw1") = std::move(run_call(backend_, made).at("dw"));
-  }
-
-  static Tensor stacked(const std::vector<Tensor>& parts) {
-    Index rows = 0;
-    for (const Tensor& part : parts) rows += part.extent(0);
-    Tensor all(parts.front().dtype(), {rows, parts.front().extent(1)});
-    std::byte* to = all.data();
-    for (const Tensor& part : parts) to = std::copy_n(part.data(), part.bytes(), to);
-    return all;
+    const std::string name = second ? "dw2" : "dw1";
+    Call made = std::move(layer_steps(backend_, call_, out_, name).front().call);
+    Tensor gradient = made.input("dy");
+    Tensor rows = made.input("x");
+    edit(gradient, rows);
+    made.replace("dy", std::move(gradient));
+    made.replace("x", std::move(rows));
+    out_.at(name) = made_by(backend_, made);
   }
 
   Backend& backend_;
-  const Call& call_;
+  Call call_;         ///< that keeps every step
   NamedTensors out_;  ///< of the layer, with every step
   Index ranks_ = 0;
 };

@@ -3,6 +3,7 @@
 #include <bit>
 #include <set>
 #include <span>
+#include <utility>
 
 #include "formats/scale_layout.h"
 #include "golden/explain/alter/alterations.h"
@@ -147,30 +148,36 @@ void add_scale_strides(const ProductSide& side, List& list) {
 
 // ---- Codes.
 
-/// Every code below the least normal magnitude becomes zero, of its sign or without one.
-bool flush_subnormals(Call& call, const std::string& name, Dtype format, bool keep_sign) {
-  if (!is_minifloat8(format)) return false;
-  const bool wide = format == Dtype::e5m2 || format == Dtype::e5m2fnuz;
-  const bool fnuz = format == Dtype::e4m3fnuz || format == Dtype::e5m2fnuz;
-  const int least_normal = wide ? 4 : 8;
+/// Every code is of(code) instead; false where that changes none.
+template <typename Of>
+bool map_codes(Call& call, const std::string& name, const Of& of) {
   Tensor codes = call.input(name);
   bool any = false;
   for (std::uint8_t& c : std::span(codes.as<std::uint8_t>(), codes.bytes())) {
-    const int magnitude = c & 0x7F;
-    if (magnitude == 0 || magnitude >= least_normal) continue;
-    c = fnuz || !keep_sign ? std::uint8_t{0} : static_cast<std::uint8_t>(c & 0x80);
-    any = true;
+    const std::uint8_t given = std::exchange(c, of(c));
+    any = any || c != given;
   }
   if (any) call.replace(name, std::move(codes));
   return any;
 }
 
+/// A code below the least normal magnitude as zero, of its sign or without one.
+std::uint8_t flushed_code(std::uint8_t code, Dtype format, bool keep_sign) {
+  const bool wide = format == Dtype::e5m2 || format == Dtype::e5m2fnuz;
+  const bool fnuz = format == Dtype::e4m3fnuz || format == Dtype::e5m2fnuz;
+  const int magnitude = code & 0x7F;
+  if (magnitude == 0 || magnitude >= (wide ? 4 : 8)) return code;
+  return fnuz || !keep_sign ? std::uint8_t{0} : static_cast<std::uint8_t>(code & 0x80);
+}
+
 /// What a kernel may take a byte of codes for.
-constexpr Row<std::uint8_t (*)(std::uint8_t code)> kMisread[] = {
+constexpr Row<std::uint8_t (*)(std::uint8_t code, Dtype format)> kMisread[] = {
+    {"flushed", "subnormal codes of {} are read as zero",
+     [](std::uint8_t c, Dtype format) { return flushed_code(c, format, true); }},
     {"nibbles", "the nibbles of every code of {} are exchanged",
-     [](std::uint8_t c) { return static_cast<std::uint8_t>(c << 4 | c >> 4); }},
+     [](std::uint8_t c, Dtype) { return static_cast<std::uint8_t>(c << 4 | c >> 4); }},
     {"bits_reversed", "the bits of every code of {} are reversed",
-     [](std::uint8_t c) {
+     [](std::uint8_t c, Dtype) {
        int reversed = 0;
        for (int i = 0; i < 8; ++i) reversed |= (c >> i & 1) << (7 - i);
        return static_cast<std::uint8_t>(reversed);
@@ -178,19 +185,12 @@ constexpr Row<std::uint8_t (*)(std::uint8_t code)> kMisread[] = {
 };
 
 void add_bytes(const ProductSide& side, List& list) {
-  const std::string& name = side.codes_name;
-  add_altered_locally(
-      list, name + "=flushed", filled("subnormal codes of {} are read as zero", side.name),
-      [name, format = side.format](Call& c) { return flush_subnormals(c, name, format, true); });
   if (!is_minifloat8(side.format)) return;
   for (const auto& how : kMisread) {
-    const auto misread = [name, of = how.of](Call& c) {
-      Tensor codes = c.input(name);
-      auto* bytes = codes.as<std::uint8_t>();
-      std::transform(bytes, bytes + codes.elements(), bytes, of);
-      c.replace(name, std::move(codes));
-    };
-    add_altered_locally(list, name + "=" + how.name, filled(how.phrase, side.name), misread);
+    add_altered_locally(list, side.codes_name + "=" + how.name, filled(how.phrase, side.name),
+                        [name = side.codes_name, format = side.format, of = how.of](Call& c) {
+                          return map_codes(c, name, [&](auto code) { return of(code, format); });
+                        });
   }
 }
 
@@ -371,7 +371,9 @@ void add_code_hypotheses(const Call& call, List& list) {
           list, "codes=flushed",
           filled("subnormal codes are read as zero{}", keep_sign ? "" : ", without their signs"),
           [keep_sign, format = call.set.format("format", "e4m3")](Call& c) {
-            return flush_subnormals(c, "codes", format, keep_sign);
+            return is_minifloat8(format) && map_codes(c, "codes", [&](auto code) {
+                     return flushed_code(code, format, keep_sign);
+                   });
           });
     }
   }

@@ -329,17 +329,10 @@ class Layer {
   }
 
   /// Rows of all ranks one behind the other.
-  Tensor stacked(const std::string& step) const {
+  Tensor of_ranks(const std::string& step) const {
     std::vector<Tensor> parts;
-    Index rows = 0;
-    for (Index p = 0; p < ranks_; ++p) {
-      parts.push_back(values(rank(p) + step));
-      rows += parts.back().extent(0);
-    }
-    Tensor all(parts.front().dtype(), {rows, parts.front().extent(1)});
-    std::byte* to = all.data();
-    for (const Tensor& part : parts) to = std::copy_n(part.data(), part.bytes(), to);
-    return all;
+    for (Index p = 0; p < ranks_; ++p) parts.push_back(values(rank(p) + step));
+    return stacked(parts);
   }
 
   /// dw1 and dw2 over the rows of all ranks, in high precision unless the recipe casts rows there.
@@ -356,8 +349,8 @@ class Layer {
       begin += values(rank(p) + "act").extent(0);
     }
     Call made{"grouped_matmul_wgrad",
-              {{"dy", shared(stacked(second ? "dexpert_out" : "dh"))},
-               {"x", shared(stacked(second ? "act" : "permuted"))},
+              {{"dy", shared(of_ranks(second ? "dexpert_out" : "dh"))},
+               {"x", shared(of_ranks(second ? "act" : "permuted"))},
                {"group_ends", shared(ends_at(ends))}},
               {}};
     if (pipeline() == "quantize_after") {
@@ -379,6 +372,15 @@ class Layer {
 };
 
 }  // namespace
+
+Tensor stacked(const std::vector<Tensor>& parts) {
+  Index rows = 0;
+  for (const Tensor& part : parts) rows += part.extent(0);
+  Tensor all(parts.front().dtype(), {rows, parts.front().extent(1)});
+  std::byte* to = all.data();
+  for (const Tensor& part : parts) to = std::copy_n(part.data(), part.bytes(), to);
+  return all;
+}
 
 std::vector<StepCall> layer_steps(Backend& backend, const Call& call, const NamedTensors& expected,
                                   const std::string& name) {

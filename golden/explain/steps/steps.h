@@ -61,6 +61,8 @@ void copy_sums(const Call& from, Call& to);
 
 /// The last two axes exchanged.
 Tensor transposed(const Tensor& tensor);
+/// Rows of matrices one behind the other.
+Tensor stacked(const std::vector<Tensor>& parts);
 
 using Shared = std::shared_ptr<const Tensor>;
 

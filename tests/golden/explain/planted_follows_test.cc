@@ -74,26 +74,76 @@ NamedTensors steps_of(const Call& call) {
   return run(call, [](Call& c) { c.set.set("keep_stages", "true"); });
 }
 
+/// Calls fn(row, slot) for every row of the experts of one rank, in ascending order of slots.
+template <typename Fn>
+void each_row(const NamedTensors& kept, Fn fn) {
+  const Tensor& experts = kept.at("rank0.experts");
+  Index row = 0;
+  for (Index e = 0; e < 8; ++e, row = round_up(row, 32)) {
+    for (Index i = 0; i < experts.elements(); ++i) {
+      if (experts.as<std::int32_t>()[i] == e) fn(row++, i);
+    }
+  }
+}
+
+/// A gradient of the weights of experts, of these rows.
+Tensor summed_over_rows(const NamedTensors& kept, Tensor dy, Tensor x) {
+  std::vector<Index> ends(8);
+  each_row(kept, [&](Index row, Index slot) {
+    const Index e = kept.at("rank0.experts").as<std::int32_t>()[slot];
+    ends.at(static_cast<std::size_t>(e)) = round_up(row + 1, 32);
+  });
+  const Call wgrad =
+      of("grouped_matmul_wgrad",
+         {{"dy", std::move(dy)}, {"x", std::move(x)}, {"group_ends", ints({8}, [&](Index e) {
+                                                         return static_cast<std::int32_t>(
+                                                             ends.at(static_cast<std::size_t>(e)));
+                                                       })}});
+  return run_call(*make_cpu_backend(), wgrad).at("dw");
+}
+
 /// dw2 of gate times up.
 void without_silu(const Call& call, NamedTensors& out) {
-  NamedTensors kept = steps_of(call);
-  std::vector<Index> rows(8);
-  for (Index i = 0; i < 96; ++i)
-    ++rows.at(static_cast<std::size_t>(kept.at("rank0.experts").as<std::int32_t>()[i]));
-  Index end = 0;
+  const NamedTensors kept = steps_of(call);
   const Tensor& h = kept.at("rank0.h");
-  const Call wgrad = of("grouped_matmul_wgrad",
-                        {{"dy", kept.at("rank0.dexpert_out")},
-                         {"x", mapped(kept.at("rank0.act"),
-                                      [&h](Index i, float) {
-                                        const Index gate = i / 64 * 128 + i % 64;
-                                        return wide_value(h, gate) * wide_value(h, gate + 64);
-                                      })},
-                         {"group_ends", ints({8}, [&](Index e) {
-                            return static_cast<std::int32_t>(
-                                end += round_up(rows.at(static_cast<std::size_t>(e)), 32));
-                          })}});
-  out.at("dw2") = run_call(*make_cpu_backend(), wgrad).at("dw");
+  out.at("dw2") = summed_over_rows(kept, kept.at("rank0.dexpert_out"),
+                                   mapped(kept.at("rank0.act"), [&h](Index i, float) {
+                                     const Index gate = i / 64 * 128 + i % 64;
+                                     return wide_value(h, gate) * wide_value(h, gate + 64);
+                                   }));
+}
+
+/// Rows times the weights of their slots, or without those of slot 1 of every token.
+Tensor weighed(const NamedTensors& kept, const char* rows, bool lacks_slot) {
+  std::vector<float> weights(static_cast<std::size_t>(kept.at(rows).extent(0)));
+  each_row(kept, [&](Index row, Index slot) {
+    weights.at(static_cast<std::size_t>(row)) = lacks_slot
+                                                    ? 1.0f - static_cast<float>(slot % 2)
+                                                    : kept.at("rank0.weights").as<float>()[slot];
+  });
+  return mapped(kept.at(rows), [&](Index i, float v) {
+    return v * weights.at(static_cast<std::size_t>(i / kept.at(rows).extent(1)));
+  });
+}
+
+void weigh_dw2_twice(const Call& call, NamedTensors& out) {
+  const NamedTensors kept = steps_of(call);
+  out.at("dw2") =
+      summed_over_rows(kept, weighed(kept, "rank0.dexpert_out", false), kept.at("rank0.act"));
+}
+
+void weigh_dw1(const Call& call, NamedTensors& out) {
+  const NamedTensors kept = steps_of(call);
+  out.at("dw1") =
+      summed_over_rows(kept, kept.at("rank0.dh"), weighed(kept, "rank0.permuted", false));
+}
+
+void lose_slot_1(const Call& call, NamedTensors& out) {
+  const NamedTensors kept = steps_of(call);
+  out.at("dw1") =
+      summed_over_rows(kept, weighed(kept, "rank0.dh", true), kept.at("rank0.permuted"));
+  out.at("dw2") =
+      summed_over_rows(kept, weighed(kept, "rank0.dexpert_out", true), kept.at("rank0.act"));
 }
 
 const Kind kKinds[] = {
@@ -129,6 +179,9 @@ const Kind kKinds[] = {
        });
      }},
     {"explained: dw2 is made of gate times up, without the activation", plain_layer, without_silu},
+    {"explained: dw2 is made of rows of dy that are weighed twice", plain_layer, weigh_dw2_twice},
+    {"explained: dw1 is made of rows of x that are weighed", plain_layer, weigh_dw1},
+    {"explained: dw1 and dw2 lack slot 1 of every token", plain_layer, lose_slot_1},
     {"explained: the shared expert is left out, but rank0.y is as expected", layer,
      outputs_of_altered(".dx", without_shared)},
     {"explained: all of shared.dw1: every value is multiplied by 2^-1", layer,

@@ -29,37 +29,35 @@ struct Order {
 };
 using Orders = std::vector<Order>;
 
-/// Orders of every n neighbours, n a power of two.
+/// Orders of every n neighbours, n a power of two, in words of so many, and of halves of a row.
 struct RunOrder {
   const char* id;
   const char* phrase;
-  Index (*from)(Index k, Index n);
+  LineMap from;
 };
-constexpr RunOrder kReversed = {"order.reversed_{}", "neighbours are reversed in runs of {}",
-                                [](Index k, Index n) { return n - 1 - k; }};
-constexpr RunOrder kExchanged = {"order.exchanged_halves_{}",
-                                 "the halves of every {} neighbours are exchanged",
-                                 [](Index k, Index n) { return (k + n / 2) % n; }};
-constexpr RunOrder kInterleaved = {"order.interleaved_{}",
-                                   "the halves of every {} neighbours are interleaved",
-                                   [](Index k, Index n) { return k % 2 * (n / 2) + k / 2; }};
-constexpr RunOrder kSetApart = {
-    "order.deinterleaved_{}", "even and odd ones of every {} neighbours are set apart",
-    [](Index k, Index n) { return k < n / 2 ? 2 * k : 2 * (k - n / 2) + 1; }};
+constexpr RunOrder kOfRuns[] = {
+    {"order.reversed_{}", "neighbours are reversed in runs of {}", reversed},
+    {"order.exchanged_halves_{}", "the halves of every {} neighbours are exchanged",
+     halves_exchanged},
+    {"order.interleaved_{}", "the halves of every {} neighbours are interleaved", halves_in_turn},
+    {"order.deinterleaved_{}", "even and odd ones of every {} neighbours are set apart",
+     even_then_odd},
+};
+constexpr RunOrder kOfWholeRows[] = {
+    {"order.halves", "the halves of each row are exchanged", halves_exchanged},
+    {"order.interleaved", "the halves of each row are interleaved", halves_in_turn},
+};
 
 void add_orders_of_rows(Index columns, Orders& list) {
-  const auto add = [&](const std::string& id, const std::string& phrase, Index n,
-                       const RunOrder& order) {
-    list.push_back({id, phrase, n, [n, from = order.from](Index k) { return from(k, n); }});
+  const auto add = [&](const RunOrder& order, Index n) {
+    list.push_back({filled(order.id, n), filled(order.phrase, n), n, map_of(order.from, n)});
   };
   for (const Index n : {2, 4, 8, 16, 32, 64, 128}) {
     if (columns % n != 0) continue;
-    for (const RunOrder& o : {kReversed, kExchanged, kInterleaved, kSetApart})
-      add(filled(o.id, n), filled(o.phrase, n), n, o);
+    for (const RunOrder& order : kOfRuns) add(order, n);
   }
   if (columns % 2 == 0) {
-    add("order.halves", "the halves of each row are exchanged", columns, kExchanged);
-    add("order.interleaved", "the halves of each row are interleaved", columns, kInterleaved);
+    for (const RunOrder& order : kOfWholeRows) add(order, columns);
   }
   for (const Index by : {1, 2, 4, 8, 16, 32, 64, 128}) {
     if (by >= columns) continue;

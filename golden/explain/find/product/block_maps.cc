@@ -43,33 +43,28 @@ bool tells(const Observation& seen, const NamedMap& map) {
 struct MapRow {
   const char* words;
   bool number_first;
-  Index (*map)(Index b, Index n);
+  LineMap map;
 };
 
 /// By a number of blocks from 2 on, each twice the one before.
 constexpr MapRow kMapsOfRuns[] = {
-    {"every {} K blocks of {} take the scale of their first", true,
-     [](Index b, Index n) { return b / n * n; }},
+    {"every {} K blocks of {} take the scale of their first", true, begin_of_run},
     {"every {} K blocks of {} take the scale of their last", true,
      [](Index b, Index n) { return b / n * n + n - 1; }},
-    {"the scales of {} start again every {} K blocks", false,
-     [](Index b, Index n) { return b % n; }},
+    {"the scales of {} start again every {} K blocks", false, within_run},
     {"the scales of every {} K blocks of {} are reversed", true,
      [](Index b, Index n) { return b / n * n + n - 1 - b % n; }},
     {"the halves of the scales of every {} K blocks of {} are exchanged", true,
      [](Index b, Index n) { return b / n * n + (b % n + n / 2) % n; }},
-    {"block b of {} takes the scale of block b / {}", false,
-     [](Index b, Index n) { return b / n; }},
+    {"block b of {} takes the scale of block b / {}", false, number_of_run},
     {"block b of {} takes the scale of block {} b", false, [](Index b, Index n) { return b * n; }},
 };
 
 /// By the number of all blocks.
 constexpr MapRow kMapsOfAll[] = {
-    {"the scales of {} are reversed along K", false, [](Index b, Index n) { return n - 1 - b; }},
-    {"the scales of {} are rolled by one block along K", false,
-     [](Index b, Index n) { return (b + n - 1) % n; }},
-    {"the scales of {} are rolled back by one block along K", false,
-     [](Index b, Index n) { return (b + 1) % n; }},
+    {"the scales of {} are reversed along K", false, reversed},
+    {"the scales of {} are rolled by one block along K", false, line_before},
+    {"the scales of {} are rolled back by one block along K", false, line_after},
 };
 
 Maps simple_maps(const std::string& side, Index blocks) {
@@ -91,7 +86,7 @@ Maps simple_maps(const std::string& side, Index blocks) {
   }
   const auto add = [&](const MapRow& row, Index n) {
     list.push_back({row.number_first ? filled(row.words, n, side) : filled(row.words, side, n),
-                    [map = row.map, n](Index b) { return map(b, n); }});
+                    map_of(row.map, n)});
   };
   for (Index n = 2; n < blocks; n *= 2) {
     for (const MapRow& row : kMapsOfRuns) add(row, n);
