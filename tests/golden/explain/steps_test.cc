@@ -280,8 +280,8 @@ INSTANTIATE_TEST_SUITE_P(Recipes, LinearSteps,
 TEST_P(LinearSteps, GiveTheBytesOfTheLayer) {
   const auto backend = make_cpu_backend();
   for (const bool biased : {false, true}) {
-    std::set<std::string> expected{"dw", "dx"};
-    expected.insert(biased ? "dbias" : "y");
+    std::set<std::string> expected{"dw", "dx", "y"};
+    if (biased) expected.insert("dbias");
     EXPECT_EQ(steps_given(*backend, linear(GetParam(), biased)), expected);
   }
 }
