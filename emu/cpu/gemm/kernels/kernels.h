@@ -40,7 +40,7 @@ struct EncodedRun {
 struct Residual {
   double value;
   std::uint32_t lane;
-  std::uint32_t at;  ///< in the run, or in all of K
+  std::uint32_t at;  ///< in the kc block
 };
 
 /// What the rounding test of a row of outputs needs about its K-vector; ColumnEnds holds the same
@@ -76,13 +76,13 @@ struct Kernels {
   /// c[m][n] += sums[m][n] * scale_b[n] * scale_a[m].
   void (*add_scaled)(int width, const std::int32_t* sums, const double* scale_a,
                      const double* scale_b, double* c) noexcept;
-  /// c[lane][n] += value * (b[n] * scale_b[n]) for each of `count` residuals of a run of A, b[n]
-  /// the integer of the same element of each K-vector of B; scales are those of the run's blocks.
-  void (*add_residuals_of_a)(const Residual* residuals, int count, const std::int32_t* b,
+  /// c[lane][n] += value * (b[n] * scale_b[n]) for each of `count` residuals of A, b[n] the integer
+  /// of the same element of each K-vector of B; b and the blocks' scales begin with element `from`.
+  void (*add_residuals_of_a)(const Residual* residuals, int count, int from, const std::int32_t* b,
                              const double* scale_b, double* c) noexcept;
   /// d[lane][m] += value * (a[m] * scale_a[m]) likewise, for `width` K-vectors, d [nr][kMaxMr].
-  void (*add_residuals_of_b)(int width, const Residual* residuals, int count, const std::int32_t* a,
-                             const double* scale_a, double* d) noexcept;
+  void (*add_residuals_of_b)(int width, const Residual* residuals, int count, int from,
+                             const std::int32_t* a, const double* scale_a, double* d) noexcept;
   /// c[m][n] += d[n][m], d [nr][kMaxMr], for m below `width`.
   void (*add_transposed)(int width, const double* d, double* c) noexcept;
   /// c[m][n] += sum over `k_extent`, by fused steps in f64; b is one half, c has nr columns.

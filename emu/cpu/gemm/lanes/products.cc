@@ -138,20 +138,21 @@ HWY_API void add_residual(int lanes, double value, const std::int32_t* pairs, in
   }
 }
 
-HWY_FLATTEN void add_residuals_of_a(const Residual* residuals, int count, const std::int32_t* b,
-                                    const double* scale_b, double* c) noexcept {
+HWY_FLATTEN void add_residuals_of_a(const Residual* residuals, int count, int from,
+                                    const std::int32_t* b, const double* scale_b,
+                                    double* c) noexcept {
   for (const Residual* r = residuals; r != residuals + count; ++r) {
-    const int at = static_cast<int>(r->at);
+    const int at = static_cast<int>(r->at) - from;
     add_residual(kNr, r->value, b + at / 2 * kNr, at % 2, scale_b + at / kBlock * kMaxNr,
                  c + r->lane * kNr);
   }
 }
 
-HWY_FLATTEN void add_residuals_of_b(int width, const Residual* residuals, int count,
+HWY_FLATTEN void add_residuals_of_b(int width, const Residual* residuals, int count, int from,
                                     const std::int32_t* a, const double* scale_a,
                                     double* d) noexcept {
   for (const Residual* r = residuals; r != residuals + count; ++r) {
-    const int at = static_cast<int>(r->at);
+    const int at = static_cast<int>(r->at) - from;
     add_residual(width, r->value, a + at / 2 * width, at % 2, scale_a + at / kBlock * kMaxMr,
                  d + r->lane * kMaxMr);
   }

@@ -68,7 +68,8 @@ void read_scales(ScaleForm form, const Factor& factor, Index row, Index start, i
 
 PanelBytes integer_bytes(Index data, int scale_step, const KBlock& k_block) {
   return {whole_lines(data), whole_lines(k_block.runs() * kRunBlocks * scale_step * 8),
-          whole_lines((k_block.runs() + 1) * 4), whole_lines(k_block.runs())};
+          whole_lines(k_block.runs() * 16), whole_lines((k_block.runs() + 1) * 4),
+          whole_lines(k_block.runs())};
 }
 
 IntegerPacker::IntegerPacker(const Kernels& kernels, const Product& product, const Factor& factor,
@@ -98,7 +99,9 @@ void IntegerPacker::sort_residuals(Index run) {
 void IntegerPacker::begin_run(Index run) {
   if (run > 0) sort_residuals(run - 1);
   panel_.residual_begin[run] = static_cast<std::uint32_t>(panel_.residuals.size());
+  panel_.residual_places[2 * run] = panel_.residual_places[2 * run + 1] = 0;
   panel_.split[run] = 0;
+  run_ = run;
 }
 
 void IntegerPacker::end() {
@@ -159,8 +162,10 @@ void IntegerPacker::keep_residual(int lane, int at, std::uint8_t code, int expon
   if (residual == 0.0f) return;
   panel_.bound[lane].roundings += 3;
   residuals_[lane] += static_cast<double>(std::abs(residual));
+  panel_.residual_places[2 * run_ + at / 64] |= std::uint64_t{1} << at % 64;
   panel_.residuals.push_back({static_cast<double>(residual) * weight,
-                              static_cast<std::uint32_t>(lane), static_cast<std::uint32_t>(at)});
+                              static_cast<std::uint32_t>(lane),
+                              static_cast<std::uint32_t>(run_ * kRun + at)});
 }
 
 void IntegerPacker::check_residuals() {

@@ -58,6 +58,7 @@ class IntegerPacker {
   PackScratch& scratch_;
   const float* values_;
   CodeFormat format_;
+  Index run_ = 0;  ///< the one begun last
   std::size_t max_residuals_ = 0;
   double residuals_[kMaxNr] =
       {};  ///< sum of magnitudes of the residuals of each K-vector, in its units

@@ -38,6 +38,8 @@ void place_panel(MicroPanel& panel, const PanelBytes& bytes, std::byte* memory) 
   memory += bytes.data;
   panel.scales = reinterpret_cast<double*>(memory);
   memory += bytes.scales;
+  panel.residual_places = reinterpret_cast<std::uint64_t*>(memory);
+  memory += bytes.residual_places;
   panel.residual_begin = reinterpret_cast<std::uint32_t*>(memory);
   memory += bytes.residual_begin;
   panel.split = reinterpret_cast<std::uint8_t*>(memory);

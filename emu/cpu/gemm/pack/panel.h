@@ -68,13 +68,15 @@ struct MicroPanel {
   void* data = nullptr;  ///< laid out as in kernels.h, the kc block rounded up to blocks
   double* scales =
       nullptr;  ///< int16: [block][scale_step], weight of the last bit of a K-vector's integers
-  std::uint8_t* split = nullptr;            ///< int16: [run] 1 if its blocks differ in unit
-  std::uint32_t* residual_begin = nullptr;  ///< int16: [run + 1], into residuals
-  std::vector<Residual> residuals;          ///< int16: in each run by ascending `at`
-  bool residual_overflow = false;           ///< too many residuals; do not use the integers
-  bool direct = false;                      ///< int16: sums may be rounded in f32, by `errors`
-  double unit[kMaxNr];                      ///< bf16, three slices, direct: of each K-vector
-  KVectorErrors errors;                     ///< bf16, three slices, direct
+  std::uint8_t* split = nullptr;             ///< int16: [run] 1 if its blocks differ in unit
+  std::uint32_t* residual_begin = nullptr;   ///< int16: [run + 1], into residuals
+  std::uint64_t* residual_places = nullptr;  ///< int16: [run][2] bit of each element that some
+                                             ///< K-vector has a residual at
+  std::vector<Residual> residuals;           ///< int16: by ascending `at`
+  bool residual_overflow = false;            ///< too many residuals; do not use the integers
+  bool direct = false;                       ///< int16: sums may be rounded in f32, by `errors`
+  double unit[kMaxNr];                       ///< bf16, three slices, direct: of each K-vector
+  KVectorErrors errors;                      ///< bf16, three slices, direct
   /// Three slices, direct: the residuals, lane by lane, `at` counted over all of K, and the start
   /// of each lane's.
   std::vector<Residual> by_lane;
@@ -108,9 +110,10 @@ struct KBlock {
 struct PanelBytes {
   std::size_t data = 0;
   std::size_t scales = 0;
+  std::size_t residual_places = 0;
   std::size_t residual_begin = 0;
   std::size_t split = 0;
-  std::size_t all() const { return data + scales + residual_begin + split; }
+  std::size_t all() const { return data + scales + residual_places + residual_begin + split; }
 };
 inline std::size_t whole_lines(Index bytes) {
   return static_cast<std::size_t>(round_up(bytes, Index{64}));

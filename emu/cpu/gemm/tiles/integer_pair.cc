@@ -5,38 +5,47 @@
 
 namespace mxo::cpu {
 
-void IntegerPair::add_residuals_of_a(const RunRange& runs, double* sums) const {
+void IntegerPair::add_residuals_of_a(const RunRange& runs, int half, double* sums) const {
+  const std::uint32_t* of_a = a_.residual_begin + first_of_a_;
+  kernels_.add_residuals_of_a(
+      a_.residuals.data() + of_a[runs.first], static_cast<int>(of_a[runs.end] - of_a[runs.first]),
+      static_cast<int>((first_of_a_ + runs.first) * kRun),
+      data_b(runs.first) + kRunPairs * kTileLanes * half,
+      scales_b(runs.first * kRunBlocks) + kTileLanes * half, sums + kTileLanes * half);
+  if (half > 0) return;
   for (Index run = runs.first; run < runs.end; ++run) {
-    const std::uint32_t* of_a = a_.residual_begin + first_of_a_ + run;
-    const Residual* residuals = a_.residuals.data() + of_a[0];
-    const auto count = static_cast<int>(of_a[1] - of_a[0]);
-    if (count == 0) continue;
-    kernels_.add_residuals_of_a(residuals, count, data_b(run), scales_b(run * kRunBlocks), sums);
-    // Both are sorted by element.
-    std::uint32_t match = b_.residual_begin[run];
-    const std::uint32_t end = b_.residual_begin[run + 1];
-    for (int i = 0; i < count; ++i) {
-      const Residual& residual = residuals[i];
-      while (match < end && b_.residuals[match].at < residual.at) ++match;
-      double* row = sums + static_cast<int>(residual.lane) * kernels_.nr;
-      for (std::uint32_t j = match; j < end && b_.residuals[j].at == residual.at; ++j) {
-        row[b_.residuals[j].lane] += residual.value * b_.residuals[j].value;
-      }
+    const std::uint64_t* in_a = a_.residual_places + 2 * (first_of_a_ + run);
+    const std::uint64_t* in_b = b_.residual_places + 2 * run;
+    // Few runs have a place in common, and jumps of the search are hard to predict.
+    if (((in_a[0] & in_b[0]) | (in_a[1] & in_b[1])) != 0) add_products_of_residuals(run, sums);
+  }
+}
+
+/// Both are sorted by element.
+void IntegerPair::add_products_of_residuals(Index run, double* sums) const {
+  const std::uint32_t* of_a = a_.residual_begin + first_of_a_ + run;
+  std::uint32_t match = b_.residual_begin[run];
+  const std::uint32_t end = b_.residual_begin[run + 1];
+  for (std::uint32_t i = of_a[0]; i < of_a[1]; ++i) {
+    const Residual& residual = a_.residuals[i];
+    const auto at = residual.at - static_cast<std::uint32_t>(first_of_a_ * kRun);
+    while (match < end && b_.residuals[match].at < at) ++match;
+    double* row = sums + static_cast<int>(residual.lane) * kernels_.nr;
+    for (std::uint32_t j = match; j < end && b_.residuals[j].at == at; ++j) {
+      row[b_.residuals[j].lane] += residual.value * b_.residuals[j].value;
     }
   }
 }
 
 bool IntegerPair::add_residuals_of_b(const RunRange& runs, double* transposed, bool used) const {
-  for (Index run = runs.first; run < runs.end; ++run) {
-    const std::uint32_t* begin = b_.residual_begin + run;
-    const auto count = static_cast<int>(begin[1] - begin[0]);
-    if (count == 0) continue;
-    if (!used) std::memset(transposed, 0, sizeof(double) * kMaxMr * kMaxNr);
-    used = true;
-    kernels_.add_residuals_of_b(a_.step, b_.residuals.data() + begin[0], count, data_a(run),
-                                scales_a(run * kRunBlocks), transposed);
-  }
-  return used;
+  const std::uint32_t begin = b_.residual_begin[runs.first];
+  const auto count = static_cast<int>(b_.residual_begin[runs.end] - begin);
+  if (count == 0) return used;
+  if (!used) std::memset(transposed, 0, sizeof(double) * kMaxMr * kMaxNr);
+  kernels_.add_residuals_of_b(a_.step, b_.residuals.data() + begin, count,
+                              static_cast<int>(runs.first * kRun), data_a(runs.first),
+                              scales_a(runs.first * kRunBlocks), transposed);
+  return true;
 }
 
 void finish_integers(const Kernels& kernels, const KcTile& tile, TileScratch& scratch) {

@@ -20,8 +20,8 @@ class IntegerPair {
               const MicroPanel& b)
       : kernels_(kernels), k_block_(k_block), a_(a), first_of_a_(first_of_a), b_(b) {}
 
-  /// Adds residuals of A times all of B, including products of two residuals.
-  void add_residuals_of_a(const RunRange& runs, double* sums) const;
+  /// Adds residuals of A times part `half` of B, with part 0 also the products of two residuals.
+  void add_residuals_of_a(const RunRange& runs, int half, double* sums) const;
   /// Adds residuals of B times the integers of A to `transposed`, [n][kMaxMr], zeroed first unless
   /// `used`.  Returns whether it is in use now.
   bool add_residuals_of_b(const RunRange& runs, double* transposed, bool used) const;
@@ -42,6 +42,8 @@ class IntegerPair {
   const double* scales_b(Index block) const { return b_.scales + block * b_.scale_step; }
 
  private:
+  void add_products_of_residuals(Index run, double* sums) const;
+
   const Kernels& kernels_;
   const KBlock& k_block_;
   const MicroPanel& a_;
@@ -70,10 +72,10 @@ void sum_integers(const Kernels& kernels, const KcTile& tile, TileScratch& scrat
           const IntegerPair pair(kernels, tile.k_block, tile.a[i], tile.first_of_a, tile.b[j]);
           double* sums = block_of(*tile.tile, scratch, i, j);
           add_integers(pair, runs, half, sums);
+          // Residuals here, while the runs are in L1.
+          pair.add_residuals_of_a(runs, half, sums);
           if (half + 1 < halves) continue;
-          // Residuals here, while these runs of A are in L1.
           const int at = j * tile.tall() + i;
-          pair.add_residuals_of_a(runs, sums);
           scratch.has_transposed[at] =
               pair.add_residuals_of_b(runs, scratch.transposed[at], scratch.has_transposed[at]);
         }

@@ -84,46 +84,47 @@ void add_16(__m512d value, __m512i words, const double* scale, double* y) {
   }
 }
 
-// Element `at` of a run of 16 lanes of A.
-__m512i integers_of_a(const std::int8_t* run, unsigned at) {
+// Element `at` of 16 lanes of A, counted from a run on.
+__m512i integers_of_a(const std::int8_t* a, unsigned at) {
   const __m512i lanes =
       _mm512_slli_epi32(_mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15), 6);
-  const std::int8_t* from = run + at / kChunk * kTileBytes + at % kChunk / 4 * 4;
+  const std::int8_t* from =
+      a + at / kRun * kRunBytes + at % kRun / kChunk * kTileBytes + at % kChunk / 4 * 4;
   const __m512i high = _mm512_i32gather_epi32(lanes, from + tile_of_a(0, 0), 1);
   const __m512i low = _mm512_i32gather_epi32(lanes, from + tile_of_a(1, 0), 1);
   return integers(high, low, at);
 }
 
-// Element `at` of a run of the 16 lanes of a half of B.
-__m512i integers_of_b(const std::int8_t* run, int half, unsigned at) {
-  const std::int8_t* from = run + at / 4 * 64;  // chunks of one slice follow each other
-  return integers(_mm512_loadu_si512(from + tile_of_b(half, 0, 0)),
-                  _mm512_loadu_si512(from + tile_of_b(half, 1, 0)), at);
+// Element `at` of a half of B likewise; chunks of one slice follow each other.
+__m512i integers_of_b(const std::int8_t* b, unsigned at) {
+  const std::int8_t* from = b + at / kRun * 2 * kRunBytes + at % kRun / 4 * 64;
+  return integers(_mm512_loadu_si512(from + tile_of_b(0, 0, 0)),
+                  _mm512_loadu_si512(from + tile_of_b(0, 1, 0)), at);
 }
 
 }  // namespace
 
-void avx512_add_residuals_of_a(const Residual* residuals, int count, const std::int32_t* run,
-                               const double* scale_b, double* c) noexcept {
-  const auto* b = reinterpret_cast<const std::int8_t*>(run);
+void avx512_add_residuals_of_a(const Residual* residuals, int count, int from,
+                               const std::int32_t* panel, const double* scale_b,
+                               double* c) noexcept {
+  const auto* b = reinterpret_cast<const std::int8_t*>(panel);
   for (int i = 0; i < count; ++i) {
     const Residual& residual = residuals[i];
-    const double* scale = scale_b + residual.at / kBlock * kMaxNr;
-    double* row = c + residual.lane * kMaxNr;
-    for (int half = 0; half < 2; ++half) {
-      add_16(_mm512_set1_pd(residual.value), integers_of_b(b, half, residual.at), scale + 16 * half,
-             row + 16 * half);
-    }
+    const unsigned at = residual.at - static_cast<unsigned>(from);
+    const double* scale = scale_b + at / kBlock * kMaxNr;
+    add_16(_mm512_set1_pd(residual.value), integers_of_b(b, at), scale, c + residual.lane * kMaxNr);
   }
 }
 
-void avx512_add_residuals_of_b(int, const Residual* residuals, int count, const std::int32_t* run,
-                               const double* scale_a, double* d) noexcept {
-  const auto* a = reinterpret_cast<const std::int8_t*>(run);
+void avx512_add_residuals_of_b(int, const Residual* residuals, int count, int from,
+                               const std::int32_t* panel, const double* scale_a,
+                               double* d) noexcept {
+  const auto* a = reinterpret_cast<const std::int8_t*>(panel);
   for (int i = 0; i < count; ++i) {
     const Residual& residual = residuals[i];
-    add_16(_mm512_set1_pd(residual.value), integers_of_a(a, residual.at),
-           scale_a + residual.at / kBlock * kMaxMr, d + residual.lane * kMaxMr);
+    const unsigned at = residual.at - static_cast<unsigned>(from);
+    add_16(_mm512_set1_pd(residual.value), integers_of_a(a, at), scale_a + at / kBlock * kMaxMr,
+           d + residual.lane * kMaxMr);
   }
 }
 

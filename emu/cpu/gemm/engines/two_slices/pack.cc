@@ -286,12 +286,8 @@ class TwoSlicePacker : IntegerPacker {
     std::uint32_t next[kMaxNr];
     std::memcpy(next, begin, sizeof(next));
     panel_.by_lane.resize(panel_.residuals.size());
-    std::uint32_t run = 0;
-    for (std::uint32_t i = 0; i < panel_.residuals.size(); ++i) {
-      while (i >= panel_.residual_begin[run + 1]) ++run;
-      Residual& to = panel_.by_lane[next[panel_.residuals[i].lane]++];
-      to = panel_.residuals[i];
-      to.at += run * kRun;
+    for (const Residual& residual : panel_.residuals) {
+      panel_.by_lane[next[residual.lane]++] = residual;
     }
   }
 

@@ -68,12 +68,11 @@ void vbmi_encode_slices(const SliceTable& table, int chunks, const std::uint8_t*
 
 /// Splits the int16 pairs of a K-vector's run, as encode_int16 writes them, into slices.
 void avx512_split_pairs(const std::uint32_t* pairs, const SliceTarget& to) noexcept;
-/// c[residual.lane][n] += residual.value * (b[n] * scale_b[n]) for each of `count` residuals of a
-/// run of A, b the same run of B and scale_b its first block's scales.
-void avx512_add_residuals_of_a(const Residual* residuals, int count, const std::int32_t* b,
-                               const double* scale_b, double* c) noexcept;
-/// d[residual.lane][m] += residual.value * (a[m] * scale_a[m]) likewise, d [lanes][kMaxMr].
-void avx512_add_residuals_of_b(int width, const Residual* residuals, int count,
+/// Kernels::add_residuals_of_a, for a half of B, and add_residuals_of_b; `from` is the start of a
+/// run.
+void avx512_add_residuals_of_a(const Residual* residuals, int count, int from,
+                               const std::int32_t* b, const double* scale_b, double* c) noexcept;
+void avx512_add_residuals_of_b(int width, const Residual* residuals, int count, int from,
                                const std::int32_t* a, const double* scale_a, double* d) noexcept;
 
 /// c[m][16 * half + n] += sum * scale_b[16 * half + n] * scale_a[m], for 16 x 16 sums.
