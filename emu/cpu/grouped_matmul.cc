@@ -10,6 +10,16 @@
 namespace mxo::cpu {
 namespace {
 
+/// Multiply-adds that one thread has done before others, which then wait for the next call, begin.
+constexpr double kOfOneThread = 0x1p23;
+
+double work_of(const std::vector<ContractionView>& products) {
+  double sum = 0.0;
+  for (const ContractionView& p : products)
+    sum += static_cast<double>(p.a.rows * p.b.rows) * static_cast<double>(p.depth);
+  return sum;
+}
+
 /// The definition, its rows shared out among threads.
 void write_dots(const std::vector<ContractionView>& products, int threads) {
   for (const ContractionView& product : products) {
@@ -22,6 +32,7 @@ void write_dots(const std::vector<ContractionView>& products, int threads) {
 
 void run_products(std::vector<ContractionView> products, Isa isa, int threads) {
   if (products.empty()) return;
+  if (work_of(products) < kOfOneThread) threads = 1;
   const ContractionView& first = products.front();
   if (is_machine(first.sum)) return run_machine_products(products, isa, threads);
   if (first.form == ScaleForm::other) return write_dots(products, threads);

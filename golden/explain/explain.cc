@@ -124,7 +124,9 @@ class Measuring {
 
   /// What altered calls give, measured ones first.
   std::vector<Claim> by_runs(Extent extent) {
-    if (left_of(c_.outputs) == 0) return {};
+    if (left_of(c_.outputs) == 0 || (extent == Extent::all && gives_none_)) return {};
+    const bool nothing_told =
+        std::ranges::all_of(c_.outputs, [](const Output& o) { return o.left == o.differing; });
     const auto searched = [&](std::vector<Hypothesis> list) {
       if (left_of(c_.outputs) == 0 || list.empty()) return std::vector<Claim>{};
       return search(c_.backend, c_.call, c_.outputs, std::move(list), progress_, nearest_, extent);
@@ -140,12 +142,14 @@ class Measuring {
     if (extent == Extent::all || left_of(c_.outputs) == 0) return claims;
     append(claims, searched(proposed(c_, Turn::costly)));
     append(claims, searched(std::move(of_lines)));
+    gives_none_ = nothing_told && claims.empty();
     return claims;
   }
 
   const Case c_;
   const Progress& progress_;
   Nearest nearest_;
+  bool gives_none_ = false;  ///< no altered call gives any part of what differs
 };
 
 /// What is known of some outputs: of the calls that made them, or else by the finders.

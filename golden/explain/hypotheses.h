@@ -51,6 +51,7 @@ struct Hypothesis {
   std::vector<Reading> readings = {};
   /// In place of the operator, on the altered call: what takes several calls, or none.
   std::function<NamedTensors(Backend&, const Call&)> run = {};
+  bool on_host = false;  ///< sums are added up here, one by one
   Target target = Target::any;
   /// The operand or parameter that is altered: "x.scales", "scale_mode".
   std::string subject = name.substr(0, name.find('='));

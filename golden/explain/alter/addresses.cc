@@ -274,34 +274,41 @@ Tensor twice_along_k(
   return twice;
 }
 
-/// Every second k takes the scales of the line `by` further.  K is laid out twice, with codes of
-/// the other k, and of these, so that each has scales of its own.
-bool take_scales_of_neighbour(Call& call, Side side, Index parity, Index by) {
+/// The scales of each line, and after them those of the line `by` further.
+bool add_scales_of_neighbour(Call& call, Side side, Index by) {
   const std::optional<Product> p = product_of(call);
   if (!p) return false;
   const ProductSides s{*p, side};
   const ProductSide& own = s.factor();
-  const Index lines = side == Side::a ? p->a_lines : p->n;
+  const Index lines = s.lines();
   const Tensor* scales = own.scales;
   if (scales == nullptr || scales->rank() != own.codes->rank() || size_of(own.format) != 1 ||
       scales->shape()[scales->shape().size() - 2] != lines)
     return false;
-  Tensor codes = twice_along_k(*own.codes);
+  const std::string name = own.scales_name;
+  call.replace(name, twice_along_k(*scales, [=](Index line) {
+                 return line - line % lines + std::clamp<Index>(line % lines + by, 0, lines - 1);
+               }));
+  return true;
+}
+
+/// Every second k with the second scales of its line.  K is laid out twice, with codes of the other
+/// k, and of these, so that each has scales of its own.
+NamedTensors product_of_every_second_k(Backend& backend, Call call, Side side, Index parity) {
+  const std::optional<Product> p = product_of(call);
+  const ProductSides s{*p, side};
+  const std::string name = s.factor().codes_name;
+  const ProductSide other = s.other().factor();
+  Tensor codes = twice_along_k(*s.factor().codes);
   for (Index i = 0; i < codes.elements(); ++i) {
     const bool second = i / p->k % 2 != 0;
     if ((i % p->k % 2 == parity) != second) codes.data()[i] = std::byte{0};
   }
-  const std::string name = own.codes_name;
-  const std::string scales_name = own.scales_name;
-  const ProductSide other = s.other().factor();
-  call.replace(scales_name, twice_along_k(*scales, [=](Index line) {
-                 return line - line % lines + std::clamp<Index>(line % lines + by, 0, lines - 1);
-               }));
   call.replace(name, std::move(codes));
   call.replace(other.codes_name, twice_along_k(*other.codes));
   if (other.scales != nullptr && other.scales->rank() == other.codes->rank())
     call.replace(other.scales_name, twice_along_k(*other.scales));
-  return true;
+  return run_call(backend, call);
 }
 
 void add_scales_of_every_second_k(const Product& p, List& list) {
@@ -312,9 +319,10 @@ void add_scales_of_every_second_k(const Product& p, List& list) {
       add_altered(list, f.scales_name + "=every_second_k",
                   filled("every second k, from {} on, takes the scales of {} of the row {}", parity,
                          f.name, by > 0 ? "after" : "before"),
-                  [side, parity = parity, by = by](Call& c) {
-                    return take_scales_of_neighbour(c, side, parity, by);
-                  });
+                  [side, by = by](Call& c) { return add_scales_of_neighbour(c, side, by); })
+          .run = [side, parity = parity](Backend& backend, const Call& c) {
+        return product_of_every_second_k(backend, c, side, parity);
+      };
     }
   }
 }

@@ -146,7 +146,7 @@ Hypothesis& add_summed(List& list, std::string name, std::string phrase, Stage s
   Hypothesis& h = add_run(
       list, std::move(name), std::move(phrase),
       [sum = std::move(sum)](Backend&, const Call& c) { return host_product(c, sum); }, stage);
-  h.local = true;
+  h.local = h.on_host = true;
   return h;
 }
 

@@ -246,8 +246,9 @@ void add_steps(const Call& call, const Product& p, List& list) {
       for (const Sides& sides : {Sides{&p.a}, Sides{&p.b}, Sides{&p.a, &p.b}}) {
         Hypothesis* h = add_step(p, sides, step, runs_on, list);
         // The engines have few extents: others take fixed point for every element.
-        if (h != nullptr && exact)
-          h->run = [k = p.k](Backend&, const Call& c) { return host_product(c, {k}); };
+        if (h == nullptr || !exact) continue;
+        h->run = [k = p.k](Backend&, const Call& c) { return host_product(c, {k}); };
+        h->on_host = true;
       }
     }
   }

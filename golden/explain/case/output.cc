@@ -172,33 +172,43 @@ Index left_of(const std::vector<Output>& outputs) {
 
 Snapshot::Snapshot(const std::vector<Output>& outputs) {
   for (const Output& o : outputs) {
-    marks_.push_back(o.marks);
+    // Where nothing is explained, what differs tells all marks.
+    marks_.push_back(o.left == o.differing ? std::vector<Mark>{} : o.marks);
     left_.push_back(o.left);
   }
 }
 
 void Snapshot::restore(std::vector<Output>& outputs) const {
   for (std::size_t n = 0; n < outputs.size(); ++n) {
-    outputs[n].marks = marks_[n];
-    outputs[n].left = left_[n];
+    if (marks_[n].empty()) {
+      forget_explained(outputs[n]);
+    } else {
+      outputs[n].marks = marks_[n];
+      outputs[n].left = left_[n];
+    }
   }
 }
 
 std::vector<Index> Snapshot::explained_since(const std::vector<Output>& outputs,
                                              std::size_t n) const {
   std::vector<Index> found;
-  for (std::size_t i = 0; i < marks_[n].size(); ++i) {
-    if (marks_[n][i] == Mark::differs && outputs[n].marks[i] == Mark::explained)
+  const Output& o = outputs[n];
+  if (o.left == o.differing) return found;
+  for (std::size_t i = 0; i < o.marks.size(); ++i) {
+    if (o.marks[i] == Mark::explained && (marks_[n].empty() || marks_[n][i] == Mark::differs))
       found.push_back(static_cast<Index>(i));
   }
   return found;
 }
 
+void forget_explained(Output& o) {
+  if (o.left == o.differing) return;
+  for (Mark& mark : o.marks) mark = mark == Mark::explained ? Mark::differs : mark;
+  o.left = o.differing;
+}
+
 void forget_explained(std::vector<Output>& outputs) {
-  for (Output& o : outputs) {
-    std::replace(o.marks.begin(), o.marks.end(), Mark::explained, Mark::differs);
-    o.left = o.differing;
-  }
+  for (Output& o : outputs) forget_explained(o);
 }
 
 void find_live(Output& output) {

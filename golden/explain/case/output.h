@@ -114,17 +114,17 @@ class Snapshot {
  public:
   explicit Snapshot(const std::vector<Output>& outputs);
   void restore(std::vector<Output>& outputs) const;
-  const std::vector<Mark>& marks(std::size_t n) const { return marks_[n]; }
   /// Elements of output `n` that differed then.
   Index left(std::size_t n) const { return left_[n]; }
   /// Those of them that are explained now.
   std::vector<Index> explained_since(const std::vector<Output>& outputs, std::size_t n) const;
 
  private:
-  std::vector<std::vector<Mark>> marks_;
+  std::vector<std::vector<Mark>> marks_;  ///< of an output of which something was explained
   std::vector<Index> left_;
 };
 /// As if nothing had been explained yet.
+void forget_explained(Output& output);
 void forget_explained(std::vector<Output>& outputs);
 
 /// Looks where something is left.

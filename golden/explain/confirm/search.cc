@@ -339,13 +339,12 @@ class Search {
 
   /// Whether another candidate explains the elements that the best one does, from the same marks.
   bool explains_the_same(const Candidate& other, const Snapshot& before) {
-    const Snapshot best(outputs());
+    const std::vector<Output> best = outputs();
     before.restore(outputs());
-    bool same = !mark_explained(runner_, other).empty();
-    for (std::size_t n = 0; n < outputs().size() && same; ++n)
-      same = best.marks(n) == outputs()[n].marks;
-    best.restore(outputs());
-    return same;
+    const bool named = !mark_explained(runner_, other).empty();
+    const bool same = std::ranges::equal(best, outputs(), {}, &Output::marks, &Output::marks);
+    outputs() = best;
+    return named && same;
   }
 
   /// Causes known on some lines only: what they explain there stands for the rest.

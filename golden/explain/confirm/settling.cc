@@ -187,7 +187,7 @@ class Settling {
   /// Multiply-adds that may be spent on every element that fails.
   double most_work(const Call& altered) const {
     for (const Hypothesis* h : candidate_->hypotheses) {
-      if (h->run) return kHostWork;
+      if (h->on_host) return kHostWork;
     }
     if (altered.set.text("sum", "exact") != "exact") return kTallWork;
     return runner_.narrow() ? kExactWork : kExactWork / 8;

@@ -67,6 +67,7 @@ std::vector<Index> numbers_of(const Tensor& t) {
 /// A cause that gives value(row, column) of the numbered lines that it is run on.
 Hypothesis that_gives(const std::string& name, Value value, Stage stage = Stage::rule) {
   Hypothesis h{name, "it is " + name, stage};
+  h.on_host = true;
   h.run = [value = std::move(value)](Backend&, const Call& call) {
     const std::vector<Index> rows = numbers_of(call.input("x"));
     const std::vector<Index> columns = numbers_of(call.input("w"));

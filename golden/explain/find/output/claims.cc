@@ -109,17 +109,22 @@ std::optional<Claim> claim_fits(Output& output, const std::function<RowFit(Index
   std::vector<Index> rows;
   Index fixed = 0;
   Index misfits = 0;
-  for (Index r = 0; r < output.compared_rows; ++r) {
+  const std::vector<Index> failing = Lines{output}.failing();
+  for (const Index r : failing) {
     const auto [fits, here] = fit(r);
     if (!fits && ++misfits > kHopeless && fixed == 0) return std::nullopt;
-    if (!fits || here == 0) continue;
+    if (!fits) continue;
     rows.push_back(r);
     fixed += here;
   }
   // What needs many elements to be told from chance needs them even where no others are left.
   if (fixed == 0 || (fixed < least && (least >= kMany || fixed != output.left)))
     return std::nullopt;
-  const bool whole = misfits == 0;
+  const auto fits_as_well = [&](Index r) {
+    return std::ranges::binary_search(failing, r) || fit(r).fits;
+  };
+  const bool whole =
+      misfits == 0 && std::ranges::all_of(range_of(output.compared_rows), fits_as_well);
   // A part must be most of what is left, or a block of rows too large for chance.
   if (!whole && fixed * 2 < output.left && (runs(rows) > 1 || fixed < kLargeBlock))
     return std::nullopt;

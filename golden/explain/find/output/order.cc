@@ -172,8 +172,10 @@ Claims claim_line_order(Output& output, bool are_columns) {
 Claims claim_line_function(Output& output, bool are_columns) {
   if (!is_unexplained(output, kLeast) || is_one_value(output)) return {};
   const Lines lines{output, are_columns};
+  const Index first = lines.failing().front();
   for (const auto& [words, of] : kLineFunctions) {
     for (Index n = 2; n < lines.count(); ++n) {
+      if (!lines.came_as(first, of(first, n))) continue;
       std::set<Index> sources;  // of lines that differ
       Index line = 0;
       for (; line < lines.count() && lines.came_as(line, of(line, n)); ++line)

@@ -132,30 +132,54 @@ void propose(const Product& p, const Odd& odd, bool blocks, std::vector<Hypothes
                         });
 }
 
-/// What was sampled of some groups, all of one depth: where failing rows and columns meet.
-struct Samples {
-  DecodedLines columns;
-  std::vector<SampledLine> rows = {};
-};
+/// Samples of some groups, all of one depth: where failing rows and columns meet, each weighed by
+/// the squares of its terms.  A row is sampled when it is first asked for.
+class Samples {
+ public:
+  Samples(const Product& p, const Output& y) : rows_{p, Side::a}, y_(y), decoded_({p, Side::b}) {}
 
-/// Adds those of group g, each weighed by the squares of its terms.
-void sample_group(const Product& p, const Output& y, Index g, Index most, Samples& samples) {
-  const ProductSides rows{p, Side::a};
-  const std::vector<Index> columns = evenly_spread(rows.other().failing(y, g), kColumns);
-  const Index each = most / std::max<Index>(1, std::ssize(columns)) + 1;
-  for (const Index i : evenly_spread(rows.failing(y, g), each)) {
-    std::vector<Index> with = columns;
-    std::erase_if(with, [&](Index j) { return rows.mark(y, g, i, j) == Mark::explained; });
-    SampledLine row = sampled(rows, y, {g, i}, with, samples.columns);
-    for (SampledLine::With& o : row.outputs) {
+  /// Adds those of group g.
+  void add(Index g, Index most) {
+    const std::vector<Index> columns = evenly_spread(rows_.other().failing(y_, g), kColumns);
+    const Index each = most / std::max<Index>(1, std::ssize(columns)) + 1;
+    for (const Index i : evenly_spread(rows_.failing(y_, g), each))
+      list_.push_back({{g, i}, columns, std::nullopt});
+  }
+
+  std::size_t size() const { return list_.size(); }
+  const SampledLine& operator[](std::size_t n) {
+    auto& [at, with, line] = list_[n];
+    if (line) return *line;
+    std::erase_if(with, [&, at = at](Index j) {
+      return rows_.mark(y_, at.group, at.line, j) == Mark::explained;
+    });
+    line = sampled(rows_, y_, at, with, decoded_);
+    for (SampledLine::With& o : line->outputs) {
       double squares = 0.0;
-      for (std::size_t d = 0; d < row.values.size(); ++d)
-        squares += std::pow(row.values[d] * (*o.other)[d], 2.0);
+      for (std::size_t d = 0; d < line->values.size(); ++d)
+        squares += std::pow(line->values[d] * (*o.other)[d], 2.0);
       o.weight = squares > 0.0 ? 1.0 / squares : 0.0;
     }
-    samples.rows.push_back(std::move(row));
+    return *line;
   }
-}
+  bool are_few() {
+    std::size_t outputs = 0;
+    for (std::size_t n = 0; n < size() && outputs < kLeastSamples; ++n)
+      outputs += (*this)[n].outputs.size();
+    return outputs < kLeastSamples;
+  }
+
+ private:
+  struct Row {
+    LineAt at;
+    std::vector<Index> with;
+    std::optional<SampledLine> line;
+  };
+  ProductSides rows_;
+  const Output& y_;
+  DecodedLines decoded_;
+  std::vector<Row> list_;
+};
 
 /// How often a term, or a run of them, is in the sums, by the samples.
 struct Estimate {
@@ -164,16 +188,17 @@ struct Estimate {
 };
 
 /// Of each run of terms, from one row in `step`.
-std::vector<Estimate> estimated(const std::vector<SampledLine>& rows, Index run,
-                                const std::vector<int>& believed, std::size_t step) {
+std::vector<Estimate> estimated(Samples& rows, Index run, const std::vector<int>& believed,
+                                std::size_t step) {
   const std::size_t n = believed.size();
   std::vector<double> moved(n);
   std::vector<double> squares(n);
   double noise = 0.0;
   double samples = 0.0;
   for (std::size_t i = 0; i < rows.size(); i += step) {
-    for (const SampledLine::With& s : rows[i].outputs) {
-      const std::vector<double> terms = run_sums(rows[i].values, *s.other, run);
+    const SampledLine& row = rows[i];
+    for (const SampledLine::With& s : row.outputs) {
+      const std::vector<double> terms = run_sums(row.values, *s.other, run);
       double rest = s.got;
       for (std::size_t d = 0; d < n; ++d) rest -= believed[d] * terms[d];
       noise += s.weight * rest * rest;
@@ -209,19 +234,17 @@ void fill_unknown(std::vector<int>& multiple) {
 /// The multiple of each run of terms that is in the sums, -1 to 2; empty where the samples do not
 /// tell, or every one is there once.  What is believed is taken off: the rest shows smaller terms.
 /// Whether it is so the product itself has to tell, run once more.
-std::vector<int> multiples_of(const std::vector<SampledLine>& rows, Index depth, Index run) {
+std::vector<int> multiples_of(Samples& samples, Index depth, Index run) {
   const auto n = static_cast<std::size_t>(ceil_div(depth, run));
   std::vector<int> believed(n, 1);
-  std::size_t samples = 0;
-  for (const SampledLine& row : rows) samples += row.outputs.size();
-  if (samples < kLeastSamples) return {};
+  if (samples.are_few()) return {};
   for (int round = 0; round < kRounds; ++round) {
     std::vector<int> clear = believed;
     std::vector<int> nearest = believed;
     std::size_t known = 0;
     // Of long sums a few rows have to show something before all are looked at.
     const bool few = round == 0 && depth > kLong;
-    const std::vector<Estimate> seen = estimated(rows, run, believed, few ? 8 : 1);
+    const std::vector<Estimate> seen = estimated(samples, run, believed, few ? 8 : 1);
     for (std::size_t d = 0; d < n; ++d) {
       if (seen[d].error > kMaxStdError) continue;
       ++known;
@@ -252,11 +275,11 @@ void add_odd_terms(const Product& p, const Output& y, const std::vector<Index>& 
   if (depth == 0) return;
   const Index samples_of_all = std::max(kSamples, kTerms / std::max<Index>(depth, 512));
   const Index each = ceil_div(samples_of_all, static_cast<Index>(groups.size()));
-  Samples samples{DecodedLines({p, Side::b})};
-  for (const Index g : groups) sample_group(p, y, g, each, samples);
+  Samples samples(p, y);
+  for (const Index g : groups) samples.add(g, each);
   for (const Index run : {Index{1}, p.block}) {
     Odd& odd = run == 1 ? terms : blocks;
-    const std::vector<int> multiple = multiples_of(samples.rows, depth, run);
+    const std::vector<int> multiple = multiples_of(samples, depth, run);
     // A gradient in which nothing is added up is zero, whatever its rows.
     if (std::ranges::count(multiple, 0) == std::ssize(multiple)) continue;
     for (Index d = 0; d < depth; ++d) {

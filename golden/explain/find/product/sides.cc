@@ -4,6 +4,7 @@
 #include <numeric>
 
 #include "golden/explain/find/finding.h"
+#include "golden/explain/words/places.h"
 
 namespace mxo {
 namespace {
@@ -74,11 +75,16 @@ std::vector<Index> ProductSides::differing(const Output& y, Index g, Index i, In
 }
 
 std::vector<Index> ProductSides::failing(const Output& y, Index g) const {
-  std::vector<Index> found;
-  for (Index i = first(g); i < last(g); ++i) {
-    if (!differing(y, g, i, 1).empty()) found.push_back(i);
+  std::vector<std::uint8_t> fails(static_cast<std::size_t>(last(g)));
+  for (Index i = p.first_line(g); i < p.last_line(g); ++i) {
+    const Index begin = p.output_row(g, i) * y.columns;
+    const Index end = begin + y.columns;
+    for (Index at = y.next_difference(begin, end); at < end; at = y.next_difference(at + 1, end)) {
+      nth(fails, side == Side::a ? i : at - begin) = 1;
+      if (side == Side::a) break;
+    }
   }
-  return found;
+  return marked(fails);
 }
 
 std::vector<LineAt> ProductSides::failing(const Output& y) const {

@@ -48,8 +48,11 @@ struct AmaxPart {
 void take_row(const Blocks& b, Index first, Sign sign, std::vector<std::int32_t>& row) {
   constexpr std::uint32_t kSign = 0x80000000;
   constexpr std::uint32_t kInfinity = 0x7F800000;
+  const bool top_half = size_of(b.x->dtype()) == 2 && b.x->dtype() != Dtype::f16;
   for (Index c = 0; c < b.columns; ++c) {
-    const auto bits = bit_cast<std::uint32_t>(b.value(first + c));
+    const std::uint32_t bits =
+        top_half ? static_cast<std::uint32_t>(b.x->as<std::uint16_t>()[first + c]) << 16
+                 : bit_cast<std::uint32_t>(b.value(first + c));
     const std::uint32_t taken = sign == Sign::either     ? bits & ~kSign
                                 : sign == Sign::negative ? bits ^ kSign
                                                          : bits;
@@ -61,9 +64,13 @@ void take_row(const Blocks& b, Index first, Sign sign, std::vector<std::int32_t>
 float largest_of(const std::vector<std::int32_t>& row, const AmaxPart& part, Index first,
                  Index end) {
   const Index to = part.from_behind ? end : std::min(first + part.to, std::ssize(row));
+  const Index from = part.from_behind ? end - part.to : first + part.from;
   std::int32_t most = 0;
-  for (Index i = part.from_behind ? end - part.to : first + part.from; i < to; i += part.step)
-    most = std::max(most, nth(row, i));
+  if (part.step == 1) {
+    for (Index i = from; i < to; ++i) most = std::max(most, nth(row, i));
+  } else {
+    for (Index i = from; i < to; i += part.step) most = std::max(most, nth(row, i));
+  }
   return bit_cast<float>(most);
 }
 

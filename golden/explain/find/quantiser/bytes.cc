@@ -97,10 +97,9 @@ std::vector<std::size_t> bytes_of(const Tensor& t, NanLines lines) {
   const Index length = t.elements() / n;
   std::array<bool, kBytes> right{};
   bool some_right = false;  // where all is NaN, no byte shows itself
-  Index left = 0;           // lines that no byte explains
-  for (Index line = 0; line < n; ++line) {
-    if (nth(lines.shown, line) == 0) nth(lines.nan, line) = 0;
-    if (nth(lines.nan, line) != 0) ++left;
+  std::ranges::transform(lines.nan, lines.shown, lines.nan.begin(), std::bit_and{});
+  Index left = std::ranges::count(lines.nan, 1);  // lines that no byte explains
+  for (Index line = 0; line < n && left > 0; ++line) {
     if (nth(lines.shown, line) == 0 || nth(lines.nan, line) != 0) continue;
     some_right = true;
     for (Index i = line * length; i < (line + 1) * length; ++i) right[bits_at(t, i)] = true;

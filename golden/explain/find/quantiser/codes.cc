@@ -243,6 +243,7 @@ std::optional<Claim> claim_rule_of_place(Output& codes, const QuantiserCall& q) 
   for (const ValueCast& cast : value_casts()) {
     if (!cast.applies(q)) continue;
     const Coded coded = coded_by(codes, q, grid, cast);
+    if (!fit(grid, coded.pairs(evenly_spread(elements, kSampled)))) continue;
     const std::vector<CodePair> pairs = coded.pairs(elements);
     if (pairs.size() < kLeastPairs) return std::nullopt;
     const std::optional<CodeRule> rule = fit(grid, pairs);

@@ -313,6 +313,8 @@ Claims recover_degenerate_blocks(const Call& call, std::vector<Output>& outputs)
 }
 
 std::string scales_seen(const Call& call, const std::vector<Output>& outputs) {
+  const Output* scales = output_named(outputs, "scales");
+  if (scales == nullptr || scales->left == 0) return {};
   const std::optional<QuantiserCall> q = QuantiserCall::of(call, outputs);
   return q ? scales_in_words(*q, false) : std::string();
 }
