@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "emu/backends.h"
+#include "golden/judge/product_factor.h"
 #include "golden/judge/quantized_pair.h"
 #include "golden/judge/scale_map.h"
 #include "tests/golden/expected.h"
@@ -392,6 +393,24 @@ TEST(ScaleMap, OfPackedLayoutsIsTakenFromTheCall) {
     laid.set("scale_layout", layout);
     EXPECT_EQ(scale_hints("quantize", {}, laid).packed, packed) << layout;
   }
+}
+
+/// All ones under scales of 1, 2, 3, ...
+TEST(ProductFactor, IsNoneForScalesThatDoNotFit) {
+  const auto fits = [](std::vector<Index> codes, std::vector<Index> scales, const char* block) {
+    NamedTensors in;
+    in.emplace("x.codes", filled<std::uint8_t>(Dtype::u8, codes, [](Index) { return 0x38; }));
+    in.emplace("x.scales", filled<float>(Dtype::f32, scales, [](Index i) { return i + 1; }));
+    Parameters set;
+    set.set("block_x", block);
+    return factor_of_rows(in, "x", set).has_value();
+  };
+  EXPECT_TRUE(fits({130, 300}, {130, 3}, "1x128"));
+  EXPECT_FALSE(fits({130, 300}, {130, 2}, ""));
+  EXPECT_FALSE(fits({130, 300}, {3, 3}, ""));
+  EXPECT_FALSE(fits({130, 300}, {1, 1}, ""));
+  EXPECT_FALSE(fits({2, 130, 300}, {2}, ""));
+  EXPECT_FALSE(fits({130, 300}, {130, 3}, "1x100"));
 }
 
 }  // namespace

@@ -188,6 +188,8 @@ TEST(OutputWords, AreTheSameWordsWithOtherBits) {
       << "half agree";
   EXPECT_EQ(of_words(Dtype::e8m0, {120, 130, 127, 99}, {118, 128, 125, 97}),
             "scale.exponent: y: every scale byte is 2 too low");
+  EXPECT_EQ(of_words(Dtype::u8, {5, 13, 21, 40}, {13, 5, 21, 40}),
+            "row.reordered: values change places within their rows in elements 0 to 1 of y");
 }
 
 /// Bits that are neither zeros nor NaN in any type, no two neighbours alike.
