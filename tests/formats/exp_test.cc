@@ -1,8 +1,12 @@
-// exp and the logistic function of a float against 200 bits, and at the ends of their ranges.
-#include "formats/exp.h"
+// exp and the logistic function of a float against 200 bits, and at the ends of their ranges; erf
+// and log1p against MPFR, and the pairs of doubles that erf is made of.
+#include <random>
 
 #include <gtest/gtest.h>
 
+#include "formats/erf.h"
+#include "formats/exp.h"
+#include "formats/softplus.h"
 #include "tests/support/by_mpfr.h"
 
 namespace mxo {
@@ -124,6 +128,159 @@ TEST(Sigmoid, FloatsThatAllButTieAreCorrectlyRounded) {
        {0x3A689801u, 0x3B128604u, 0x3D21BC81u, 0xBA928601u, 0xBE104170u, 0xBF1964D0u}) {
     expect_both(word);
   }
+}
+
+using namespace pairs;
+
+using test::by_mpfr;
+
+void expect_erf_and_tanh(std::uint32_t word) {
+  const auto x = bit_cast<float>(word);
+  ASSERT_EQ(bit_cast<std::uint32_t>(erf_rn(x)), bit_cast<std::uint32_t>(by_mpfr(x, mpfr_erf)))
+      << std::hex << word;
+  ASSERT_EQ(bit_cast<std::uint32_t>(tanh_rn(x)), bit_cast<std::uint32_t>(by_mpfr(x, mpfr_tanh)))
+      << std::hex << word;
+}
+
+TEST(Erf, FloatsOfEveryBinadeAreCorrectlyRounded) {
+  std::uint32_t mix = 1;
+  for (std::uint32_t exponent = 0; exponent < 131; ++exponent) {
+    for (int i = 0; i < 400; ++i) {
+      mix = mix * 1664525u + 1013904223u;
+      expect_erf_and_tanh((mix & 0x80000000u) | exponent << 23 | (mix >> 4 & 0x7FFFFFu));
+    }
+    if (HasFatalFailure()) return;
+  }
+}
+
+/// All floats from 2^-16 on whose erf or tanh binary64 leaves undecided, and one below.
+constexpr std::uint32_t kUndecided[] = {
+    0x00AA320C, 0x3425C046, 0x37EE85C4, 0x3940EAD6, 0x39C0057D, 0x3AA60E18, 0x3AC37DE2,
+    0x3B25A39D, 0x3C7C9E9F, 0x3C96AE2E, 0x3CD41B91, 0x3D7C3055, 0x3E1FCC60, 0x3EEE0566,
+    0x3F043A75, 0x3F44DDFD, 0x3FF8BC7E, 0x4013CD84, 0x40A6EF82, 0x40ACB4D0, 0x40C5E8CA};
+
+TEST(Erf, FloatsThatTheLibraryCannotDecideAreCorrectlyRounded) {
+  for (const std::uint32_t word : kUndecided) {
+    expect_erf_and_tanh(word);
+    expect_erf_and_tanh(word | 0x80000000u);
+  }
+}
+
+TEST(Erf, EndsAreSignedZerosOnesAndNan) {
+  for (float (*function)(float) : {erf_rn, tanh_rn}) {
+    EXPECT_TRUE(std::signbit(function(-0.0f)));
+    EXPECT_EQ(function(INFINITY), 1.0f);
+    EXPECT_EQ(function(-INFINITY), -1.0f);
+    EXPECT_EQ(bit_cast<std::uint32_t>(function(-NAN)), 0x7FC00000u);
+    EXPECT_EQ(function(0x1p-149f), 0x1p-149f);
+  }
+}
+
+void expect(DoublePair found, double high, double low) {
+  EXPECT_EQ(found.high, high);
+  EXPECT_EQ(found.low, low);
+}
+
+TEST(Pairs, SumsKeepWhatADoubleLoses) {
+  expect(two_sum(1.0, 0x1p-80), 1.0, 0x1p-80);
+  expect(two_sum(0x1p-80, -1.0), -1.0, 0x1p-80);
+  expect(two_sum(3.0, 5.0), 8.0, 0.0);
+  expect(two_sum(1.0 + 0x1p-52, 0x1p-53), 1.0 + 0x1p-51, -0x1p-53);  // a tie, to even
+  expect(fast_two_sum(1.0, 0x1p-80), 1.0, 0x1p-80);
+  expect(fast_two_sum(1.0 + 0x1p-52, 0x1p-53), 1.0 + 0x1p-51, -0x1p-53);
+}
+
+TEST(Pairs, PlusAddsEveryPart) {
+  expect(plus({1.0, 0x1p-60}, {0x1p-54, 0.0}), 1.0, 0x1p-54 + 0x1p-60);
+  expect(plus({2.0, 0x1p-54}, {0.0, 0.0}), 2.0, 0x1p-54);
+  expect(plus({1.0, 0x1p-54}, {-1.0, 0x1p-110}), 0x1p-54, 0x1p-110);
+  expect(plus({3.0, 0x1p-60}, {-3.0, 0x1p-62}), 0x1.4p-60, 0.0);
+}
+
+TEST(Pairs, TimesTakesTheCrossProducts) {
+  expect(times({3.0, 0x1p-60}, DoublePair{5.0, 0x1p-61}), 15.0, 13 * 0x1p-61);
+  expect(times({1.0 + 0x1p-30, 0.0}, 1.0 + 0x1p-30), 1.0 + 0x1p-29, 0x1p-60);
+  expect(times({1.0, 0x1p-60}, -3.0), -3.0, -3 * 0x1p-60);
+}
+
+TEST(Pairs, OverDividesWhatIsLeft) {
+  constexpr double kThird = 0x1.5555555555555p-2;
+  expect(over({1.0, 0.0}, 3.0), kThird, kThird * 0x1p-54);
+  expect(over({1.0, 0x1p-60}, 2.0), 0.5, 0x1p-61);
+  expect(over({1.0, 0.0}, DoublePair{3.0, 0.0}), kThird, kThird * 0x1p-54);
+  expect(over({1.0, 0x1p-60}, DoublePair{2.0, 0x1p-60}), 0.5, 0x1p-62);
+}
+
+TEST(Pairs, NumbersBesideATieAreUndecided) {
+  constexpr double kTie = 1.0 + 0x1p-24;
+  for (const double sign : {1.0, -1.0}) {
+    EXPECT_TRUE(decides(sign));
+    EXPECT_TRUE(decides(sign * 0x1p-140));
+    EXPECT_FALSE(decides(sign * kTie));
+    for (const double near : {0x1p-50, -0x1p-50}) EXPECT_FALSE(decides(sign * kTie * (1 + near)));
+    for (const double far : {0x1p-46, -0x1p-46}) EXPECT_TRUE(decides(sign * kTie * (1 + far)));
+  }
+  EXPECT_TRUE(decides(0.0));
+}
+
+/// |pair / exact - 1| for a function of MPFR.
+template <typename Function>
+double error_of(DoublePair pair, double x, const Function& exact) {
+  mpfr_t t;
+  mpfr_init2(t, 200);
+  mpfr_set_d(t, x, MPFR_RNDN);
+  exact(t, t, MPFR_RNDN);
+  mpfr_d_div(t, pair.high, t, MPFR_RNDN);
+  mpfr_sub_ui(t, t, 1, MPFR_RNDN);
+  mpfr_t low;
+  mpfr_init2(low, 200);
+  mpfr_set_d(low, x, MPFR_RNDN);
+  exact(low, low, MPFR_RNDN);
+  mpfr_d_div(low, pair.low, low, MPFR_RNDN);
+  mpfr_add(t, t, low, MPFR_RNDN);
+  const double error = std::fabs(mpfr_get_d(t, MPFR_RNDN));
+  mpfr_clear(t);
+  mpfr_clear(low);
+  return error;
+}
+
+TEST(Pairs, SeriesAgreeWithTwoHundredBits) {
+  for (const double x : {0x1p-140, 0x1.8p-20, 0.25, 1.0, 2.5, 3.875}) {
+    EXPECT_LT(error_of(erf_pair(x), x, mpfr_erf), 0x1p-74) << x;
+    EXPECT_LT(error_of(erf_pair(-x), -x, mpfr_erf), 0x1p-74) << x;
+    EXPECT_LT(error_of(tanh_pair(x), x, mpfr_tanh), 0x1p-90) << x;
+  }
+  EXPECT_LT(error_of(tanh_pair(9.875), 9.875, mpfr_tanh), 0x1p-90);
+}
+
+float of(std::uint32_t word) { return bit_cast<float>(word); }
+
+TEST(Softplus, Log1pIsCorrectlyRounded) {
+  std::mt19937 random(3);
+  for (std::uint32_t exponent = 127 - 42; exponent <= 127 + 32; ++exponent) {
+    for (std::uint32_t i = 0; i < 600; ++i) {
+      const std::uint32_t fraction = i < 50    ? i
+                                     : i < 100 ? 0x7FFFFF - (i - 50)
+                                               : static_cast<std::uint32_t>(random()) & 0x7FFFFF;
+      const float x = of(exponent << 23 | fraction);
+      ASSERT_EQ(log1p_rn(x), test::by_mpfr(x, mpfr_log1p)) << x;
+    }
+  }
+}
+
+TEST(Softplus, EdgesOfLog1pAreItsLimits) {
+  EXPECT_EQ(log1p_rn(0.0f), 0.0f);
+  EXPECT_EQ(log1p_rn(0x1p-149f), 0x1p-149f);
+  EXPECT_EQ(log1p_rn(INFINITY), INFINITY);
+  EXPECT_TRUE(std::isnan(log1p_rn(NAN)));
+}
+
+TEST(Softplus, AboveTwentyIsTheValueItself) {
+  EXPECT_EQ(softplus_f32(of(0x41A00001u)), of(0x41A00001u));
+  EXPECT_EQ(softplus_f32(20.0f), 20.0f);
+  EXPECT_EQ(softplus_f32(0.0f), log1p_rn(1.0f));
+  EXPECT_EQ(softplus_f32(-200.0f), 0.0f);
+  EXPECT_TRUE(std::isnan(softplus_f32(NAN)));
 }
 
 }  // namespace

@@ -57,6 +57,32 @@ decode: codes u8 2 3
 )");
 }
 
+TEST(ElementwiseEntries, ReadBitsAsTheirKindAndFillWhatHoldsThem) {
+  expect_reached(R"(
+decode: codes e5m2 2
+  -> decode: codes: found e5m2, needs u8 holding e4m3
+  format=e5m2 -> codes e5m2 2, x f32 2
+cast: x u32 2, y > u16 2
+  -> x f32 2, y bf16 2
+cast: x f16 2, y > i16 2
+  -> x f16 2, y bf16 2
+cast: x f32 2, y > f16 2
+  -> cast: y: found f16 to write to, needs bf16
+cast: x f32 2, y > i32 2
+  -> cast: y: found i32 to write to, needs bf16
+cast: x f32 2, y > bf16 3
+  -> cast: y: found bf16 [3], needs [2]
+encode: x f32 2, codes > u8 2
+  -> x f32 2, codes e4m3 2
+encode: x f32 2, codes > e5m2 2
+  -> encode: codes: found e5m2 to write to, needs e4m3
+encode: x f32 2, codes > bool 2
+  -> encode: codes: found bool to write to, needs e4m3
+mask_to_experts: mask e4m3 3 4
+  top_k=2 -> mask_to_experts: mask: found e4m3, needs u8 or bool
+)");
+}
+
 TEST(StepEntries, RouteTokens) {
   expect_reached(R"(
 route: logits u16 5 8

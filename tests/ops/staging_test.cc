@@ -1,4 +1,4 @@
-// Operands and outputs of one call: under which type, in whose memory, and what does not fit.
+// Operands and outputs of one call: indices that are narrowed, and in whose memory outputs lie.
 #include "ops/catalogue/staging.h"
 
 #include <algorithm>
@@ -36,44 +36,7 @@ struct StagingOf : testing::Test {
   NamedViews views;
 
   Staging on(Backend& backend) { return Staging(backend, "q", views); }
-  /// The type under which `read` gives an operand of type `held`, or what it says.
-  template <typename Read>
-  std::string as(Dtype held, Read read) {
-    Tensor t(held, {2});
-    views.set("x", t);
-    Staging stage = on(host);
-    std::string type;
-    const std::string said = refusal([&] {
-      const Operand view = read(stage);
-      EXPECT_EQ(view.data, t.data());
-      type = name_of(view.dtype);
-    });
-    return said.empty() ? type : said;
-  }
 };
-
-TEST_F(StagingOf, TypesReadsBitsAsTheirKind) {
-  const auto codes = [](Staging& s) { return s.codes("x", Dtype::e5m2); };
-  EXPECT_EQ(as(Dtype::u8, codes), "e5m2");
-  EXPECT_EQ(as(Dtype::e5m2, codes), "e5m2");
-  EXPECT_EQ(as(Dtype::e4m3, codes), "q: x: found e4m3, needs u8 holding e5m2");
-  const auto scales = [](Staging& s) { return s.scales("x"); };
-  EXPECT_EQ(as(Dtype::u8, scales), "e8m0");
-  EXPECT_EQ(as(Dtype::f32, scales), "q: x: found f32, needs u8 holding e8m0");
-  const auto floats = [](Staging& s) { return s.floats("x"); };
-  EXPECT_EQ(as(Dtype::i32, floats), "f32");
-  EXPECT_EQ(as(Dtype::u32, floats), "f32");
-  EXPECT_EQ(as(Dtype::u16, floats), "bf16");
-  EXPECT_EQ(as(Dtype::f16, floats), "f16");
-  const auto bytes = [](Staging& s) { return s.bytes("x"); };
-  EXPECT_EQ(as(Dtype::u8, bytes), "u8");
-  EXPECT_EQ(as(Dtype::boolean, bytes), "u8");
-  EXPECT_EQ(as(Dtype::e4m3, bytes), "q: x: found e4m3, needs u8 or bool");
-  EXPECT_EQ(as(Dtype::u16, [](Staging& s) { return s.as_is("x"); }), "u16");
-  EXPECT_EQ(as(Dtype::i32, [](Staging& s) { return s.indices("x"); }), "i32");
-  EXPECT_EQ(as(Dtype::u8, [](Staging& s) { return s.floats("y"); }),
-            "q: y: missing, this operand is needed");
-}
 
 TEST_F(StagingOf, WideIndicesAreNarrowedWhereTheyFit) {
   using Limits = std::numeric_limits<std::int32_t>;
@@ -94,28 +57,6 @@ TEST_F(StagingOf, WideIndicesAreNarrowedWhereTheyFit) {
   EXPECT_EQ(narrowed(Limits::min()), "");
   EXPECT_EQ(narrowed(2147483648), "q: x: entry 1 is 2147483648, needs to fit 32 bits");
   EXPECT_EQ(narrowed(-2147483649), "q: x: entry 1 is -2147483649, needs to fit 32 bits");
-}
-
-TEST_F(StagingOf, OutputsFitByTypeAndShape) {
-  const auto fits = [&](Dtype held, Dtype wanted) {
-    Tensor home(held, {3});
-    views.write_to("y", home);
-    Staging stage = on(host);
-    return refusal([&] { stage.output("y", wanted, {3}); });
-  };
-  EXPECT_EQ(fits(Dtype::bf16, Dtype::bf16), "");
-  for (const Dtype held : {Dtype::u16, Dtype::i16}) EXPECT_EQ(fits(held, Dtype::bf16), "");
-  for (const Dtype held : {Dtype::u32, Dtype::i32}) EXPECT_EQ(fits(held, Dtype::f32), "");
-  for (const Dtype held : {Dtype::u8, Dtype::i8}) EXPECT_EQ(fits(held, Dtype::e8m0), "");
-  EXPECT_EQ(fits(Dtype::e4m3, Dtype::u8), "") << "bytes of any code";
-  EXPECT_EQ(fits(Dtype::boolean, Dtype::u8), "q: y: found bool to write to, needs u8");
-  EXPECT_EQ(fits(Dtype::e4m3, Dtype::e5m2), "q: y: found e4m3 to write to, needs e5m2");
-  EXPECT_EQ(fits(Dtype::f16, Dtype::bf16), "q: y: found f16 to write to, needs bf16");
-  EXPECT_EQ(fits(Dtype::i32, Dtype::bf16), "q: y: found i32 to write to, needs bf16");
-  Tensor home(Dtype::f32, {3});
-  views.write_to("y", home);
-  Staging stage = on(host);
-  EXPECT_EQ(refusal([&] { stage.output("y", Dtype::f32, {4}); }), "q: y: found f32 [3], needs [4]");
 }
 
 TEST_F(StagingOf, OutputsWithoutMemoryGoWhereItIsMade) {

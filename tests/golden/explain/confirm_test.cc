@@ -83,11 +83,6 @@ Hypothesis that_gives(const std::string& name, Value value, Stage stage = Stage:
 float one(Index, Index) { return 1; }
 float none(Index, Index) { return 0; }
 
-/// Ones in rows from `row` on and columns from `column` on.
-Value from(Index row, Index column) {
-  return [=](Index r, Index c) { return r >= row && c >= column ? 1.0f : 0.0f; };
-}
-
 /// A numbered call that expects zeros, of which value(row, column) came.
 Bench of_zeros(const char* op, Index rows, Index n, const Value& value, Index k = 2) {
   return {numbered(op, rows, n, k), Tensor(Dtype::f32, {rows, n}), of_values(rows, n, value)};
@@ -255,97 +250,6 @@ TEST(SettlingWindows, WhatFitsNowhereInFullIsNoClaim) {
     EXPECT_EQ(static_cast<int>(cut.windows.size()), runs + 1);
     EXPECT_EQ(cut.b.output().left, 4096);
   }
-}
-
-/// A cause that makes `y`, whatever it is run on.
-Hypothesis that_makes(Tensor y) {
-  Hypothesis h{"made", ""};
-  h.run = [y = std::move(y)](Backend&, const Call&) { return only_y(y); };
-  return h;
-}
-
-/// Whether a call that is no product is run where it gives `made`.
-bool runs(const Tensor& made, const Tensor& got) {
-  const Bench b(Call{"any", {}, {}}, Tensor(Dtype::f32, got.shape()), got);
-  const Hypothesis h = that_makes(made);
-  return b.runner->run({&h}).has_value();
-}
-
-TEST(BenchRuns, OtherShapesAreNotResized) {
-  const Tensor six = floats({3, 2}, {1, 2, 3, 4, 5, 6});
-  EXPECT_TRUE(runs(floats({2, 2}, {1, 2, 3, 4}), six));
-  EXPECT_FALSE(runs(floats({3, 3}, {1, 2, 3, 4, 0, 0, 5, 6, 7}), six));
-  EXPECT_FALSE(runs(Tensor(Dtype::bf16, {2, 2}), six));
-  EXPECT_FALSE(runs(Tensor(Dtype::bf16, {3, 2}), six));
-  EXPECT_FALSE(runs(Tensor(Dtype::i32, {2, 2}), six));
-  EXPECT_FALSE(runs(floats({4}, {1, 2, 3, 4}), six));
-  EXPECT_FALSE(runs(six, floats({4}, {1, 2, 3, 4})));
-  EXPECT_FALSE(runs(six, floats({2, 2, 2}, {1, 2, 3, 4, 5, 6, 0, 0})));
-}
-
-TEST(BenchRuns, ModelsOfAWindowHaveItsShapeAndType) {
-  const Bench b = of_zeros("grouped_matmul", 6, 4, from(5, 3));
-  const auto fit = [&](Tensor made, Window window) {
-    const Hypothesis h = that_makes(std::move(made));
-    b.runner->take(std::move(window));
-    return b.runner->run({&h}).has_value();
-  };
-  const Window square{{1, 2}, {0, 1}};
-  EXPECT_TRUE(fit(Tensor(Dtype::f32, {2, 2}), square));
-  EXPECT_FALSE(fit(Tensor(Dtype::f32, {1, 3}), square)) << "three of four elements";
-  EXPECT_FALSE(fit(Tensor(Dtype::f32, {1, 4}), {{1, 2}, range_of(4)})) << "one of two rows";
-  EXPECT_FALSE(fit(Tensor(Dtype::bf16, {2, 2}), square));
-}
-
-TEST(BenchRuns, ReadingsOfRowsThatAreGoneAreNoTrial) {
-  const auto counted = [](std::vector<Index> shape) {
-    return filled<float>(Dtype::f32, std::move(shape), [](Index i) { return i + 1; });
-  };
-  Call call{"grouped_matmul_wgrad", {}, with({{"out", "f32"}})};
-  call.replace("dy", counted({2, 3}));
-  call.replace("x", counted({2, 4}));
-  call.replace("group_ends", ends_at({2}));
-  const Bench b(call, Tensor(Dtype::f32, {1, 3, 4}), counted({1, 3, 4}), "dw");
-  b.runner->take({range_of(3), range_of(4)});
-  Hypothesis gone{"gone", ""};
-  gone.alter = [](Call& of) {
-    of.replace("dy", Tensor(Dtype::f32, {0, 3}));
-    of.replace("x", Tensor(Dtype::f32, {0, 4}));
-    of.replace("group_ends", ends_at({0}));
-    return true;
-  };
-  const Hypothesis next =
-      read_elsewhere("x=next", "", {read_lines("x", -1, [](Index i) { return i + 1; })});
-  EXPECT_TRUE(b.runner->run({&next}));
-  EXPECT_FALSE(b.runner->run({&gone, &next}));
-}
-
-/// Whether rows of an output of this shape are run on their own.
-bool alone(const Call& call, std::vector<Index> shape) {
-  const Tensor y(Dtype::u8, std::move(shape));
-  return Bench(call, y, y, "out").runner->by_rows();
-}
-
-Call rows_of(const char* op, std::vector<Index> shape) {
-  Call call{op, {}, {}};
-  call.replace("x", Tensor(Dtype::f32, std::move(shape)));
-  return call;
-}
-
-TEST(BenchRows, OfLargeOperandsStandAlone) {
-  for (const char* op : {"cast", "swiglu", "quantize"}) {
-    EXPECT_TRUE(alone(rows_of(op, {256, 256}), {256, 8})) << op;
-    EXPECT_FALSE(alone(rows_of(op, {256, 255}), {256, 8})) << op << " of fewer than 65536";
-    EXPECT_FALSE(alone(rows_of(op, {256, 256}), {128, 8})) << op << " with other rows";
-    EXPECT_FALSE(alone(rows_of(op, {65536}), {256, 8})) << op << " of one axis";
-    for (const char* more : {"group_ends", "probs"}) {
-      Call call = rows_of(op, {256, 256});
-      call.replace(more, ends_at({256}));
-      EXPECT_FALSE(alone(call, {256, 8})) << op << " with " << more;
-    }
-  }
-  EXPECT_FALSE(alone(rows_of("column_sum", {256, 256}), {256, 8}));
-  EXPECT_FALSE(alone(Call{"cast", {}, {}}, {256, 8}));
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
-// The right values elsewhere: columns exchanged, rows and runs that moved, another stride; and
-// which are too small, too irregular or too likely by chance for a name.
+// The right values elsewhere: in another order of lanes and axes, rows that moved, another stride;
+// and which are too small, too irregular or too likely by chance for a name.
 #include "tests/golden/places_said.h"
 
 namespace mxo {
@@ -7,61 +7,145 @@ namespace {
 
 using namespace places_said;
 
-TEST(OutputMoves, OfColumnsAreExchangedOrShifted) {
-  const auto shift = [](Index d) {
-    return of_columns(8, [d](Index, Index c) { return c >= 2 && c <= 5 ? c + d : c; });
+TEST(OutputPlaces, InAKnownOrderAreNamed) {
+  std::vector<Places> table;
+  for (const Index n : {2, 4, 8, 16, 32, 64, 128}) {
+    const std::string every = std::to_string(n);
+    const auto add = [&](const From& f, const std::string& words) {
+      table.push_back({{2, 3 * n}, in_runs(n, f), "order." + words});
+    };
+    add([n](Index k) { return n - 1 - k; },
+        "reversed_" + every + ": y: neighbours are reversed in runs of " + every);
+    if (n == 2) continue;
+    const std::string halves = ": y: the halves of every " + every + " neighbours are ";
+    add([n](Index k) { return (k + n / 2) % n; },
+        "exchanged_halves_" + every + halves + "exchanged");
+    add([n](Index k) { return k % 2 * (n / 2) + k / 2; },
+        "interleaved_" + every + halves + "interleaved");
+    if (n == 4) continue;  // the same
+    add([n](Index k) { return k < n / 2 ? 2 * k : 2 * k - n + 1; },
+        "deinterleaved_" + every + ": y: even and odd ones of every " + every +
+            " neighbours are set apart");
+  }
+  for (const Index by : {1, 2, 4, 8, 16, 32, 64, 128}) {
+    const Index n = 2 * by + 3;
+    const std::string words =
+        "order.columns_shifted: y: each row is shifted by " + std::to_string(by);
+    table.push_back(
+        {{4, n}, in_runs(n, [=](Index k) { return (k + by) % n; }), words + " to the left"});
+    table.push_back(
+        {{4, n}, in_runs(n, [=](Index k) { return (k + n - by) % n; }), words + " to the right"});
+  }
+  for (const Index width : {2, 4, 8, 16, 32, 64, 128, 256}) {
+    table.push_back(
+        {{9 * width},
+         [=](Index i) { return i % 9 * width + i / 9; },
+         "order.transposed: y: it is written column-major, " + std::to_string(width) + " a row"});
+  }
+  for (const Index width : {4, 8, 16}) {
+    table.push_back({{256 * width},
+                     [=](Index i) { return tiled(i, width); },
+                     "order.untiled: y: the rows of its matrix, " + std::to_string(width) +
+                         " a row, take the place of 128x4 tiles"});
+  }
+  const std::string written = "order.transposed: y: it is written column-major";
+  const std::string read = "order.untransposed: y: it is read column-major";
+  const std::string tiles = "order.tiles: y: it is written in 128x4 tiles";
+  const std::string untiled = "order.untiled: y: it is written as if its 128x4 tiles were rows";
+  const auto turned = [](Index rows, Index columns) {
+    return in_runs(rows * columns, [=](Index k) { return k % rows * columns + k / rows; });
   };
-  const std::string exchanged = "columns.exchanged: ";
-  const std::string shifted = "columns.shifted: columns ";
-  const std::string four =
-      "columns 0 and 1, columns 2 and 3, columns 4 and 5, columns 6 and 7 and 2 more pairs of y";
-  expect_said(
-      recover_exchanged,
-      {
-          {{5, 8}, pair(8, 2, 6), exchanged + "columns 2 and 6 of y change places"},
-          {{3, 16},
-           of_columns(16, [](Index, Index c) { return c < 12 ? c ^ 1 : c; }),
-           exchanged + four + " change places"},
-          {{8, 4},
-           of_columns(4, [](Index r, Index c) { return r < 5 ? c ^ 2 : c; }),
-           exchanged + "columns 0 and 2, columns 1 and 3 of rows 0 to 4 of y change places"},
-          {{5, 8}, of_columns(8, [](Index, Index c) { return c == 2 ? 6 : c; }), ""},
-          {{5, 8},
-           of_columns(8,
-                      [](Index r, Index c) {
-                        return r == 3 && c == 2 ? -1 : c == 2 || c == 6 ? 8 - c : c;
-                      }),
-           ""},
-          // In one row by chance, unless they are neighbours.
-          {{2, 8}, pair(8, 3, 4, 1), exchanged + "columns 3 and 4 of row 0 of y change places"},
-          {{2, 8}, pair(8, 3, 5, 1), ""},
-          {{1, 8}, pair(8, 3, 4), ""},
-          {{4, 8}, shift(1), shifted + "2 to 5 of y hold those 1 after"},
-          {{4, 8}, shift(-2), shifted + "2 to 5 of y hold those 2 before"},
-          {{4, 8},
-           of_columns(8, [](Index, Index c) { return c < 2 ? c + 6 : c; }),
-           shifted + "0 to 1 of y hold those 6 after"},
-          {{4, 8}, of_columns(8, [](Index, Index c) { return (c + 1) % 8; }), ""},
-          {{3, 8},
-           of_columns(8, [](Index, Index c) { return c / 2 == 1 ? c + 1 : c; }),
-           ""},  // six elements
-      });
-  // Slots of tokens, each in its own order.
-  const auto slots = [](Index tokens, Index shuffled, const std::string& name) {
-    const From from =
-        of_columns(4, [=](Index r, Index c) { return r < shuffled ? (c + r % 3 + 1) % 4 : c; });
-    Differing got = got_from({tokens, 4}, from, {"any", {}, {}}, name);
-    return said(got.output, recover_exchanged);
-  };
-  const std::string within = "row.reordered: values change places within their rows in ";
-  EXPECT_EQ(slots(6, 6, "experts"), within + "all of experts");
-  EXPECT_EQ(slots(6, 4, "top_weights"), within + "rows 0 to 3 of top_weights");
-  EXPECT_EQ(slots(6, 3, "experts"), "");
-  EXPECT_EQ(slots(6, 6, "y"), "");
-  Differing one = got_from({3, 8}, pair(8, 3, 5, 1), {"any", {}, {}}, "experts");
-  EXPECT_EQ(said(one.output, recover_exchanged),
-            exchanged + "slots 3 and 5 of row 0 of experts change places");
+  const From to_tiles = in_runs(256 * 12, [](Index k) { return tiled(k, 12); });
+  for (Places& row : std::vector<Places>{
+           {{3, 12},
+            in_runs(12, [](Index k) { return (k + 6) % 12; }),
+            "order.halves: y: the halves of each row are exchanged"},
+           {{3, 12},
+            in_runs(12, [](Index k) { return k % 2 * 6 + k / 2; }),
+            "order.interleaved: y: the halves of each row are interleaved"},
+           {{5, 7}, turned(5, 7), written},
+           {{5, 7}, turned(7, 5), read},
+           {{3, 5, 7}, turned(5, 7), written},
+           {{3, 5, 7}, turned(7, 5), read},
+           {{3, 5, 7},
+            of_rows(7, [](Index r) { return r % 3 * 5 + r / 3; }),
+            "order.outer_exchanged: y: its first two axes are exchanged"},
+           {{256, 12}, written_to(256 * 12, to_tiles), tiles},
+           {{2, 256, 12}, written_to(2 * 256 * 12, to_tiles), tiles},
+           {{2, 256, 12}, to_tiles, untiled},
+           {{96, 16},
+            [](Index i) { return i < 768 ? i ^ 1 : i ^ 7; },
+            "order.reversed_2: rows 0 to 47 of y: neighbours are reversed in runs of 2 | "
+            "order.reversed_8: y: neighbours are reversed in runs of 8"},
+           {{4, 4},
+            [](Index i) { return i < 8 ? i ^ 1 : i; },
+            "order.reversed_2: rows 0 to 1 of y: neighbours are reversed in runs of 2"},
+           // Too few, across rows, a width or a distance that nobody has.
+           {{4, 4}, [](Index i) { return i < 4 ? i ^ 1 : i; }, ""},
+           {{2, 12}, in_runs(8, [](Index k) { return 7 - k; }), ""},
+           {{4, 14}, in_runs(14, [](Index k) { return (k + 3) % 14; }), ""},
+           {{36}, [](Index i) { return i % 12 * 3 + i / 12; }, ""},
+           {{128, 3}, [](Index i) { return 383 - i; }, ""}}) {
+    table.push_back(row);
+  }
+  expect_said(recover_order, table);
 }
+
+TEST(OutputPlaces, OfAxesAreNamedByTheirOrder) {
+  const auto bits = [](const std::vector<int>& source) {
+    return in_runs(Index{1} << source.size(), [=](Index k) {
+      Index from = 0;
+      for (std::size_t b = 0; b < source.size(); ++b) from |= (k >> b & 1) << source[b];
+      return from;
+    });
+  };
+  const std::vector<int> tile{2, 3, 4, 5, 6, 7, 8, 0, 1};
+  const auto as = [](const std::string& axes) { return "order.axes: y: it is written as " + axes; };
+  expect_said(
+      recover_axes,
+      {
+          {{8, 16}, bits({4, 5, 6, 0, 1, 2, 3}), as("[8, 16] with its axes in the order 1, 0")},
+          {{512},
+           bits({0, 1, 7, 8, 2, 3, 4, 5, 6}),
+           as("[4, 32, 4] with its axes in the order 1, 0, 2")},
+          {{64},
+           bits({5, 4, 3, 2, 1, 0}),
+           as("[2, 2, 2, 2, 2, 2] with its axes in the order 5, 4, 3, 2, 1, 0")},
+          {{32}, bits({0, 1, 2, 4, 3}), as("[2, 2, 8] with its axes in the order 1, 0, 2")},
+          {{16}, bits({0, 1, 3, 2}), ""},  // eight elements
+          {{1536},
+           bits(tile),
+           "order.axes: tiles of 512 are written as [128, 4] with its axes in the order 1, 0, in "
+           "elements 1 to 510, 513 to 1022 and 1025 to 1534 of y"},
+          {{1536},
+           [&](Index i) {
+             return i < 1024 ? bits(tile)(i) : bits({0, 1, 3, 2, 4, 5, 6, 7, 8})(i);
+           },
+           ""},
+          {{768},
+           [&](Index i) {
+             return i < 256 ? bits({7, 0, 1, 2, 3, 4, 5, 6})(i) : i;
+           },
+           ""},
+          {{128}, bits({0, 0, 2, 3, 4, 5, 6}), ""},  // taken twice
+          {{128},
+           [&](Index i) {
+             return i < 127 ? bits({4, 5, 6, 0, 1, 2, 3})(i) : -1;
+           },
+           ""},
+      });
+  // Elements 1 and 2 are alike: bits 0 and 1 fit in their own places until others are looked at.
+  const auto given = filled<std::int32_t>(Dtype::i32, {64}, [](Index i) { return i == 2 ? 1 : i; });
+  Differing behind(given, taken(given, bits({1, 0, 2, 3, 4, 5})));
+  EXPECT_EQ(said(behind.output, recover_axes), as("[16, 2, 2] with its axes in the order 0, 2, 1"));
+  // No order gives the upper half, and the lower one fits in any.
+  const auto half =
+      filled<std::int32_t>(Dtype::i32, {4096}, [](Index i) { return i < 2048 ? 0 : i; });
+  Differing many(half, taken(half, [](Index i) { return i < 2048 ? i : 6142 - i; }));
+  EXPECT_EQ(said(many.output, recover_axes), "") << "given up";
+}
+
+using namespace places_said;
 
 TEST(OutputMoves, OfRowsThatMovedAreNamedByDistance) {
   const auto tile = [](Index columns, Index width, Index by) {
@@ -149,50 +233,6 @@ TEST(OutputMoves, OfRowsThatMovedAreNamedByDistance) {
   };
   EXPECT_EQ(copies(4), is + "row 40 of y holds the row 17 before it") << "the nearest, row 23";
   EXPECT_EQ(copies(5), "") << "which, nobody can tell";
-}
-
-/// Scales [rows, columns] of which 4 values occur in no order and row r is row alike(r), where it
-/// came as row from(r).
-std::string of_short_rows(
-    Index rows, Index columns, const From& from, const From& alike = [](Index r) { return r; }) {
-  std::uint32_t state = 7;
-  Tensor given = filled<std::uint8_t>(Dtype::e8m0, {rows, columns}, [&](Index) {
-    state = state * 1664525u + 1013904223u;
-    return 120 + (state >> 30);
-  });
-  const From same = of_rows(columns, alike);
-  for (Index i = 0; i < rows * columns; ++i)
-    given.as<std::uint8_t>()[i] = given.as<std::uint8_t>()[same(i)];
-  const From source = of_rows(columns, from);
-  Differing got(given, filled<std::uint8_t>(Dtype::e8m0, {rows, columns}, [&](Index i) {
-                  return given.as<std::uint8_t>()[source(i)];
-                }));
-  return said(got.output, recover_moved_runs);
-}
-
-TEST(OutputMoves, OfShortRowsAreToldByRuns) {
-  const std::string is = "rows.shifted: ";
-  EXPECT_EQ(of_short_rows(64, 8, [](Index r) { return r < 48 ? r : r - 16; }),
-            is + "rows 48 to 63 of y hold the rows 16 before them");
-  EXPECT_EQ(of_short_rows(64, 4, [](Index r) { return (r + 32) % 64; }),
-            is + "rows 32 to 63 of y hold the rows 32 before them | " + is +
-                "rows 0 to 31 of y hold the rows 32 after them");
-  EXPECT_EQ(of_short_rows(64, 15, [](Index r) { return r == 40 ? 41 : r; }),
-            is + "row 40 of y holds the row 1 after it");
-  EXPECT_EQ(of_short_rows(128, 1, [](Index r) { return r < 32 ? r + 64 : r; }),
-            is + "rows 0 to 31 of y hold the rows 64 after them");
-  EXPECT_EQ(of_short_rows(
-                64, 8, [](Index r) { return r >= 24 && r < 32 ? r - 24 : r; },
-                [](Index r) { return r >= 40 && r < 48 ? r - 40 : r; }),
-            is + "rows 24 to 31 of y hold the rows 16 after them")
-      << "the nearest of those that are alike";
-  EXPECT_EQ(of_short_rows(64, 1, [](Index r) { return r < 8 ? r + 8 : r; }), "") << "chance";
-  EXPECT_EQ(of_short_rows(64, 16, [](Index r) { return r < 32 ? r + 32 : r; }), "") << "long";
-  EXPECT_EQ(
-      of_short_rows(160, 8,
-                    [](Index r) { return r / 32 == 4 ? r : r / 32 * 32 + (r + 3 + r / 32) % 32; }),
-      "")
-      << "at many distances";
 }
 
 TEST(OutputMoves, AtAnotherStrideAreNamed) {

@@ -1,9 +1,12 @@
-// Values that are a known function of what is expected, by their words of bits.
+// Values that are a known function of what is expected, by their words of bits; parts of an output
+// that nobody wrote.
 #include <bit>
 #include <cmath>
 #include <limits>
 
+#include "golden/explain/case/wide_values.h"
 #include "golden/explain/find/output/recover.h"
+#include "golden/museum/operands.h"
 #include "tests/golden/claims_said.h"
 
 namespace mxo {
@@ -185,38 +188,103 @@ TEST(OutputWords, AreTheSameWordsWithOtherBits) {
       << "half agree";
   EXPECT_EQ(of_words(Dtype::e8m0, {120, 130, 127, 99}, {118, 128, 125, 97}),
             "scale.exponent: y: every scale byte is 2 too low");
-}
-
-TEST(OutputWords, WithOneBitFlippedMaySayMore) {
-  const Bits codes{0xB1, 0xB2, 0xB3, 0x34, 0xB5, 0xB6, 0x37, 0x38, 0xB9, 0xBA, 0x3B, 0x3C};
-  const auto turned = [&](const std::vector<std::size_t>& at) {
-    Bits actual = codes;
-    for (const std::size_t i : at) actual[i] ^= 0x80;
-    return of_words(Dtype::e4m3, codes, actual, 4);
-  };
-  EXPECT_EQ(of_words(Dtype::u8, {5, 9, 16, 33, 8}, {5, 1, 24, 33, 0}),
-            "bit.flipped: bit 3 is flipped in elements 1 to 2 and 4 of y");
-  EXPECT_EQ(of_words(Dtype::u8, {5, 9, 16, 33}, {5, 1, 26, 33}), "") << "two bits";
-  EXPECT_EQ(of_words(Dtype::u8, {5, 9, 16, 33}, {5, 1, 18, 33}), "") << "others";
-  EXPECT_EQ(of_words(Dtype::f32, {0x3F800001, 0x40000002}, {0x3F800000, 0x40000002}), "")
-      << "a rounding";
-  EXPECT_EQ(of_words(Dtype::i32, {5, 9, 16}, {5, 9, 24}), "") << "a number";
   EXPECT_EQ(of_words(Dtype::u8, {5, 13, 21, 40}, {13, 5, 21, 40}),
             "row.reordered: values change places within their rows in elements 0 to 1 of y");
-  EXPECT_EQ(of_words(Dtype::u8, {5, 2, 3, 4, 13, 9, 21, 40}, {13, 2, 3, 4, 5, 9, 21, 40}, 4),
-            "bit.flipped: bit 3 is flipped in column 0 of y");
-  EXPECT_EQ(turned({0, 1, 4, 8}),
-            "value.sign_lost: the sign is lost of 4 elements in columns 0 to 1 of y");
-  EXPECT_EQ(turned({0, 3, 4, 8}),
-            "value.negated: the sign is turned of 4 elements in columns 0 and 3 of y");
-  EXPECT_EQ(turned({0, 1, 4}),
-            "bit.flipped: bit 7 is flipped in 3 elements in columns 0 to 1 of rows 0 to 1 of y");
-  Differing got(of_bits(Dtype::u8, {1, 4}, {5, 9, 16, 33}),
-                of_bits(Dtype::u8, {1, 4}, {6, 1, 24, 33}));
-  got.output.mark_explained(0);
-  EXPECT_EQ(said(got.output, recover_mapped),
-            "bit.flipped: bit 3 is flipped in elements 1 to 2 of y");
-  EXPECT_EQ(said(got.output, recover_mapped), "") << "nothing is left";
+}
+
+/// Bits that are neither zeros nor NaN in any type, no two neighbours alike.
+Tensor of_no_fill(Dtype dtype, std::vector<Index> shape) {
+  Tensor t(dtype, std::move(shape));
+  const std::size_t size = size_of(dtype);
+  for (std::size_t i = 0; i < t.bytes() / size; ++i) {
+    std::memset(t.data() + i * size, static_cast<int>(0x21 + i % 5), size);
+  }
+  return t;
+}
+
+/// `n` elements from `first` on that hold these bits.
+struct Filled {
+  Index first;
+  Index n;
+  std::uint64_t bits = 0;
+};
+
+Tensor with_fills(Tensor t, const std::vector<Filled>& fills) {
+  const std::size_t size = size_of(t.dtype());
+  for (const Filled& f : fills) {
+    for (Index i = 0; i < f.n; ++i)
+      std::memcpy(t.data() + static_cast<std::size_t>(f.first + i) * size, &f.bits, size);
+  }
+  return t;
+}
+
+std::string of_fills(const Tensor& want, const std::vector<Filled>& fills,
+                     const std::string& name = "y") {
+  Differing got(want, with_fills(want, fills), {"any", {}, {}}, name);
+  return said(got.output, recover_unwritten);
+}
+
+std::string zeros(const std::string& place) {
+  return "never_written.zero: " + place + " zeros: never written, cleared, or computed so";
+}
+
+TEST(OutputUnwritten, FillsAreNamedByTheirBits) {
+  const std::string nan = "nan: row 2 of y holds NaN: never written, or computed so";
+  const std::string no_sign =
+      "zero: row 2 of y holds zeros: never written, cleared, or computed so";
+  const std::string infinite = ": overflow, a division by zero, or the fill of the buffer";
+  const std::string largest = ": the largest number, saturated, or the fill of the buffer";
+  const std::string other = ": the fill of the buffer, never written, or one value for all of them";
+  struct Row {
+    Dtype dtype;
+    std::uint64_t bits;
+    std::string id;
+    std::string words;  ///< after the bits; empty: `id` is all
+  };
+  for (const Row& row : std::vector<Row>{{Dtype::f32, 0x7FC00000, "never_written." + nan, ""},
+                                         {Dtype::e4m3, 0x7F, "never_written." + nan, ""},
+                                         {Dtype::bf16, 0x7F80, "infinite", infinite},
+                                         {Dtype::f32, 0xFF800000, "infinite", infinite},
+                                         {Dtype::e5m2, 0x7C, "infinite", infinite},
+                                         {Dtype::bf16, 0x7F7F, "largest", largest},
+                                         {Dtype::e4m3, 0x7E, "largest", largest},
+                                         {Dtype::e4m3, 0x7D, "fill", other},
+                                         {Dtype::bf16, 0x8000, "never_written." + no_sign, ""},
+                                         {Dtype::i64, 0xFEDCBA9876543210u, "fill", other}}) {
+    char bits[32];
+    std::snprintf(bits, sizeof bits, "0x%0*llX", static_cast<int>(2 * size_of(row.dtype)),
+                  static_cast<unsigned long long>(row.bits));
+    const std::string constant = "constant." + row.id + ": row 2 of y holds " + bits + row.words;
+    EXPECT_EQ(of_fills(of_no_fill(row.dtype, {4, 16}), {{32, 16, row.bits}}),
+              row.words.empty() ? row.id : constant);
+  }
+  EXPECT_EQ(of_fills(of_no_fill(Dtype::f32, {8, 4}), {{8, 8, 0x3E800000}}),
+            "constant.fill: rows 2 to 3 of y hold 1 / 4: equal shares, all alike");
+  const Tensor rows = of_no_fill(Dtype::bf16, {4, 8});
+  EXPECT_EQ(of_fills(rows, {{16, 4, 0x7FC0}, {20, 4, 0xFFFF}}), "never_written." + nan);
+  EXPECT_EQ(of_fills(rows, {{8, 16}}), zeros("rows 1 to 2 of y hold"));
+  const Tensor scales = of_no_fill(Dtype::e8m0, {4, 16});
+  EXPECT_EQ(of_fills(scales, {{32, 16, 0x7F}}, "x.scales"), "") << "scales are alike";
+  EXPECT_NE(of_fills(scales, {{32, 16, 0xFF}}, "x.scales"), "");
+}
+
+TEST(OutputUnwritten, BytesOfSomethingElseAreOfEverySize) {
+  const Tensor want = random_bf16({8, 64}, 7);
+  const auto rows_as = [&](auto of) {
+    Tensor got = want;
+    for (Index i = 256; i < 512; ++i) got.as<std::uint16_t>()[i] = of(i);
+    Differing wrong(want, got, {"any", {}, {}}, "y");
+    return said(wrong.output, recover_wild);
+  };
+  EXPECT_EQ(rows_as([](Index i) { return static_cast<std::uint16_t>(i * 40503); }),
+            "never_written.other: 256 elements in rows 4 to 7 of y hold numbers of every size: "
+            "never written, or bytes of something else");
+  // Scales that are far off are of one size in a row.
+  EXPECT_EQ(rows_as([&](Index i) {
+              const float v = std::ldexp(wide_value(want, i), i / 64 % 2 == 0 ? 60 : -60);
+              return encode<kBF16>(v).bits;
+            }),
+            "");
 }
 
 }  // namespace

@@ -50,8 +50,8 @@ Planted with_tiny_rows(Backend& b, const Settings& set, float size, float below,
 std::uint8_t saturated(float x) { return x < 0 ? 0xFE : 0x7E; }
 Settings tiny_f32_scales() { return {{"rule", "aiter"}, {"block", "1x128"}, {"scale", "f32"}}; }
 
-/// The two codes around a value, and how far it is from the lower one.
-std::uint8_t rounded_at_random(double v, std::mt19937& draw) {
+/// One of the two codes around a value, the nearer as often as it is nearer, or by a coin.
+std::uint8_t rounded_at_random(double v, std::mt19937& draw, bool coin) {
   const double m = std::abs(v);
   const auto value = [](int code) {
     return static_cast<double>(decode(E4M3{static_cast<std::uint8_t>(code)}));
@@ -59,8 +59,18 @@ std::uint8_t rounded_at_random(double v, std::mt19937& draw) {
   int low = 0;
   while (low < 126 && value(low + 1) <= m) ++low;
   const double share = low == 126 ? 0.0 : (m - value(low)) / (value(low + 1) - value(low));
-  low += std::uniform_real_distribution<>(0, 1)(draw) < share;
+  low += std::uniform_real_distribution<>(0, 1)(draw) < (coin && share > 0.0 ? 0.5 : share);
   return static_cast<std::uint8_t>(low | (std::signbit(v) ? 0x80 : 0));
+}
+
+template <bool coin>
+void round_at_random(const Call& call, NamedTensors& out) {
+  std::mt19937 draw(3);
+  for (Index i = 0; i < out.at("codes").elements(); ++i) {
+    const double scale = std::exp2(out.at("scales").as<std::uint8_t>()[i / 32] - 127.0);
+    const double v = static_cast<double>(call.input("x").as<float>()[i]) / scale;
+    out.at("codes").as<std::uint8_t>()[i] = rounded_at_random(v, draw, coin);
+  }
 }
 
 /// Column blocks that run on across groups; rows of scales that are left over are zeros.
@@ -145,16 +155,7 @@ const PlantedFault kFaults[] = {
        });
      }},
     {"codes are rounded at random", "codes.random", "stochastic",
-     planted_by(with_codes,
-                [](const Call& call, NamedTensors& out) {
-                  std::mt19937 draw(3);
-                  for (Index i = 0; i < out.at("codes").elements(); ++i) {
-                    const double scale =
-                        std::exp2(out.at("scales").as<std::uint8_t>()[i / 32] - 127.0);
-                    const double v = static_cast<double>(call.input("x").as<float>()[i]) / scale;
-                    out.at("codes").as<std::uint8_t>()[i] = rounded_at_random(v, draw);
-                  }
-                })},
+     planted_by(with_codes, round_at_random<false>)},
     {"codes are rounded at random, and carries are lost", "codes.random",
      "as often as it is nearer; and what rounds up to a power of two becomes half of it",
      planted_by(with_codes,
@@ -163,7 +164,7 @@ const PlantedFault kFaults[] = {
                   for (Index i = 0; i < out.at("codes").elements(); ++i) {
                     const int byte = out.at("scales").as<std::uint8_t>()[i / 32];
                     const float v = std::ldexp(call.input("x").as<float>()[i], 127 - byte);
-                    std::uint8_t code = rounded_at_random(v, draw);
+                    std::uint8_t code = rounded_at_random(v, draw, false);
                     const bool carried = std::fabs(decode(E4M3{code})) > std::fabs(v);
                     if (carried && code % 8 == 0 && (code & 0x7F) > 8) code -= 8;
                     out.at("codes").as<std::uint8_t>()[i] = code;
@@ -242,6 +243,8 @@ const PlantedFault kNearMisses[] = {
                     if ((code & 0x7F) < 126 && draw() % 4 == 0) ++code;
                   }
                 })},
+    {"one of two neighbours by a coin is no share", "codes.random", "",
+     planted_by(with_codes, round_at_random<true>)},
     {"single scales that double are no factor of their rows", "value.factor", "",
      [](Backend& b) {
        Call call = quantize_call("1x128");

@@ -105,7 +105,8 @@ const PlantedFault kFaults[] = {
                 return v * (1.05f + static_cast<float>(i / 192) / 300.0f);
               });
             })},
-    {"a bias nobody asked for", "value.offsets", "each column has a number of its own added",
+    {"a bias nobody asked for", "value.offsets",
+     "each column has a number of its own added: 1e+04 to 2.91e+04",
      spoils(mx,
             [](NamedTensors& out) {
               out.at("y") = mapped(out.at("y"), [](Index i, float v) {

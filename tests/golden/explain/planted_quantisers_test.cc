@@ -66,6 +66,33 @@ const Amax kAmaxes[] = {
      }},
     {"scale.amax", "first half",
      [](const Call& call, Index s) { return largest_of(call, s * 32, 16); }},
+    {"scale.amax", "second half",
+     [](const Call& call, Index s) { return largest_of(call, s * 32 + 16, 16); }},
+    {"scale.amax", "block after",
+     [](const Call& call, Index s) {
+       return largest_of(call, (s % 16 < 15 ? s + 1 : s) * 32, 32);
+     }},
+    {"scale.amax", "same block of the row before",
+     [](const Call& call, Index s) { return largest_of(call, (s > 15 ? s - 16 : s) * 32, 32); }},
+    {"scale.amax", "same block of the row after",
+     [](const Call& call, Index s) {
+       return largest_of(call, (s < 95 * 16 ? s + 16 : s) * 32, 32);
+     }},
+    {"scale.amax", "its block without the last element",
+     [](const Call& call, Index s) { return largest_of(call, s * 32, 31); }},
+    {"scale.seen", "those of an amax of the last 31 of the 32 columns of its block",
+     [](const Call& call, Index s) { return largest_of(call, s * 32 + 1, 31); }},
+    {"scale.amax", "the first element of its block",
+     [](const Call& call, Index s) { return largest_of(call, s * 32, 1); }},
+    {"scale.amax", "four neighbouring blocks",
+     [](const Call& call, Index s) { return largest_of(call, s / 4 * 128, 128); }},
+    {"scale.amax", "its column in all rows of blocks",
+     [](const Call& call, Index s) {
+       float most = 0.0f;
+       for (Index r = 0; r < 96; ++r)
+         most = std::max(most, largest_of(call, (r * 16 + s % 16) * 32, 32));
+       return most;
+     }},
 };
 
 TEST(PlantedAmaxes, AreNamed) {

@@ -41,7 +41,39 @@ Call quantize(const char* block) {
 
 Call quantised(Backend&) { return quantize("1x32"); }
 
+/// Every zero of an output holds a number of no order.
+PlantsFault fills_zeros(const MakesCall& make, const char* name) {
+  return spoils(make, [name](NamedTensors& out) {
+    Tensor& t = out.at(name);
+    const bool bytes = size_of(t.dtype()) == 1;
+    for (Index i = 0; i < t.elements(); ++i) {
+      const Index n = i * 37 % 113 + 1;
+      if (bytes && t.as<std::uint8_t>()[i] == 0) t.as<std::uint8_t>()[i] = std::uint8_t(n);
+      if (!bytes && wide_value(t, i) == 0) store_wide(t, i, static_cast<float>(n) / 64);
+    }
+  });
+}
+
+Call of_zero_line(Backend& b) {
+  Call call = mx_product(b, 1);
+  Tensor codes = call.input("x.codes");
+  std::memset(row_of(codes, 150), 0, row_bytes(codes));
+  call.replace("x.codes", std::move(codes));
+  return call;
+}
+
 const PlantedFault kFaults[] = {
+    {"padding of columns of scales is old", "not_zero.padding",
+     "columns 37 to 39 of scales (padding to 16 bytes, zeros expected)",
+     fills_zeros(
+         [](Backend&) {
+           return of_x("quantize", random_floats({37, 1024}, 7),
+                       {{"block", "1x128"}, {"scale_layout", "mn_major_tma"}});
+         },
+         "scales")},
+    {"a row of a line of zeros is old", "not_zero.padding",
+     "row 150 of group 3 of y (lines of x that are zero, zeros expected)",
+     fills_zeros(of_zero_line, "y")},
     {"two slots of a token", "columns.exchanged",
      "slots 1 and 2 of row 17 of weights change places",
      spoils(route,
@@ -74,6 +106,18 @@ const PlantedFault kFaults[] = {
               auto* s = out.at("scales").as<std::uint8_t>();
               for (Index r = 0; r < 256; ++r) std::memmove(s + 16 * r + 1, s + 16 * r, 15);
             })},
+    {"short rows of scales hold those before", "rows.shifted",
+     "rows 48 to 63 of scales hold the rows 16 before them",
+     spoils(
+         [](Backend&) {
+           return of_x("quantize", scaled_floats({64, 256}, 7, [](Index i) {
+                         return static_cast<std::uint32_t>(i / 32) * 2654435761u >> 29;
+                       }));
+         },
+         [](NamedTensors& out) {
+           Tensor& scales = out.at("scales");
+           std::memcpy(row_of(scales, 48), row_of(scales, 32), 16 * row_bytes(scales));
+         })},
     {"weights of two slots of one token", "weights=slots",
      "the weights of slots 0 and 1 change places, in token 7 of rank1",
      alters(back, {"rank1.weights"},
@@ -190,6 +234,15 @@ const PlantedFault kNoNames[] = {
             [](NamedTensors& out) {
               auto* n = out.at("tokens_per_expert").as<std::int32_t>();
               std::swap(n[1], n[2]);
+            })},
+    {"a column holds its neighbour, which holds neither", "columns.exchanged", "",
+     spoils(quantised,
+            [](NamedTensors& out) {
+              auto* s = out.at("scales").as<std::uint8_t>();
+              for (Index r = 0; r < 256; ++r) {
+                s[16 * r + 4] = s[16 * r + 5];
+                s[16 * r + 5] = static_cast<std::uint8_t>(90 + r * 37 % 19);
+              }
             })},
     {"two scales exchanged", "", "",
      spoils(quantised,

@@ -1,15 +1,91 @@
-// How x became codes, by which scales: what was made of it before it was rounded, chance, other
-// rules and other amaxes.
-#include <limits>
+// How x became codes, by which scales: what was made of it before it was rounded, and which blocks
+// differ.
+#include <gtest/gtest.h>
 
-#include "tests/golden/quantised.h"
+#include <algorithm>
+
+#include "formats/rounding.h"
+#include "golden/explain/find/quantiser/quantiser.h"
+#include "tests/support/random_tensors.h"
 
 namespace mxo {
 namespace {
 
-const std::string kRule = "codes.rule codes: ";
+std::uint8_t nearest_code(float v) { return encode<kE4M3>(v, Overflow::saturate).bits; }
 
-// ---- Casts.
+std::uint8_t truncated_code(float v) {
+  return encode_rounded<kE4M3>(v, Rounding::zero, Overflow::saturate).bits;
+}
+
+/// x in blocks of a row, RCEIL or amax / 448.  What came is what is expected until a test says
+/// otherwise.
+struct Quantised {
+  Call call{"quantize", {}, {}};
+  Index columns;
+  Index block;
+  Tensor codes, scales;
+  Tensor got_codes, got_scales;
+
+  Quantised(const Tensor& x, Index of_block, Dtype of_scales = Dtype::e8m0)
+      : columns(x.extent(1)),
+        block(of_block),
+        codes(Dtype::e4m3, x.shape()),
+        scales(of_scales, {x.extent(0), ceil_div(columns, block)}) {
+    call.replace("x", x);
+    most_.resize(static_cast<std::size_t>(scales.elements()));
+    for (Index i = 0; i < codes.elements(); ++i) {
+      float& most = most_[static_cast<std::size_t>(scale_of(i))];
+      most = std::max(most, std::fabs(this->x(i)));
+    }
+    for (Index s = 0; s < scales.elements(); ++s) {
+      const float power = std::exp2(std::ceil(std::log2(amax(s) / 448.0f)));  // RCEIL
+      put(scales, s, of_scales == Dtype::e8m0 ? power : amax(s) / 448.0f);
+    }
+    got_scales = scales;
+    codes_come([&](Index i, Index s) { return this->x(i) * (1.0f / get(scales, s)); });
+    codes = got_codes;
+  }
+
+  Index scale_of(Index i) const {
+    return i / columns * ceil_div(columns, block) + i % columns / block;
+  }
+  float x(Index i) const { return call.input("x").as<float>()[i]; }
+  float amax(Index s) const { return most_[static_cast<std::size_t>(s)]; }
+  static void put(Tensor& t, Index s, float scale) {
+    if (size_of(t.dtype()) == 1) {
+      const int byte = std::isfinite(scale) ? std::ilogb(scale) + 127 : 255;
+      t.as<std::uint8_t>()[s] = static_cast<std::uint8_t>(byte);
+    } else {
+      t.as<float>()[s] = scale;
+    }
+  }
+  static float get(const Tensor& t, Index s) {
+    return size_of(t.dtype()) == 1 ? std::ldexp(1.0f, t.as<std::uint8_t>()[s] - 127)
+                                   : t.as<float>()[s];
+  }
+  std::uint8_t& actual_bits(Index i) { return got_codes.as<std::uint8_t>()[i]; }
+
+  /// Codes that come as code(value(i, scale)).
+  template <typename Value>
+  void codes_come(Value value, std::uint8_t (*code)(float) = nearest_code) {
+    got_codes = codes;
+    for (Index i = 0; i < codes.elements(); ++i) actual_bits(i) = code(value(i, scale_of(i)));
+  }
+
+  std::string words() const {
+    std::vector<Output> outputs{make_output(call, "codes", codes, got_codes),
+                                make_output(call, "scales", scales, got_scales)};
+    std::string text;
+    for (const Claim& c : recover_quantiser(call, outputs))
+      text += (text.empty() ? "" : " | ") + c.id + " " + c.sentence;
+    return text.empty() ? "none" : text;
+  }
+
+ private:
+  std::vector<float> most_;
+};
+
+const std::string kRule = "codes.rule codes: ";
 
 /// x of 16 rows of 4 blocks of 32 whose quotients by amax / 448 lie at ties between two codes, or a
 /// few units in the last place beside them.
@@ -125,17 +201,6 @@ TEST(QuantiserCasts, AreOfTheScaleOfAnotherBlock) {
   }
 }
 
-/// x as given, in one row and with a scale of 1 for every 32.
-Quantised unscaled(const std::vector<float>& values) {
-  Tensor x(Dtype::f32, {1, static_cast<Index>(values.size())});
-  std::copy(values.begin(), values.end(), x.as<float>());
-  Quantised q(x, 32);
-  q.scales_come([](Index) { return 1.0f; });
-  q.scales = q.got_scales;
-  q.codes = q.got_codes;
-  return q;
-}
-
 /// 40 rows past the last group: is not compared them.
 TEST(QuantiserCodes, PastTheLastGroupSayNothing) {
   Quantised q(test::random_floats(Dtype::f32, {160, 64}, 2), 64, Dtype::f32);
@@ -149,136 +214,6 @@ TEST(QuantiserCodes, PastTheLastGroupSayNothing) {
   q.codes_come(own, truncated_code);
   for (Index i = 120 * 64; i < q.codes.elements(); ++i) q.actual_bits(i) = 0x7F;
   EXPECT_EQ(q.words().substr(0, 10), "codes.rule");
-}
-
-// ---- Chance.
-
-const std::string kRandom =
-    "codes.random codes: codes are rounded at random (stochastic rounding): each to one of the "
-    "two neighbours of its value, the nearer as often as it is nearer";
-
-/// 8 to 15 and a share of 1/16, 3/16, ... 15/16, `n` of each share, of which `up(share)` are
-/// rounded up; and one value with the code given.
-std::string at_random(Index n, const std::function<Index(int)>& up, float value = 8.0f,
-                      std::uint8_t code = 0x50) {
-  std::vector<float> list{value};
-  std::vector<std::uint8_t> codes{code};
-  for (int bin = 0; bin < 8; ++bin) {
-    const float share = (static_cast<float>(bin) + 0.5f) / 8.0f;
-    for (Index i = 0; i < n; ++i) {
-      list.push_back((i % 2 == 0 ? 1.0f : -1.0f) * (8.0f + static_cast<float>(i % 7) + share));
-      codes.push_back(static_cast<std::uint8_t>(truncated_code(list.back()) + (i < up(bin))));
-    }
-  }
-  Quantised q = unscaled(list);
-  std::copy(codes.begin(), codes.end(), q.got_codes.as<std::uint8_t>());
-  return q.words();
-}
-
-TEST(QuantiserCodes, AreRoundedAtRandom) {
-  const auto fair = [](Index n) { return [n](int bin) { return n * (2 * bin + 1) / 16; }; };
-  EXPECT_EQ(at_random(64, fair(64)), kRandom);
-  EXPECT_EQ(at_random(15, fair(15)), "none") << "too few of a share";
-  // Of 48 with a share of 7/16, 21 are due, within 4.5 times the standard deviation and one.
-  const auto one_bin = [](Index up) {
-    return at_random(48, [=](int bin) { return bin == 3 ? up : 48 * (2 * bin + 1) / 16; });
-  };
-  EXPECT_EQ(one_bin(37), kRandom);
-  EXPECT_EQ(one_bin(38), "none");
-  EXPECT_EQ(one_bin(4), "none");
-  const auto with = [&](float value, std::uint8_t code) {
-    return at_random(64, fair(64), value, code);
-  };
-  EXPECT_EQ(with(16.0f, 0x58), kRandom) << "a number that has a code keeps it";
-  EXPECT_EQ(with(16.0f, 0x59), "none");
-  EXPECT_EQ(with(500.0f, 0x7E), kRandom) << "the largest has one neighbour";
-  EXPECT_EQ(with(500.0f, 0x7D), "none");
-  EXPECT_EQ(with(17.0f, 0x59), kRandom);
-  EXPECT_EQ(with(17.0f, 0x5A), "none");
-  EXPECT_EQ(with(17.0f, 0x57), "none");
-}
-
-Quantised made(Dtype scales, Index rows = 6) {
-  return Quantised(test::random_floats(Dtype::f32, {rows, 128}, 11), 32, scales);
-}
-
-const std::string kFollow =
-    "codes.follow codes follow from the scales that came, and these are not the ones expected";
-
-using Scale = std::function<float(const Quantised&, Index)>;
-float own(const Quantised& q, Index s) { return Quantised::get(q.scales, s); }
-/// The scale that another amax gives, under either rule.
-float of_amax(const Quantised& q, float amax) {
-  return q.scales.dtype() == Dtype::f32 ? amax / 448.0f : Quantised::ceil_power(amax);
-}
-
-struct Row {
-  Scale scale;
-  std::string words;
-  Dtype type = Dtype::e8m0;
-  Index rows = 6;
-};
-
-const std::string kPart = " rows 32 to 63 of scales: ";
-const Row kRows[] = {
-    {own, "none"},
-    // Scales that no rule gives, and codes that are theirs.
-    {[](const Quantised& q, Index s) { return own(q, s) * (s % 3 == 0 ? 4.0f : 0.5f); }, kFollow},
-    {[](const Quantised& q, Index s) {
-       return of_amax(q, std::max(q.amax(s / 2 * 2), q.amax(s / 2 * 2 + 1)));
-     },
-     "scale.amax scales: amax is that of two neighbouring blocks"},
-    {[](const Quantised& q, Index s) {
-       return of_amax(q, q.amax(s < 128 || s % 4 == 0 ? s : s - 1));
-     },
-     "scale.amax columns 1 to 3 of rows 32 to 63 of scales: amax is that of the block before",
-     Dtype::f32, 64},
-    {[](const Quantised& q, Index) {
-       float most = 0.0f;
-       for (Index s = 0; s < q.scales.elements(); ++s) most = std::max(most, q.amax(s));
-       return of_amax(q, most);
-     },
-     "scale.amax scales: amax is that of the whole tensor", Dtype::f32},
-    {[](const Quantised&, Index) { return 0x1p-7f; },
-     "scale.one every scale is 2^-7, whatever amax is", Dtype::f32},
-    {[](const Quantised&, Index) { return 0.0125f; },
-     "scale.one every scale is 0.0125000002, whatever amax is", Dtype::f32},
-    {[](const Quantised& q, Index s) { return s < 128 ? own(q, s) : 2.0f; },
-     "scale.one" + kPart + "every scale is 2^1 (byte 128), whatever amax is", Dtype::e8m0, 64},
-    {[](const Quantised& q, Index s) { return s < 128 ? own(q, s) : 1.0f; },
-     "scale.one" + kPart + "every scale is 1 (byte 127), whatever amax is", Dtype::e8m0, 64},
-    // Of which eight tell, and a positive number does.
-    {[](const Quantised& q, Index s) { return s < 16 ? own(q, s) : 0.375f; },
-     "scale.one rows 4 to 5 of scales: every scale is 0.375, whatever amax is", Dtype::f32},
-    {[](const Quantised& q, Index s) { return s < 17 ? own(q, s) : 0.375f; }, kFollow, Dtype::f32},
-    {[](const Quantised&, Index) { return -1.0f; }, kFollow, Dtype::f32},
-};
-
-TEST(QuantiserScales, AreOfAnotherRuleOrAmax) {
-  for (const Row& row : kRows) {
-    Quantised q = made(row.type, row.rows);
-    q.scales_come([&](Index s) { return row.scale(q, s); });
-    EXPECT_EQ(q.words(), row.words);
-  }
-  for (const float none : {0.0f, std::numeric_limits<float>::quiet_NaN()}) {
-    Quantised q = made(Dtype::f32);
-    q.scales_come([&](Index) { return none; }, false);
-    EXPECT_EQ(q.words(), "none") << none;
-  }
-}
-
-/// Of numbers of which the largest amax gives 1, too.
-TEST(QuantiserScales, OfOneMayBeThatOfTheWholeTensor) {
-  Tensor x = test::random_floats(Dtype::f32, {64, 128}, 11);
-  x.as<float>()[7] = 448.0f;
-  Quantised q(x, 32);
-  const std::string words =
-      "every scale is 1 (byte 127), whatever amax is; equivalently, amax is that of the whole "
-      "tensor";
-  q.scales_come([](Index) { return 1.0f; });
-  EXPECT_EQ(q.words(), "scale.one " + words);
-  q.scales_come([&](Index s) { return s < 128 ? own(q, s) : 1.0f; });
-  EXPECT_EQ(q.words(), "scale.one" + kPart + words);
 }
 
 /// Twelve blocks with an amax of 1 to 12, of which the codes of some differ.

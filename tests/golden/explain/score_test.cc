@@ -1,11 +1,16 @@
-// News exceeds choices; least squares against numbers that are known.
-
+// News exceeds choices, a trial gives enough, in a place and by a cause of its kind; operands that
+// make a product; least squares against numbers that are known.
 #include <array>
 #include <numeric>
 
+#include <gtest/gtest.h>
+
+#include "golden/explain/case/product.h"
+#include "golden/explain/confirm/altered_call_runner.h"
 #include "golden/explain/confirm/score.h"
 #include "golden/explain/find/finding.h"
 #include "tests/golden/planted.h"
+#include "tests/golden/tensors.h"
 
 namespace mxo {
 namespace {
@@ -81,6 +86,136 @@ TEST(LeastSquares, UnknownsAreFoundFromWeightedEquations) {
   // 22 equations are off by 1/4, 42 by 1/16.
   EXPECT_NEAR(fit->misfit, std::sqrt((22 * 16 + 42) / 64.0) / 16.0, 5e-3);
   EXPECT_NEAR(fit->left, fit->misfit * fit->misfit * 64.0, 1e-9);
+}
+
+/// A trial of some rows of an output with four columns: '.' holds nothing that differs, 'g' differs
+/// and is given, 'm' differs and is missed, 'b' the model alters though it came right.
+struct Made {
+  explicit Made(const std::string& rows) {
+    VariantMatch c;
+    Variant patch;
+    for (const char kind : rows) {
+      patch.rows.push_back(std::ssize(patch.rows));
+      c.seen += kind == 'g' || kind == 'm' ? 4 : 0;
+      c.fixed += kind == 'g' ? 4 : 0;
+      c.broken += kind == 'm' || kind == 'b' ? 4 : 0;
+      c.hits += kind == 'g';
+      c.misses += kind == 'm' || kind == 'b';
+      c.mask.insert(c.mask.end(), 4, kind == 'g');
+    }
+    patch.columns = {0, 1, 2, 3};
+    add(std::move(patch), std::move(c));
+  }
+  void add(Variant patch, VariantMatch c) {
+    trial.seen += c.seen;
+    trial.fixed += c.fixed;
+    trial.broken += c.broken;
+    trial.patches.push_back(std::move(patch));
+    trial.credits.push_back(std::move(c));
+  }
+  RunResult trial;
+};
+
+bool promises(const std::string& rows) { return worth_running(Made(rows).trial); }
+
+std::string repeated(const std::string& text, int times) {
+  std::string all;
+  for (int i = 0; i < times; ++i) all += text;
+  return all;
+}
+
+TEST(Plausible, ManyTurnsAreNoPlace) {
+  EXPECT_TRUE(promises(repeated("ggggm", 6)));
+  EXPECT_FALSE(promises(repeated("ggggm", 7))) << "fourteen turns, and a fifth is missed";
+  EXPECT_TRUE(promises(repeated("gggggggggm", 8))) << "nine of ten are given";
+}
+
+bool impossible(Target target, const RunResult& trial) {
+  Hypothesis h{"id", "", Stage::rule};
+  h.target = target;
+  return contradicts(h, trial, std::vector<Output>(trial.credits.size()));
+}
+
+TEST(Plausible, RulesOfScalesGiveTheScalesThatCame) {
+  Made codes("ggm");
+  EXPECT_FALSE(impossible(Target::scale_rule, codes.trial)) << "one output only";
+  const Made right("..");
+  codes.add(right.trial.patches.front(), right.trial.credits.front());
+  EXPECT_FALSE(impossible(Target::scale_rule, codes.trial)) << "scales as they came";
+  Made others("ggm");
+  const Made broken("bb");
+  others.add(broken.trial.patches.front(), broken.trial.credits.front());
+  EXPECT_TRUE(impossible(Target::scale_rule, others.trial)) << "other scales, and not all codes";
+  EXPECT_FALSE(impossible(Target::any, others.trial)) << "no rule of scales";
+  Made all("ggg");
+  all.add(broken.trial.patches.front(), broken.trial.credits.front());
+  EXPECT_FALSE(impossible(Target::scale_rule, all.trial)) << "every code";
+  all.trial.credits[0].seen += 1;
+  EXPECT_TRUE(impossible(Target::scale_rule, all.trial)) << "every code but one";
+  all.trial.credits[1].broken = 1;
+  EXPECT_TRUE(impossible(Target::scale_rule, all.trial)) << "one other scale";
+}
+
+/// Two groups with MX scales, and the gradient of two.
+Call product() {
+  Call call{"grouped_matmul", {}, {}};
+  call.replace("x.codes", Tensor(Dtype::u8, {5, 96}));
+  call.replace("x.scales", Tensor(Dtype::u8, {5, 3}));
+  call.replace("w.codes", Tensor(Dtype::u8, {2, 4, 96}));
+  call.replace("w.scales", Tensor(Dtype::u8, {2, 4, 3}));
+  call.replace("group_ends", ends_at({2, 5}));
+  return call;
+}
+Call gradient() {
+  Call call{"grouped_matmul_wgrad", {}, {}};
+  call.replace("dy.codes", Tensor(Dtype::u8, {64, 6}));
+  call.replace("dy.scales", Tensor(Dtype::u8, {2, 6}));
+  call.replace("x.codes", Tensor(Dtype::u8, {64, 4}));
+  call.replace("x.scales", Tensor(Dtype::u8, {2, 4}));
+  call.replace("group_ends", ends_at({32, 64}));
+  return call;
+}
+
+/// Whether `call` is a product where this operand is bytes of another shape.
+bool is_product(Call call, const std::string& name, std::vector<Index> shape) {
+  call.replace(name, Tensor(Dtype::u8, std::move(shape)));
+  return product_of(call).has_value();
+}
+
+TEST(Product, IsNoneOfOtherOperands) {
+  EXPECT_TRUE(product_of(product()) && product_of(gradient()));
+  for (const char* name : {"group_ends", "x.codes", "w.codes"}) {
+    Call call = product();
+    call.inputs.erase(name);
+    EXPECT_FALSE(product_of(call)) << name;
+  }
+  Call other = product();
+  other.op = "fused_dot";
+  EXPECT_FALSE(product_of(other));
+  for (const Index end : {4, 6}) {
+    Call call = product();
+    call.replace("group_ends", ends_at({2, end}));
+    EXPECT_EQ(product_of(call).has_value(), end == 4);
+  }
+}
+
+TEST(Product, IsNoneOfOtherShapes) {
+  EXPECT_TRUE(is_product(product(), "w.scales", {1}));
+  EXPECT_TRUE(is_product(product(), "w.scales", {2, 1, 3}));
+  struct Row {
+    const char* name;
+    std::vector<Index> shape;
+  };
+  for (const Row& row :
+       {Row{"x.codes", {5, 96, 1}}, Row{"w.codes", {2, 96}}, Row{"w.codes", {2, 4, 95}},
+        Row{"w.codes", {3, 4, 96}}, Row{"x.scales", {4, 3}}, Row{"x.scales", {5, 3, 1}},
+        Row{"w.scales", {3, 4, 3}}, Row{"w.scales", {2, 0, 3}}, Row{"w.scales", {2}}}) {
+    EXPECT_FALSE(is_product(product(), row.name, row.shape)) << row.name;
+  }
+  for (const Row& row : {Row{"x.codes", {32, 4}}, Row{"x.codes", {64, 4, 1}},
+                         Row{"dy.scales", {2, 5}}, Row{"dy.scales", {12}}}) {
+    EXPECT_FALSE(is_product(gradient(), row.name, row.shape)) << row.name;
+  }
 }
 
 }  // namespace
