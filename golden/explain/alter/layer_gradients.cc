@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <functional>
 
+#include "formats/error.h"
 #include "formats/exp.h"
 #include "golden/explain/alter/alterations.h"
 #include "golden/explain/find/output/slots.h"
@@ -65,7 +66,7 @@ class Steps {
   NamedTensors of(const OtherRows& row) {
     const NamedTensors dy = sent([&](const std::string& q) { return call_.input(q + "dy"); }, {});
     const NamedTensors weights = sent_weights(
-        [&](const std::string& q, Index i) { return out_.at(q + "weights").as<float>()[i]; });
+        [&](const std::string& q, Index i) { return stage(q + "weights").as<float>()[i]; });
     add_up(row.second, [&](const std::string& p, Tensor& gradient, Tensor& rows) {
       Tensor& t = row.gradient ? gradient : rows;
       const Index columns = t.extent(1);
@@ -75,8 +76,8 @@ class Steps {
         if (row.gradient && row.second) e.unweighed = wide_value(dy.at(p + "x"), i);
         if (!row.gradient && row.second) {
           const auto [gate, up] = gate_pair(i, columns);
-          e.gate = wide_value(out_.at(p + "h"), gate);
-          e.up = wide_value(out_.at(p + "h"), up);
+          e.gate = wide_value(stage(p + "h"), gate);
+          e.up = wide_value(stage(p + "h"), up);
         }
         return row.element(e);
       });
@@ -88,7 +89,7 @@ class Steps {
   template <typename Lost>
   NamedTensors without(const Lost& lost) {
     const NamedTensors kept = sent_weights([&](const std::string& q, Index i) {
-      const Tensor& experts = out_.at(q + "experts");
+      const Tensor& experts = stage(q + "experts");
       const Index slots = experts.extent(1);
       return lost(i / slots, experts.extent(0), i % slots) ? 0.0f : 1.0f;
     });
@@ -107,9 +108,9 @@ class Steps {
   NamedTensors of_shares(float experts, float router) {
     const Tensor& w = call_.input("router");
     for (Index p = 0; p < ranks_; ++p) {
-      Tensor& dx = out_.at(rank(p) + "dx");
-      const auto* own = out_.at(rank(p) + "ddispatched").as<float>();
-      const auto* dlogits = out_.at(rank(p) + "dlogits").as<float>();
+      Tensor& dx = stage(rank(p) + "dx");
+      const auto* own = stage(rank(p) + "ddispatched").as<float>();
+      const auto* dlogits = stage(rank(p) + "dlogits").as<float>();
       const Index columns = dx.extent(1);
       dx = with_values(dx, [&](Index i) {
         float sum = 0.0f;
@@ -123,6 +124,16 @@ class Steps {
   }
 
  private:
+  /// Another setting may leave a step out.
+  Tensor& stage(const std::string& name) {
+    const auto at = out_.find(name);
+    if (at == out_.end()) throw Error(Fault::shape, name + ": not among the steps");
+    return at->second;
+  }
+  const Tensor& stage(const std::string& name) const {
+    return const_cast<Steps*>(this)->stage(name);
+  }
+
   static std::string rank(Index p) { return "rank" + std::to_string(p) + "."; }
 
   /// Rows of experts, padded as they are: x of their tokens, times weights of their slots.
@@ -135,7 +146,7 @@ class Steps {
     made.set.set("alignment", std::to_string(std::max(call_.set.integer("alignment", 32),
                                                       linear_recipe_named("bf16").alignment)));
     for (Index p = 0; p < ranks_; ++p) {
-      made.replace(rank(p) + "experts", out_.at(rank(p) + "experts"));
+      made.replace(rank(p) + "experts", stage(rank(p) + "experts"));
       made.replace(rank(p) + "x", x(rank(p)));
       if (weights) made.replace(rank(p) + "weights", weights(rank(p)));
     }
@@ -146,7 +157,7 @@ class Steps {
   template <typename Of>
   NamedTensors sent_weights(const Of& of) const {
     const auto ones = [&](const std::string& q) {
-      return with_values(Tensor(Dtype::f32, {out_.at(q + "experts").extent(0), 1}),
+      return with_values(Tensor(Dtype::f32, {stage(q + "experts").extent(0), 1}),
                          [](Index) { return 1.0f; });
     };
     NamedTensors sum = sent(ones, {});
@@ -154,7 +165,7 @@ class Steps {
       sum.at(name) = Tensor(Dtype::f32, sum.at(name).shape());
     for (int part = 0; part < 3; ++part) {
       const NamedTensors rows = sent(ones, [&](const std::string& q) {
-        return with_values(Tensor(Dtype::f32, out_.at(q + "experts").shape()), [&](Index i) {
+        return with_values(Tensor(Dtype::f32, stage(q + "experts").shape()), [&](Index i) {
           float rest = of(q, i);
           for (int before = 0; before < part; ++before) rest -= by_bf16(rest);
           return rest;
@@ -178,8 +189,8 @@ class Steps {
     std::vector<std::int32_t> ends;
     Index begin = 0;
     for (Index p = 0; p < ranks_; ++p) {
-      gradients.push_back(out_.at(rank(p) + (second ? "dexpert_out" : "dh")));
-      rows.push_back(out_.at(rank(p) + (second ? "act" : "permuted")));
+      gradients.push_back(stage(rank(p) + (second ? "dexpert_out" : "dh")));
+      rows.push_back(stage(rank(p) + (second ? "act" : "permuted")));
       edit(rank(p), gradients.back(), rows.back());
       const Tensor& own = places.at(rank(p) + "group_ends");
       for (Index e = 0; e < own.elements(); ++e)
@@ -192,7 +203,7 @@ class Steps {
     Tensor group_ends(Dtype::i32, {std::ssize(ends)});
     std::ranges::copy(ends, group_ends.as<std::int32_t>());
     made.replace("group_ends", std::move(group_ends));
-    out_.at(second ? "dw2" : "dw1") = std::move(run_call(backend_, made).at("dw"));
+    stage(second ? "dw2" : "dw1") = std::move(run_call(backend_, made).at("dw"));
   }
 
   static Tensor stacked(const std::vector<Tensor>& parts) {
