@@ -66,7 +66,7 @@ class Measuring {
     const bool several = claims.size() > 1 || left_of(c_.outputs) > 0;
     // One cause that gives every bit says more than several, or than what it looks like.
     if (!claims.empty() && (several || claims.front().yields))
-      try_instead(claims, [&] { return one_cause(); });
+      try_instead(claims, [&] { return one_cause(several); });
     // Codes that follow from scales say nothing where altered calls give both, each its part.
     const auto follows = [](const Claim& claim) { return claim.kind == FindingKind::follows; };
     if (std::any_of(claims.begin(), claims.end(), follows) &&
@@ -102,8 +102,9 @@ class Measuring {
     }
   }
 
-  /// The order or function of values, or else the altered call, that gives every bit.
-  std::vector<Claim> one_cause() {
+  /// The order or function of values, or else the altered call, that gives every bit; in place of
+  /// what is seen of all only if no output of another step speaks against it.
+  std::vector<Claim> one_cause(bool several) {
     for (const Finder& finder : finders()) {
       if (!finder.of_all) continue;
       std::vector<Claim> one = finder.find(c_);
@@ -111,7 +112,8 @@ class Measuring {
       forget_explained(c_.outputs);
     }
     std::vector<Claim> one = by_runs(Extent::all);
-    if (!gives_all(one)) forget_explained(c_.outputs);
+    if (!gives_all(one) || (!several && !kept_elsewhere(c_, one.front()).empty()))
+      forget_explained(c_.outputs);
     return one;
   }
 

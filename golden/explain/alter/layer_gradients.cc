@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <functional>
 
+#include "formats/error.h"
 #include "formats/exp.h"
 #include "golden/explain/alter/alterations.h"
 #include "golden/explain/find/output/slots.h"
@@ -65,7 +66,7 @@ class Steps {
   NamedTensors of(const OtherRows& row) {
     const Tensor dy = sent([&](const std::string& q) { return call_.input(q + "dy"); }, {});
     const Tensor weights = sent_weights(
-        [&](const std::string& q, Index i) { return out_.at(q + "weights").as<float>()[i]; });
+        [&](const std::string& q, Index i) { return stage(q + "weights").as<float>()[i]; });
     const Tensor h = of_ranks(out_, "h");
     add_up(row.second, [&](Tensor& gradient, Tensor& rows) {
       Tensor& t = row.gradient ? gradient : rows;
@@ -88,7 +89,7 @@ class Steps {
   template <typename Lost>
   NamedTensors without(const Lost& lost) {
     const Tensor kept = sent_weights([&](const std::string& q, Index i) {
-      const Tensor& experts = out_.at(q + "experts");
+      const Tensor& experts = stage(q + "experts");
       const Index slots = experts.extent(1);
       return lost(i / slots, experts.extent(0), i % slots) ? 0.0f : 1.0f;
     });
@@ -107,9 +108,9 @@ class Steps {
   NamedTensors of_shares(float experts, float router) {
     const Tensor& w = call_.input("router");
     for (Index p = 0; p < ranks_; ++p) {
-      Tensor& dx = out_.at(rank(p) + "dx");
-      const auto* own = out_.at(rank(p) + "ddispatched").as<float>();
-      const auto* dlogits = out_.at(rank(p) + "dlogits").as<float>();
+      Tensor& dx = stage(rank(p) + "dx");
+      const auto* own = stage(rank(p) + "ddispatched").as<float>();
+      const auto* dlogits = stage(rank(p) + "dlogits").as<float>();
       const Index columns = dx.extent(1);
       dx = with_values(dx, [&](Index i) {
         float sum = 0.0f;
@@ -123,6 +124,16 @@ class Steps {
   }
 
  private:
+  /// Another setting may leave a step out.
+  Tensor& stage(const std::string& name) {
+    const auto at = out_.find(name);
+    if (at == out_.end()) throw Error(Fault::shape, name + ": not among the steps");
+    return at->second;
+  }
+  const Tensor& stage(const std::string& name) const {
+    return const_cast<Steps*>(this)->stage(name);
+  }
+
   static std::string rank(Index p) { return "rank" + std::to_string(p) + "."; }
 
   /// A tensor of each rank, rows of all of them one behind the other.
@@ -142,7 +153,7 @@ class Steps {
     made.set.set("alignment", std::to_string(std::max(call_.set.integer("alignment", 32),
                                                       linear_recipe_named("bf16").alignment)));
     for (Index p = 0; p < ranks_; ++p) {
-      made.replace(rank(p) + "experts", out_.at(rank(p) + "experts"));
+      made.replace(rank(p) + "experts", stage(rank(p) + "experts"));
       made.replace(rank(p) + "x", x(rank(p)));
       if (weights) made.replace(rank(p) + "weights", weights(rank(p)));
     }
@@ -154,13 +165,13 @@ class Steps {
   template <typename Of>
   Tensor sent_weights(const Of& of) const {
     const auto ones = [&](const std::string& q) {
-      return with_values(Tensor(Dtype::f32, {out_.at(q + "experts").extent(0), 1}),
+      return with_values(Tensor(Dtype::f32, {stage(q + "experts").extent(0), 1}),
                          [](Index) { return 1.0f; });
     };
     std::vector<Tensor> parts;
     for (int before = 0; before < 3; ++before) {
       parts.push_back(sent(ones, [&](const std::string& q) {
-        return with_values(Tensor(Dtype::f32, out_.at(q + "experts").shape()), [&](Index i) {
+        return with_values(Tensor(Dtype::f32, stage(q + "experts").shape()), [&](Index i) {
           float rest = of(q, i);
           for (int part = 0; part < before; ++part) rest -= by_bf16(rest);
           return rest;
@@ -182,7 +193,7 @@ class Steps {
     edit(gradient, rows);
     made.replace("dy", std::move(gradient));
     made.replace("x", std::move(rows));
-    out_.at(name) = made_by(backend_, made);
+    stage(name) = made_by(backend_, made);
   }
 
   Backend& backend_;

@@ -100,6 +100,17 @@ const PlantedFault kFaults[] = {
      [](Backend& b) {
        return lacking(b, {"dw1", "dw2"}, "rank0.dy", [](Index) { return true; });
      }},
+    {"gradients of weights lack a token", "dw=last_token",
+     "dw1 and dw2 lack the last token of every rank",
+     [](Backend& b) {
+       Planted p = altered(b, layer(), {"rank0.dy", "rank1.dy"}, [](Tensor& t, const Tensor&) {
+         t = mapped(t, [](Index i, float v) { return i / 64 == 47 ? 0.0f : v; });
+       });
+       NamedTensors actual = p.expected;
+       for (const char* name : {"dw1", "dw2"}) actual.at(name) = p.actual.at(name);
+       p.actual = std::move(actual);
+       return p;
+     }},
     {"the router sees the experts of its rank", "w2=of_rank",
      "the share of slots of the experts of rank1 is missing",
      [](Backend& b) {
