@@ -125,21 +125,21 @@ class Steps {
 
  private:
   /// Another setting may leave a step out.
-  Tensor& stage(const std::string& name) {
-    const auto at = out_.find(name);
-    if (at == out_.end()) throw Error(Fault::shape, name + ": not among the steps");
+  template <typename Tensors>
+  static auto& step(Tensors& of, const std::string& name) {
+    const auto at = of.find(name);
+    if (at == of.end()) throw Error(Fault::shape, name + ": not among the steps");
     return at->second;
   }
-  const Tensor& stage(const std::string& name) const {
-    return const_cast<Steps*>(this)->stage(name);
-  }
+  Tensor& stage(const std::string& name) { return step(out_, name); }
+  const Tensor& stage(const std::string& name) const { return step(out_, name); }
 
   static std::string rank(Index p) { return "rank" + std::to_string(p) + "."; }
 
   /// A tensor of each rank, rows of all of them one behind the other.
   Tensor of_ranks(const NamedTensors& tensors, const char* name) const {
     std::vector<Tensor> parts;
-    for (Index p = 0; p < ranks_; ++p) parts.push_back(tensors.at(rank(p) + name));
+    for (Index p = 0; p < ranks_; ++p) parts.push_back(step(tensors, rank(p) + name));
     return stacked(parts);
   }
 
@@ -187,7 +187,9 @@ class Steps {
   template <typename Edit>
   void add_up(bool second, const Edit& edit) {
     const std::string name = second ? "dw2" : "dw1";
-    Call made = std::move(layer_steps(backend_, call_, out_, name).front().call);
+    auto steps = layer_steps(backend_, call_, out_, name);
+    if (steps.empty()) throw Error(Fault::shape, name + ": not among the steps");
+    Call made = std::move(steps.front().call);
     Tensor gradient = made.input("dy");
     Tensor rows = made.input("x");
     edit(gradient, rows);
