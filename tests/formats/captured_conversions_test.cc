@@ -39,20 +39,15 @@ void expect_decodes(std::string_view file, const std::string& table) {
   }
 }
 
-TEST(CapturedDecode, GivesTheValueOfEveryCodeThatTorchGives) {
-  expect_decodes<E4M3>("torch_casts", "torch.decode.float8_e4m3fn");
-  expect_decodes<E4M3Fnuz>("torch_casts", "torch.decode.float8_e4m3fnuz");
-  expect_decodes<E5M2>("torch_casts", "torch.decode.float8_e5m2");
-  expect_decodes<E5M2Fnuz>("torch_casts", "torch.decode.float8_e5m2fnuz");
-  expect_decodes<E8M0>("torch_casts", "torch.decode.float8_e8m0fnu");
-}
-
-TEST(CapturedDecode, GivesTheValueOfEveryCodeThatMlDtypesGives) {
-  expect_decodes<E4M3>("ml_dtypes_casts", "ml_dtypes.decode.float8_e4m3fn");
-  expect_decodes<E4M3Fnuz>("ml_dtypes_casts", "ml_dtypes.decode.float8_e4m3fnuz");
-  expect_decodes<E5M2>("ml_dtypes_casts", "ml_dtypes.decode.float8_e5m2");
-  expect_decodes<E5M2Fnuz>("ml_dtypes_casts", "ml_dtypes.decode.float8_e5m2fnuz");
-  expect_decodes<E8M0>("ml_dtypes_casts", "ml_dtypes.decode.float8_e8m0fnu");
+TEST(CapturedDecode, GivesTheValueOfEveryCodeThatPackagesGive) {
+  for (const std::string package : {"torch", "ml_dtypes"}) {
+    const std::string file = package + "_casts", table = package + ".decode.float8_";
+    expect_decodes<E4M3>(file, table + "e4m3fn");
+    expect_decodes<E4M3Fnuz>(file, table + "e4m3fnuz");
+    expect_decodes<E5M2>(file, table + "e5m2");
+    expect_decodes<E5M2Fnuz>(file, table + "e5m2fnuz");
+    expect_decodes<E8M0>(file, table + "e8m0fnu");
+  }
 }
 
 }  // namespace

@@ -3,19 +3,15 @@
 
 #include "emu/backends.h"
 #include "golden/museum/operands.h"
+#include "tests/support/operands_of.h"
 
 namespace mxo {
 namespace {
 
 TEST(FoundByFuzzing, OneScaleForAllLinesIsExplained) {
-  NamedTensors inputs;
-  inputs.emplace("x.codes", Tensor(Dtype::e4m3, {3, 32}));
-  inputs.emplace("x.scales", Tensor(Dtype::e8m0, {3, 1}));
-  inputs.emplace("w.codes", Tensor(Dtype::e4m3, {2, 3, 32}));
-  inputs.emplace("w.scales", Tensor(Dtype::e8m0, {1}));
-  inputs.emplace("group_ends", Tensor(Dtype::i32, {2}));
-  inputs.at("group_ends").as<std::int32_t>()[0] = 1;
-  inputs.at("group_ends").as<std::int32_t>()[1] = 3;
+  NamedTensors inputs = operands_of(
+      "x.codes e4m3 3 32, x.scales e8m0 3 1, w.codes e4m3 2 3 32, w.scales e8m0 1, group_ends = 1 "
+      "3");
   for (const char* name : {"x.codes", "w.codes"}) {
     Tensor& codes = inputs.at(name);
     for (std::size_t i = 0; i < codes.bytes(); ++i) {
@@ -38,12 +34,9 @@ TEST(FoundByFuzzing, OneScaleForAllLinesIsExplained) {
 /// Sums of no products at all: K of 0, and weight gradients of a group without rows.
 TEST(FoundByFuzzing, OutputsThatSumNothingAreExplained) {
   const auto backend = make_cpu_backend({.threads = 1});
-  NamedTensors none;
-  none.emplace("x.codes", Tensor(Dtype::e4m3, {64, 0}));
-  none.emplace("x.scales", Tensor(Dtype::e8m0, {64, 0}));
-  none.emplace("w.codes", Tensor(Dtype::e4m3, {1, 64, 0}));
-  none.emplace("w.scales", Tensor(Dtype::e8m0, {1, 64, 0}));
-  none.emplace("group_ends", ends_of({64}));
+  const NamedTensors none = operands_of(
+      "x.codes e4m3 64 0, x.scales e8m0 64 0, w.codes e4m3 1 64 0, w.scales e8m0 1 64 0, "
+      "group_ends = 64");
   NamedTensors rows;
   rows.emplace("dy", random_floats({64, 32}, 7));
   rows.emplace("x", random_floats({64, 48}, 8));

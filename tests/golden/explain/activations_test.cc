@@ -80,10 +80,6 @@ const Gate kGates[] = {
      [](double a, double u, double p) {
        return silu(std::min(a, 7.0)) * std::clamp(u, -7.0, 7.0) * p;
      }},
-    {"limit=10", "the gate is cut at 10 and up is clamped to 10",
-     [](double a, double u, double p) {
-       return silu(std::min(a, 10.0)) * std::clamp(u, -10.0, 10.0) * p;
-     }},
     {"activation=silu_of_product", "silu is taken of the product of gate and up",
      [](double a, double u, double p) { return silu(a * u) * p; }},
     {"activation=both", "silu is taken of up, too",
@@ -236,8 +232,6 @@ const PlantedFault kFaults[] = {
      planted_by(moved, "swiglu_backward", "dy", true)},
     {"dy early", "rows=shifted", "rows of dy are read one early, the last as it is",
      planted_by(moved, "swiglu_backward", "dy", false)},
-    {"x late", "rows=shifted", "rows of x are read one late",
-     planted_by(moved, "swiglu_backward", "x", true)},
     {"weights late", "weights=other_row", "of the row before",
      planted_by(moved, "swiglu", "probs", true)},
     {"weights early", "weights=other_row", "of the row after",
@@ -273,15 +267,6 @@ const PlantedFault kFaults[] = {
     {"silu by Triton", "activation=triton_sm90", "a / (1 + tl.exp(-a)) by Triton",
      [](Backend& b) {
        return with_setting(b, gated("swiglu", Dtype::f32), "arithmetic", "triton_sm90_quotient");
-     }},
-    {"halves in runs of 8", "x=interleaved", "interleaved in runs of 8",
-     [](Backend& b) {
-       const auto gate = [](Backend&) { return gated("swiglu", Dtype::bf16); };
-       return elements(gate, {"x"}, [](Index i) {
-         const Index k = i % kColumns;
-         return i / (2 * kColumns) * 2 * kColumns + k / 8 * 16 + i % (2 * kColumns) / kColumns * 8 +
-                k % 8;
-       })(b);
      }},
     {"an activation by way of f16", "out=f16", "rounded to f16 before they are rounded to bf16",
      [](Backend& b) {

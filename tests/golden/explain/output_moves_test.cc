@@ -1,11 +1,52 @@
 // The right values elsewhere: in another order of lanes and axes, rows that moved, another stride;
 // and which are too small, too irregular or too likely by chance for a name.
-#include "tests/golden/places_said.h"
+#include "golden/explain/find/output/recover.h"
+#include "tests/golden/claims_said.h"
 
 namespace mxo {
 namespace {
 
-using namespace places_said;
+using Find = std::vector<Claim> (*)(Output&);
+using From = std::function<Index(Index)>;
+
+/// Numbers from 0, of which element i came as that at from(i), or as -1 - i where that is negative.
+struct Places {
+  std::vector<Index> shape;
+  From from;
+  std::string said;
+};
+
+void expect_said(Find find, const std::vector<Places>& table) {
+  for (std::size_t n = 0; n < table.size(); ++n) {
+    const Places& row = table[n];
+    Differing got(counted(row.shape), filled<std::int32_t>(Dtype::i32, row.shape, [&](Index i) {
+                    const Index at = row.from(i);
+                    return at < 0 ? -1 - i : at;
+                  }));
+    EXPECT_EQ(said(got.output, find), row.said) << "row " << n;
+  }
+}
+
+/// Place k of every run of n comes from f(k).
+From in_runs(Index n, const From& f) {
+  return [=](Index i) { return i / n * n + f(i % n); };
+}
+/// Row r of so many columns comes from row f(r).
+From of_rows(Index columns, const From& f) {
+  return [=](Index i) { return f(i / columns) < 0 ? -1 : f(i / columns) * columns + i % columns; };
+}
+/// The value of an element, by where it was written: to(i) of element i.
+From written_to(Index n, const From& to) {
+  std::vector<Index> from(static_cast<std::size_t>(n));
+  for (Index i = 0; i < n; ++i) from[static_cast<std::size_t>(to(i))] = i;
+  return [from](Index i) { return from[static_cast<std::size_t>(i)]; };
+}
+/// Where an element of a matrix of whole 128x4 tiles lies among them.
+Index tiled(Index i, Index columns) {
+  const Index row = i / columns;
+  const Index tile = row / 128 * (columns / 4) + i % columns / 4;
+  return tile * 512 + row % 32 * 16 + row % 128 / 32 * 4 + i % columns % 4;
+}
 
 TEST(OutputPlaces, InAKnownOrderAreNamed) {
   std::vector<Places> table;
@@ -144,8 +185,6 @@ TEST(OutputPlaces, OfAxesAreNamedByTheirOrder) {
   Differing many(half, taken(half, [](Index i) { return i < 2048 ? i : 6142 - i; }));
   EXPECT_EQ(said(many.output, recover_axes), "") << "given up";
 }
-
-using namespace places_said;
 
 TEST(OutputMoves, OfRowsThatMovedAreNamedByDistance) {
   const auto tile = [](Index columns, Index width, Index by) {

@@ -119,15 +119,7 @@ Planted tiled_as_one(Backend& b) {
   });
 }
 
-Call mx(Backend& b) { return mx_product(b, 5); }
-
 const PlantedFault kFaults[] = {
-    {"scales of the block before", "scales=source", "those of 1 block before",
-     planted_by(with_scales, [](const std::uint8_t* s, Index r,
-                                Index c) { return at(s, r, (c + kBlocks - 1) % kBlocks); })},
-    {"scales of the row after", "scales=source", "those of 1 row after",
-     planted_by(with_scales,
-                [](const std::uint8_t* s, Index r, Index c) { return at(s, (r + 1) % kRows, c); })},
     {"scales of the first block", "scales=first_block", "the first of its row",
      planted_by(with_scales, [](const std::uint8_t* s, Index r, Index) { return at(s, r, 0); })},
     {"one scale for two blocks", "scales=first_of_every", "every 2 blocks",
@@ -170,51 +162,10 @@ const PlantedFault kFaults[] = {
                     out.at("codes").as<std::uint8_t>()[i] = code;
                   }
                 })},
-    {"signs are lost in one block", "value.sign_lost", "signs are lost",
-     planted_by(with_codes,
-                [](const Call&, NamedTensors& out) {
-                  for (Index c = 64; c < 96; ++c) {
-                    out.at("codes").as<std::uint8_t>()[40 * kBlocks * 32 + c] &= 0x7F;
-                  }
-                })},
-    {"a tile of codes is that of another place", "rows.shifted", "rows 32 to 63",
-     planted_by(with_codes,
-                [](const Call&, NamedTensors& out) {
-                  std::uint8_t* codes = out.at("codes").as<std::uint8_t>();
-                  for (Index r = 32; r < 64; ++r) {
-                    std::memcpy(codes + r * kBlocks * 32 + 64,
-                                codes + (r + 32) * kBlocks * 32 + 128, 64);
-                  }
-                })},
-    {"column blocks do not restart at a group", "group_ends=ignored", "do not restart",
-     [](Backend& b) {
-       return runs_on(b, random_floats({256, 64}, 9), {70, 128, 256});
-     }},
     {"column blocks run on into larger values", "group_ends=ignored", "do not restart",
      runs_on_into_larger},
     {"scales of experts share tiles", "scale_layout=across_experts",
      "lie in tiles as those of one matrix", tiled_as_one},
-    {"signs of x are lost in one block of a row", "x.codes=signs_lost",
-     "signs are lost in k = 64-95",
-     alters(mx, {"x.codes"},
-            [](Tensor& t, const Tensor&) {
-              for (Index d = 64; d < 96; ++d) t.as<std::uint8_t>()[40 * 512 + d] &= 0x7F;
-            })},
-    {"signs of w are turned in a block of an expert", "k.negative",
-     "products of k = 128 to 159 have the other sign, in all of group 3",
-     alters(mx, {"w.codes"},
-            [](Tensor& t, const Tensor&) {
-              for (Index n = 0; n < 192; ++n) {
-                for (Index d = 128; d < 160; ++d)
-                  t.as<std::uint8_t>()[(3 * 192 + n) * 512 + d] ^= 0x80;
-              }
-            })},
-    {"codes of a gradient come a row late, round the end", "x.codes=depth_shifted", "1 row before",
-     alters([](Backend& b) { return mx_wgrad(b, 5); }, {"x.codes"},
-            [](Tensor& t, const Tensor& from) {
-              const Index n = t.extent(0);
-              runs_from(t, from, row_bytes(t), [n](Index r) { return (r + n - 1) % n; });
-            })},
     {"the reciprocal of a tiny scale overflows", "codes=reciprocal_infinite", "below 2^-128",
      [](Backend& b) {
        return with_tiny_rows(b, tiny_f32_scales(), 0x1p-130f, 0x1p-128f, saturated);

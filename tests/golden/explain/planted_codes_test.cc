@@ -91,12 +91,6 @@ const PlantedFault kFaults[] = {
     {"codes of e4m3fnuz", "codes.format", "the codes are e4m3fnuz rather than e4m3",
      codes_of(bytes, [](float v, Index,
                         std::uint8_t) { return encode<kE4M3Fnuz>(v, Overflow::saturate).bits; })},
-    {"codes of e5m2", "codes.format", "the codes are e5m2 rather than e4m3",
-     codes_of(
-         bytes,
-         [](float v, Index, std::uint8_t) {
-           return encode<kE5M2>(std::fmin(std::fmax(v, -448.0f), 448.0f), Overflow::saturate).bits;
-         })},
     {"values are flushed before they are rounded", "codes.rule", "before they are rounded",
      codes_of(quiet, [](float v, Index,
                         std::uint8_t c) { return std::fabs(v) < 0x1p-6f ? std::uint8_t{0} : c; })},
@@ -154,16 +148,8 @@ const PlantedFault kFaults[] = {
      codes_of_numbers([](float v, float s) { return v / by_bf16(s); })},
     {"scaled values are rounded to bf16", "codes.rule", "x is scaled and rounded to bf16 before",
      codes_of_numbers([](float v, float s) { return by_bf16(v * (1.0f / s)); })},
-    {"scaled values are rounded to f16", "codes.rule", "x is scaled and rounded to f16 before",
-     codes_of_numbers([](float v, float s) {
-       return decode(encode<kF16>(v * (1.0f / s), Overflow::nonfinite));
-     })},
     {"values are rounded to bf16 and scaled", "codes.rule|x=bf16", "x is rounded to bf16",
      codes_of_numbers([](float v, float s) { return by_bf16(v) * (1.0f / s); })},
-    {"scaled values are cut to bf16", "codes.rule", "x is scaled and cut to bf16 before",
-     codes_of_numbers([](float v, float s) {
-       return bit_cast<float>(bit_cast<std::uint32_t>(v * (1.0f / s)) & 0xFFFF0000);
-     })},
     {"scales of a row for two", "rows.function", "row i of scales holds row i / 2",
      scales_of<std::uint8_t>(
          bytes, [](const std::uint8_t* s, Index i) { return s[i / 32 * 16 + i % 16]; })},

@@ -41,12 +41,6 @@ Edit of_128(Index (*x)(Index line, Index k), Index (*w)(Index line, Index k)) {
 
 Index row_after(Index line, Index k) { return line * 96 + k; }
 Index expert_after(Index line, Index k) { return (k < 96 ? line : line + kColumns - 1) * 96 + k; }
-Index tile_before(Index line, Index k) { return line * 96 + (k < 96 ? k : k - 64); }
-
-/// Rows of an operand, of each expert, that lie 32 apart.
-Edit slices(const char* name, Index rows) {
-  return elements_from(name, [rows](Index i) { return i - i / 160 % rows * (160 - 32); });
-}
 
 Call blockwise(Backend& b) {
   Call call = blockwise_product(b, 3, {{20, 60, kRows}, kRows, kColumns, 512});
@@ -232,13 +226,9 @@ const Kind kKinds[] = {
     {"explained: the last tile of K is read whole, up to k = 127: beyond 95 those of the row after "
      "in x meet those of the expert after in w",
      [](Backend&) { return product(96); }, of_128(row_after, expert_after)},
-    {"explained: the last tile of K is read whole, up to k = 127: beyond 95 those of the row after "
-     "in x meet those of the tile before in w",
-     [](Backend&) { return product(96); }, of_128(row_after, tile_before)},
     {"explained: rows of x are read 32 elements apart rather than 160",
-     [](Backend&) { return product(160); }, slices("x", kRows)},
-    {"explained: rows of w, of each expert, are read 32 elements apart rather than 160",
-     [](Backend&) { return product(160); }, slices("w", kColumns)},
+     [](Backend&) { return product(160); },
+     elements_from("x", [](Index i) { return i - i / 160 * (160 - 32); })},
     {"explained: the scales of x are column-major, padded to multiples of 4, and read row by row",
      blockwise, elements_as<float>("x.scales", padded_columns)},
     {"explained: row r of x takes the scales of row r / 2: by token rather than by slot", blockwise,

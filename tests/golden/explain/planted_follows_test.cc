@@ -157,9 +157,6 @@ const Kind kKinds[] = {
        Tensor& t = out.at("experts");
        for (Index i = 0; i < t.elements(); ++i) t.as<std::int32_t>()[i] %= 8;
      }},
-    {"explained: 98.0 %: all of local: every number from 0 on is 1 more than is expected; 2.0 %: "
-     "tokens_per_expert counts local as they came",
-     local, counted_experts("local", [](Index, std::int32_t e) { return e < 0 ? e : e + 1; })},
     {"explained: the later slots are dropped rather than those of less weight", dropped,
      altered([](Call& c) {
        c.inputs.erase("weights");

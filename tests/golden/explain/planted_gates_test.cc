@@ -66,11 +66,6 @@ const Kind kKinds[] = {
      [](Backend&) { return gate(); }, activated([](double a, double b) {
        return silu(std::min(a, 8.0)) * std::clamp(b, -8.0, 8.0);
      })},
-    {"explained: up is raised by 1",
-     [](Backend&) {
-       return gate({{"up_offset", "0.5"}});
-     },
-     activated([](double a, double b) { return silu(a) * (b + 1.0); })},
     {"explained: gate and up lie interleaved in runs of 4",
      [](Backend&) {
        return gate({{"halves", "interleaved"}});
@@ -111,11 +106,6 @@ const Kind kKinds[] = {
     {"explained: tokens_per_expert holds running totals: each number and all before it", router,
      [](const Call&, NamedTensors& out) {
        for (Index e = 1; e < 16; ++e) counts(out)[e] += counts(out)[e - 1];
-     }},
-    {"explained: column 1 of experts: every number is 1 more than is expected, modulo 16", router,
-     [](const Call&, NamedTensors& out) {
-       auto* experts = out.at("experts").as<std::int32_t>();
-       for (Index i = 1; i < 96 * 4; i += 4) experts[i] = (experts[i] + 1) % 16;
      }},
 };
 

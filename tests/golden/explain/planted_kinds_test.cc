@@ -173,12 +173,8 @@ const Kind kKinds[] = {
      floor_where([](Index row, Index) { return row % 2 == 1; })},
     {"explained: the scales are FLOOR rather than RCEIL, in columns 160 to 191 of codes", steps,
      floor_where([](Index, Index block) { return block == 5; })},
-    {"explained: the scales are FLOOR rather than RCEIL, in rows 40 to 95 of codes", steps,
-     floor_where([](Index row, Index) { return row >= 40; })},
     {"explained: column 15 of scales holds column 0", steps,
      scales_from([](Index block) { return block == 15 ? Index{0} : block; })},
-    {"explained: columns 1 to 15 of scales hold column 0", steps,
-     scales_from([](Index) { return Index{0}; })},
     {"explained: scales: amax is that of its block, and of a short one as much before it",
      short_blocks, last_whole},
     {"explained: x is rounded to 4 significant bits first", small,
@@ -195,8 +191,6 @@ const Kind kKinds[] = {
      dequantised([](Index row, Index block) {
        return (row * 8 + block) % 96 * 8 + (row * 8 + block) / 96;
      })},
-    {"explained: all rows take the scales of the first 32", [](Backend&) { return bytes(); },
-     dequantised([](Index row, Index block) { return row % 32 * 8 + block; })},
     {"explained: groups begin at the multiple of 16 rows before, and end where they do",
      [](Backend&) { return gradient(); },
      rows_of_groups([](Index row) { return row / 16 * 16; }, where_it_ends)},
@@ -228,8 +222,6 @@ const Kind kKinds[] = {
      "its column",
      by_rows, by_factors<true>},
     {"explained: x and w are dequantised to bf16 first", by_rows, by_bf16},
-    {"explained: every expert takes the scales of expert 0 (w)", by_rows,
-     elements_from("w.scales", [](Index i) { return i % 48; })},
     {"explained: codes: codes are made with half of the scale that came", steps,
      [](const Call& call, NamedTensors& out) {
        const auto* scales = out.at("scales").as<std::uint8_t>();

@@ -137,9 +137,6 @@ Call gpt_oss(Backend&) {
 }
 
 void no_numbers(Call& c) { c.set = with({{"rounding", "bf16"}}); }
-void no_numbers_interleaved(Call& c) {
-  c.set = with({{"rounding", "bf16"}, {"halves", "interleaved"}});
-}
 
 Call weighed(Backend&) {
   Call call = gate({});
@@ -188,8 +185,6 @@ const Kind kKinds[] = {
      in_steps(true)},
     {"explained: the scales of x move on every 64 of K rather than every 128, and stay at the last",
      blockwise, in_steps(false)},
-    {"explained: the scales of x are those of 1 row before", blockwise,
-     scales_of_rows([](Index r) { return (r + kRows - 1) % kRows; })},
     {"explained: every line of x takes the scales of line 2", blockwise,
      scales_of_rows([](Index) { return Index{2}; })},
     {"explained: the scales of x are those of other rows, in no order that was found: row 0 that "
@@ -219,8 +214,6 @@ const Kind kKinds[] = {
     {"explained: alpha and limit and up_offset are left out, and halves is gate_first rather than "
      "interleaved",
      gpt_oss, altered(no_numbers)},
-    {"explained: alpha and limit and up_offset are left out", gpt_oss,
-     altered(no_numbers_interleaved)},
     {"explained: the gate is that of GPT-OSS, alpha 1.702, limit 7 and up_offset 1, and halves is "
      "interleaved rather than gate_first",
      [](Backend&) { return gate({}); },
@@ -234,11 +227,6 @@ const Kind kKinds[] = {
        return router({{"normalize", "false"}});
      },
      score_twice},
-    {"explained: normalize is true rather than false",
-     [](Backend&) {
-       return router({{"top_k", "1"}, {"normalize", "false"}});
-     },
-     altered([](Call& c) { c.set.set("normalize", "true"); })},
     {"explained: tokens_per_expert is rounded up to multiples of 16",
      [](Backend&) { return router({}); },
      counted([](std::int32_t n, Index) { return (n + 15) / 16 * 16; })},

@@ -119,15 +119,6 @@ const PlantedFault kFaults[] = {
               runs_from(out.at("y"), f, size_of(f.dtype()),
                         [](Index i) { return across(i, 192, 8); });
             })},
-    {"rows of quantised scales reversed in fours", "order.rows", "order 3, 2, 1, 0",
-     spoils(
-         [](Backend&) {
-           return of_x("quantize", random_floats({96, 256}, 7));
-         },
-         [](NamedTensors& out) {
-           const Tensor f = out.at("scales");
-           runs_from(out.at("scales"), f, size_of(f.dtype()), [](Index i) { return i ^ 24; });
-         })},
     {"dx alone with one expert's weights for all", "w=other_expert", "dx as grouped_matmul",
      planted_by(gradient_of_rows,
                 [](Call& c) {

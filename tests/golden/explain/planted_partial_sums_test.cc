@@ -1,4 +1,5 @@
-// Sums of parts of K that are rounded to bf16, and epilogues that each slice takes: each is named.
+// Sums of parts of K that are rounded to bf16, epilogues that each slice takes, and what is done
+// with sums before a product is written: each is named.
 #include <cmath>
 
 #include "golden/explain/alter/alterations.h"
@@ -149,6 +150,50 @@ const PlantedFault kNearMisses[] = {
 };
 
 TEST(PlantedPartialSums, NearMissesAreNot) { expect_not_named(kNearMisses); }
+
+/// y times by(i), as floats that are rounded once.
+Planted multiplied(Backend& b, float (*by)(Index)) {
+  return spoiled(b, mx_product(b, 7), [by](NamedTensors& out) {
+    out.at("y") = mapped(out.at("y"), [by](Index i, float v) { return by(i) * v; });
+  });
+}
+
+/// y as of(f32 sums, element).
+template <typename T>
+Planted made_of_sums(Backend& b, T (*of)(const float* sums, Index i)) {
+  const Call call = mx_product(b, 7);
+  return spoiled(b, call, [&](NamedTensors& out) {
+    const Tensor wide = in_f32(b, call);
+    Tensor& y = out.at("y");
+    for (Index i = 0; i < y.elements(); ++i) y.as<T>()[i] = of(wide.as<float>(), i);
+  });
+}
+
+const PlantedFault kOutputs[] = {
+    {"accumulators of the tile before are not cleared", "rows.added", "rows 64 to 127",
+     [](Backend& b) {
+       return made_of_sums<BF16>(b, [](const float* y, Index i) {
+         const bool second = i / 192 / 64 == 1;
+         return encode<kBF16>(second ? y[i] + y[i - 64 * 192] : y[i]);
+       });
+     }},
+    {"the output is f16", "out=as_f16", "written as f16 and read as bf16",
+     [](Backend& b) {
+       return made_of_sums<F16>(
+           b, [](const float* y, Index i) { return encode<kF16>(y[i], Overflow::nonfinite); });
+     }},
+    {"the result is added to itself", "value.power_of_2", "2^1",
+     planted_by(multiplied, [](Index) { return 2.0f; })},
+    {"one group comes out twice as large", "value.power_of_2", "group 1 of y",
+     planted_by(multiplied, [](Index i) { return i / 192 >= 70 && i / 192 < 121 ? 2.0f : 1.0f; })},
+    {"odd columns come out halved", "value.power_of_2", "every 2nd column from 1",
+     planted_by(multiplied, [](Index i) { return i % 2 == 1 ? 0.5f : 1.0f; })},
+    {"every row has a factor of its own", "value.power_of_2", "every row is multiplied",
+     planted_by(multiplied,
+                [](Index i) { return std::ldexp(1.0f, static_cast<int>(i / 192 * 7 % 11) - 5); })},
+};
+
+TEST(PlantedInOutputs, AreNamed) { expect_named(kOutputs); }
 
 }  // namespace
 }  // namespace mxo

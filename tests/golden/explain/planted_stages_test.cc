@@ -93,16 +93,6 @@ Planted weights_in_scales(Backend& b) {
   return p;
 }
 
-Planted limit_after_silu_and_quantised(Backend& b) {
-  const Call call = gated("swiglu_quantize", limited(kBlocks));
-  Planted p = planted(b, call, call);
-  const Planted y = activated(b, gated("swiglu", limited({})), [](float a, float u) {
-    return std::min(silu(a), 4.0f) * std::clamp(u, -4.0f, 4.0f);
-  });
-  p.actual = run_call(b, quantised(y.actual.at("y")));
-  return p;
-}
-
 const PlantedFault kFaults[] = {
     {"a limit after silu", "limit=after_silu", "after silu rather than to the gate",
      [](Backend& b) {
@@ -134,8 +124,6 @@ const PlantedFault kFaults[] = {
          return silu(std::clamp(a, -4.0f, 4.0f)) * std::clamp(u, -4.0f, 4.0f);
        });
      }},
-    {"a limit after silu, quantised", "limit=after_silu", "after silu rather than to the gate",
-     limit_after_silu_and_quantised},
     {"amax before router weights", "amax=before_weights", "before the router weights",
      amax_before_weights},
     {"amax before the limit", "amax=before_limit", "before the limit is applied",

@@ -151,10 +151,6 @@ const PlantedFault kFaults[] = {
     {"sums in bf16", "slots=bf16", "slots are added up in bf16",
      planted_by(
          summed, "combine", false, [](float a, float v) { return narrow(a + v); }, as_is)},
-    {"gradients in bf16", "slots=bf16", "slots are added up in bf16",
-     planted_by(
-         summed, "dispatch_backward", false, [](float a, float v) { return narrow(a + v); },
-         as_is)},
     {"products in bf16", "slots=bf16_products", "weighed rows are rounded to bf16",
      planted_by(
          summed, "combine", false, [](float a, float v) { return narrow(a + narrow(v)); }, as_is)},

@@ -97,24 +97,6 @@ Planted mapped_experts(Backend& b, const std::vector<Index>& taken) {
 }
 
 const PlantedFault kFaults[] = {
-    {"slices of K added from the last (modular#7165)", "sum=bf16_slices_backward_4", "to the first",
-     [](Backend& b) {
-       const Call call = bf16_product(7);
-       return spoiled(b, call, [&](NamedTensors& out) {
-         Tensor& y = out.at("y");
-         std::vector<float> sums(static_cast<std::size_t>(y.elements()));
-         for (Index part = 3; part >= 0; --part) {
-           Call one = call;
-           one.replace("x", mapped(call.input("x"), [part](Index i, float v) {
-                         return i % 512 / 128 == part ? v : 0.0f;
-                       }));
-           const Tensor more = in_f32(b, one);
-           for (std::size_t i = 0; i < sums.size(); ++i)
-             sums[i] = by_bf16(sums[i] + by_bf16(more.as<float>()[i]));
-         }
-         y = mapped(y, [&](Index i, float) { return sums[static_cast<std::size_t>(i)]; });
-       });
-     }},
     {"the last K block is not scaled (FBGEMM#6159)", "scales=unscaled_block",
      "both sides are left out in the last block of K",
      planted_by(
@@ -215,10 +197,6 @@ const PlantedFault kFaults[] = {
                 return i / columns * columns + (i % columns + columns - 1) % columns;
               });
             })},
-    {"the next experts", "", "groups are multiplied by the next expert's weights",
-     [](Backend& b) {
-       return mapped_experts(b, {1, 2, 3, 4, 0});
-     }},
     {"two experts exchanged", "",
      "group 0 is multiplied by the weights of expert 1 and group 1 is multiplied by the weights of "
      "expert 0, in all of groups 0 to 1 of y",

@@ -354,12 +354,6 @@ const PlantedFault kOthers[] = {
            const Tensor bias = route(16, {}, true).input("bias");
            for (Index i = 0; i < t.elements(); ++i) t.as<float>()[i] += bias.as<float>()[i % 16];
          })},
-    {"weights in bf16", "value.rounded", "weights: values are rounded to 7 fraction",
-     spoils([](Backend&) { return route(16, {}); },
-            [](NamedTensors& out) {
-              out.at("weights") =
-                  mapped(out.at("weights"), [](Index, float w) { return narrow(w); });
-            })},
 };
 
 TEST(PlantedInRouters, AreNamed) { expect_named(kOthers); }

@@ -97,9 +97,6 @@ const PlantedFault kFaults[] = {
      [](Backend& b) { return mapped(b, [](Index e) { return Index{e / 4 == 2}; }); }},
     {"foreign experts are expert 0 (ATOM#875)", "local=expert_0", "become expert 0, and counted so",
      [](Backend& b) { return mapped(b, [](Index e) { return e / 4 == 2 ? e % 4 : 0; }); }},
-    {"foreign experts are expert 0, not counted", "local=expert_0", "become expert 0",
-     planted_by(
-         mapped, [](Index e) { return e / 4 == 2 ? e % 4 : 0; }, false)},
     {"global numbers", "local=global", "they are those of experts",
      planted_by(
          mapped, [](Index e) { return e / 4 == 2 ? e : -1; }, false)},
@@ -142,8 +139,6 @@ const PlantedFault kFaults[] = {
      }},
     {"a sum is short of a row", "rows.missing", "row 40 is left out of the sum",
      [](Backend& b) { return short_of(b, summed(false), {40}); }},
-    {"a sum is short of the last row", "rows.missing", "row 95 is left out of the sum",
-     [](Backend& b) { return short_of(b, summed(false), {95}); }},
     {"sums of groups are short of rows", "rows.missing", "rows 39, 40 are left out of the sum",
      [](Backend& b) {
        return short_of(b, summed(true), {39, 40});
