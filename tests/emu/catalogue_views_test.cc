@@ -6,12 +6,8 @@
 #include "tests/support/refusal.h"
 #include "tests/support/same.h"
 
-namespace mxo {
+namespace mxo::test {
 namespace {
-
-using test::expect_same;
-
-using test::FarBackend;
 
 /// Numbers of many sizes, each its own.
 Tensor numbers(std::vector<Index> shape) {
@@ -196,4 +192,4 @@ TEST_F(CatalogueViews, OutputsThatACallLacksAreRefusedBeforeItWrites) {
 }
 
 }  // namespace
-}  // namespace mxo
+}  // namespace mxo::test

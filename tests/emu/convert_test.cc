@@ -10,10 +10,6 @@
 namespace mxo::test {
 namespace {
 
-using test::Fill;
-using test::Lie;
-using test::Strided;
-
 constexpr Dtype kFormats[] = {Dtype::e4m3, Dtype::e4m3fnuz, Dtype::e5m2, Dtype::e5m2fnuz,
                               Dtype::e8m0};
 

@@ -7,14 +7,8 @@
 #include "tests/support/same.h"
 #include "tests/support/strided.h"
 
-namespace mxo {
+namespace mxo::test {
 namespace {
-
-using test::expect_same;
-
-using test::integers;
-using test::Lie;
-using test::Strided;
 
 class Movement : public testing::TestWithParam<test::Contestant> {
  protected:
@@ -235,4 +229,4 @@ TEST_P(MovementCaptures, GivesThePermutationsThatTorchaoGave) {
 }
 
 }  // namespace
-}  // namespace mxo
+}  // namespace mxo::test

@@ -5,10 +5,8 @@
 #include "tests/support/every_memory.h"
 #include "tests/support/same.h"
 
-namespace mxo {
+namespace mxo::test {
 namespace {
-
-using test::expect_same;
 
 using Settings = std::vector<std::pair<const char*, std::string>>;
 
@@ -154,4 +152,4 @@ TEST(PackedScales, QuantizeLaysThemOutInOneCall) {
 }
 
 }  // namespace
-}  // namespace mxo
+}  // namespace mxo::test

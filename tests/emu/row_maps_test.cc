@@ -9,7 +9,6 @@
 namespace mxo {
 namespace {
 
-using Settings = std::vector<std::pair<const char*, std::string>>;
 using Ints = std::vector<std::int32_t>;
 
 Tensor ints(const Ints& values, std::vector<Index> shape) {

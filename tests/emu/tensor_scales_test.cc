@@ -154,10 +154,6 @@ TEST(DelayedScale, ThreeStepsOfATensor) {
   }
 }
 
-using test::Fill;
-using test::Lie;
-using test::Strided;
-
 TEST(F32Scale, FollowsTorchaoAtTheEdges) {
   const auto scale = [](float amax, bool power) {
     F32ScaleRule rule = kTorchaoRowwise;

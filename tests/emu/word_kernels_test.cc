@@ -9,7 +9,6 @@
 namespace mxo {
 namespace {
 
-using cpu::EncodeKernels;
 using cpu::WordRule;
 
 constexpr Dtype kFormats[] = {Dtype::e4m3, Dtype::e4m3fnuz, Dtype::e5m2, Dtype::e5m2fnuz};
