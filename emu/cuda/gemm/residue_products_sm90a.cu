@@ -19,12 +19,17 @@ constexpr Index kBandBytes = Index{1} << 32;
 __device__ void fetch_tiles(const Job& job, Pipeline& pipeline, const CUtensorMap* a,
                             const CUtensorMap* b) {
   pipeline.keep_pace(job.arrivals);
+  int before = -1;
   each_work(job, [&](const Work& work) {
     if (threadIdx.x % 32 != 0) return;
+    // Blocks of more products would wait for those that write more often.
+    if (before >= 0 && work.moduli != before) pipeline.end_pace();
+    before = work.moduli;
     for (int n = 0; n < work.moduli; ++n) {
       pipeline.fetch(a, b, work.chunks, work.place, work.k_vector_a, n, work.k_vector_b, n);
     }
   });
+  if (threadIdx.x % 32 == 0) pipeline.end_pace();
 }
 
 /// The residues by one modulus of this thread's sums, added to those in memory unless these are the

@@ -82,6 +82,7 @@ class TilePipeline {
   }
   /// See Pace.
   __device__ void keep_pace(std::uint32_t* arrivals) { pace_.keep(arrivals); }
+  __device__ void end_pace() { pace_.end(); }
   /// Elements of the tensor maps in a chunk, if not bytes.
   __device__ void step_by(int elements) { box_step_ = elements; }
 
