@@ -1,5 +1,6 @@
 // Products that four slices decide, of the cuda backend against those of cpu.
 #include <cmath>
+#include <utility>
 
 #include "tests/cuda/products.h"
 
@@ -14,6 +15,7 @@ std::uint32_t at_place(std::uint32_t bits, int place) {
 constexpr std::uint32_t kTop = (99u + 30) << 7;
 
 /// Outliers, one element in `every` times 2^`power`; mx codes are of e5m2, which have the reach.
+/// Into f32 residues decide them.
 TEST_F(CudaProducts, OfOutliersHaveTheBytesOfCpu) {
   const struct {
     Scales scales;
@@ -26,12 +28,14 @@ TEST_F(CudaProducts, OfOutliersHaveTheBytesOfCpu) {
   std::mt19937 random(29);
   std::normal_distribution<float> normal;
   for (const auto& row : rows) {
-    for (const Pass pass : {Pass::forward, Pass::wgrad}) {
+    for (const auto& [pass, out] :
+         {std::pair{Pass::forward, Dtype::bf16}, std::pair{Pass::wgrad, Dtype::bf16},
+          std::pair{Pass::forward, Dtype::f32}, std::pair{Pass::wgrad, Dtype::f32}}) {
       GemmSpec spec;
       spec.scales = row.scales;
       spec.a = spec.b = Dtype::e5m2;
       spec.pass = pass;
-      spec.out = Dtype::bf16;
+      spec.out = out;
       spec.groups = {800, 0, 160};
       spec.n = 288;
       spec.k = pass == Pass::forward ? 1120 : 320;

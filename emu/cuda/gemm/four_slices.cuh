@@ -11,11 +11,11 @@ namespace mxo::cuda {
 __host__ __device__ inline bool takes_weight_1(const Problem& p) {
   return p.form == ScaleForm::none;
 }
-/// Four slices of every K-vector.  Their windows have kManyResiduals in place of a number of slices
+/// Four slices of K-vectors.  Their windows have kManyResiduals in place of a number of slices
 /// where these do not serve, and in place of the residuals' norm share_of_four_slices().
 Slices make_four_slices(DeviceBackend& backend, const Problem& p, const Factor& f,
                         const KVectorMemory& codes, Index k_vectors, const std::int32_t* wanted,
-                        SliceScratch& scratch);
+                        SliceScratch& scratch, const Runs& runs = {});
 
 /// All outputs of the tiles `of`, but of those that it names in `hard`.
 void multiply_by_four_slices(DeviceBackend& backend, const Problem& p, const KVectorMemory& a,

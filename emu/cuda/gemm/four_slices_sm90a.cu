@@ -26,18 +26,24 @@ struct FourJob {
   std::uint32_t* left;    ///< what was not carried of four outputs each; kLeftWords a block
   std::uint32_t* doubts;  ///< how many tiles of 128 x 128 have
   FailedOutputs failed;
-  bool looks;            ///< at one tile in kLook; else at the others
+  bool looks;            ///< at tiles of kLooked; else at the others
   std::int32_t* looked;  ///< tiles looked at, then those of them found hard
 };
 /// No bit depends on it: if more than half of the tiles that are looked at first are hard, all are.
-constexpr Index kLook = 127;
+/// Rows of a from which tiles are looked at: of each run those that begin in its first half.
+constexpr Runs kLooked{2 * kTileRows, 64};
 constexpr int kLeftWords = kPairWords / 4 * 256;
 /// A tile with more doubts is hard: they would take longer than all products of slices.
 constexpr std::uint32_t kMostDoubts = 256;
 
+__device__ bool looked_at(const Problem& p, Index index) {
+  const Tile t = tile_of<kPairColumns>(p, index);
+  const Index a = p.contracts_rows() ? t.group * p.a.rows : p.span[t.group].start;
+  return (a + t.row) / kTileRows % (kLooked.length / kTileRows * kLooked.step) == 0;
+}
 /// The first tile of this block from `index` on whose turn it is.
 __device__ Index next_tile(const FourJob& job, Index index, Index tiles) {
-  while (index < tiles && (index % kLook == 0) != job.looks) index += gridDim.x;
+  while (index < tiles && looked_at(job.pair.p, index) != job.looks) index += gridDim.x;
   return index;
 }
 
@@ -186,13 +192,9 @@ __device__ void multiply_tiles(const FourJob& job, TriplePipeline& pipeline, int
   }
 }
 
-/// All wanted tiles are hard; a warp.
-__device__ void give_up(const FourJob& job) {
-  const Index tiles = tiles_of<kPairColumns>(job.pair.p);
-  for (Index index = blockIdx.x; index < tiles; index += gridDim.x) {
-    const PairWork work = pair_work_of(job.pair, index);
-    if (work.wanted && threadIdx.x == 0) set_hard(job.pair, work);
-  }
+__global__ void judge_kernel(const __grid_constant__ FourJob job, std::int32_t* wanted) {
+  const bool none = 2 * job.looked[1] > job.looked[0];
+  judge(job.pair.p, job.pair.of, job.pair.hard, none, wanted);
 }
 
 template <bool Weight1>
@@ -200,10 +202,6 @@ __global__ void __launch_bounds__(kPipelineThreads, 1)
     four_slices_kernel(const __grid_constant__ CUtensorMap a, const __grid_constant__ CUtensorMap b,
                        const __grid_constant__ FourJob job) {
   if (*job.pair.of.any == 0) return;
-  if (!job.looks && 2 * job.looked[1] > job.looked[0]) {
-    if (threadIdx.x < 32) give_up(job);
-    return;
-  }
   extern __shared__ std::uint8_t tiles[];
   __shared__ Plan<FourSlices> plans[kPlans];
   TriplePipeline pipeline(tiles);
@@ -223,7 +221,7 @@ void multiply_by_four_slices(DeviceBackend& backend, const Problem& p, const KVe
                              const KVectorMemory& b, const HardTiles& of, const HardTiles& hard) {
   SliceScratch scratch_a;
   SliceScratch scratch_b;
-  const Slices of_a = make_four_slices(backend, p, p.a, a, p.a.rows, of.any, scratch_a);
+  Slices of_a;
   const Slices of_b = make_four_slices(backend, p, p.b, b, p.b.rows, of.any, scratch_b);
   const auto blocks = static_cast<unsigned>(backend.multiprocessors());
   const Index words = ceil_div(p.b.rows, 32);
@@ -231,17 +229,16 @@ void multiply_by_four_slices(DeviceBackend& backend, const Problem& p, const KVe
   Scratch<std::uint32_t> left(backend, Index{blocks} * kLeftWords);
   Scratch<std::uint32_t> marks(backend, p.lines_a() * words);
   Scratch<std::uint32_t> doubts(backend, tiles);
-  Scratch<std::uint32_t> arrivals(backend, 4);  // of two runs, and two numbers of tiles
+  Scratch<std::uint32_t> arrivals(backend, 5);  // of two runs, two numbers of tiles, what is wanted
   const auto zero = [&](const Scratch<std::uint32_t>& to, Index count) {
     backend.fill_zero(reinterpret_cast<std::byte*>(to.data()),
                       static_cast<std::size_t>(count) * sizeof(std::uint32_t));
   };
   zero(marks, p.lines_a() * words);
   zero(doubts, tiles);
-  zero(arrivals, 4);
+  zero(arrivals, 5);
   FourJob job{};
   job.pair.p = p;
-  job.pair.window_a = of_a.window;
   job.pair.window_b = of_b.window;
   job.pair.hard = hard;
   job.pair.of = of;
@@ -255,14 +252,20 @@ void multiply_by_four_slices(DeviceBackend& backend, const Problem& p, const KVe
   auto* kernel = takes_weight_1(p) ? four_slices_kernel<true> : four_slices_kernel<false>;
   check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, kTripleBytes),
         "cudaFuncSetAttribute");
+  auto* wanted = reinterpret_cast<std::int32_t*>(arrivals.data() + 4);
   for (const bool looks : {true, false}) {
+    of_a = make_four_slices(backend, p, p.a, a, p.a.rows, job.pair.of.any, scratch_a,
+                            looks ? kLooked : Runs{});
+    job.pair.window_a = of_a.window;
     job.looks = looks;
     job.pair.arrivals = arrivals.data() + (looks ? 0 : 1);
     kernel<<<blocks, kPipelineThreads, kTripleBytes, backend.stream()>>>(map(of_a.memory),
                                                                          map(of_b.memory), job);
+    if (looks) judge_kernel<<<blocks, 128, 0, backend.stream()>>>(job, wanted);
+    job.pair.of.any = wanted;
   }
   check_launch("four_slices_kernel");
-  compute_failed_outputs(backend, p, of_a, of_b, job.failed, of.any);
+  compute_failed_outputs(backend, p, of_a, of_b, job.failed, wanted);
 }
 
 }  // namespace mxo::cuda

@@ -26,7 +26,14 @@ class Pace {
     }
   }
 
+  /// No block waits any more.
+  __device__ void end() {
+    if (arrivals_ != nullptr) atomicOr(arrivals_, kEnded);
+    arrivals_ = nullptr;
+  }
+
  private:
+  static constexpr std::uint32_t kEnded = 1u << 31;  ///< more than all arrivals
   static constexpr std::uint32_t kInterval = 4;
   static constexpr int kMaxPolls = 512;
   __device__ bool ahead(std::uint32_t own) const {

@@ -18,12 +18,18 @@ constexpr Index kBandBytes = Index{1} << 32;
 
 __device__ void fetch_tiles(const Job& job, Pipeline& pipeline, const CUtensorMap* a,
                             const CUtensorMap* b) {
+  pipeline.keep_pace(job.arrivals);
+  int before = -1;
   each_work(job, [&](const Work& work) {
     if (threadIdx.x % 32 != 0) return;
+    // Blocks of more products would wait for those that write more often.
+    if (before >= 0 && work.moduli != before) pipeline.end_pace();
+    before = work.moduli;
     for (int n = 0; n < work.moduli; ++n) {
       pipeline.fetch(a, b, work.chunks, work.place, work.k_vector_a, n, work.k_vector_b, n);
     }
   });
+  if (threadIdx.x % 32 == 0) pipeline.end_pace();
 }
 
 /// The residues by one modulus of this thread's sums, added to those in memory unless these are the
@@ -60,7 +66,7 @@ __device__ void multiply_tiles(const Job& job, Pipeline& pipeline, int group, Sh
     for (int n = 0; n < work.moduli; ++n) {
       const Modulus m = modulus(n);
       for (int done = 0; done < work.chunks; done += kMaxChunks) {
-        Sums d;
+        Sums d{};  // no value of before is kept for them
         pipeline.multiply<Unit::s8>(d, min(work.chunks - done, kMaxChunks), group);
         std::uint32_t* to = residues + n * kTileWords;
         done == 0 ? keep<true>(d, m, to) : keep<false>(d, m, to);
@@ -131,6 +137,12 @@ void multiply_by_residues(DeviceBackend& backend, const Problem& p, const Intege
   check(cudaFuncSetAttribute(residue_products_kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
                              kPipelineBytes<kColumns>),
         "cudaFuncSetAttribute");
+  const Index pairs = ceil_div(bands_a.lines, bands_a.made.band.count) *
+                      ceil_div(bands_b.lines, bands_b.made.band.count);
+  Scratch<std::uint32_t> arrivals(backend, pairs);
+  backend.fill_zero(reinterpret_cast<std::byte*>(arrivals.data()),
+                    static_cast<std::size_t>(pairs) * sizeof(std::uint32_t));
+  std::uint32_t* of_pair = arrivals.data();
   const auto map = [&](const Residues& of, int rows) {
     const KVectorMemory& m = of.memory;
     return tile_map(m.data, 1, m.length, m.k_vectors, m.k_vector_bytes, most_moduli(p),
@@ -142,7 +154,8 @@ void multiply_by_residues(DeviceBackend& backend, const Problem& p, const Intege
     for (Index first_b = 0; first_b < bands_b.lines; first_b += bands_b.made.band.count) {
       const Residues of_b = bands_b.from(first_b);
       make_residues(backend, p, p.b, b, a, of_a.band, hard.any, of_b);
-      const Job job{p, a.window, b.window, of_a.band, of_b.band, kept.data(), failed, hard};
+      const Job job{p,           a.window,  b.window, of_a.band, of_b.band,
+                    kept.data(), of_pair++, failed,   hard};
       residue_products_kernel<<<static_cast<unsigned>(blocks), kPipelineThreads,
                                 kPipelineBytes<kColumns>, backend.stream()>>>(
           map(of_a, kTileRows), map(of_b, kColumns / kBlocks), job);

@@ -20,6 +20,7 @@ struct Job {
   Band band_a;
   Band band_b;
   std::uint32_t* residues;  ///< of every modulus, kTileWords for each block
+  std::uint32_t* arrivals;  ///< of the blocks' pace
   FailedOutputs failed;
   HardTiles hard;
 };

@@ -4,7 +4,7 @@
 #include <algorithm>
 
 #include "emu/cuda/cuda_check.cuh"
-#include "emu/cuda/gemm/k_vector_elements.cuh"
+#include "emu/cuda/gemm/failed_output.cuh"
 
 namespace mxo::cuda {
 namespace {
@@ -28,56 +28,56 @@ __device__ std::uint32_t nearest(std::uint32_t significand, int shift) {
   const int down = min(-shift, 31);  // below 2^28, nothing is left from 30 on
   return shift >= 0 ? significand : (significand + (1u << (down - 1))) >> down;
 }
-/// |significand * 2^shift - nearest|, or more, for a shift below 0.
-__device__ float residual_of(std::uint32_t significand, int shift) {
-  const int down = min(-shift, 60);
-  const auto whole = static_cast<std::int64_t>(nearest(significand, shift));
-  const std::int64_t left = static_cast<std::int64_t>(significand) - (whole << min(down, 31));
-  return static_cast<float>(left < 0 ? -left : left) * __int_as_float((127 - down) << 23);
-}
 __device__ double power_of_two(int exponent) {
   return __hiloint2double((exponent + 1023) << 20, 0);
 }
 
-/// Calls visit(element) for this thread's elements of a K-vector.
-template <typename Code, typename Visit>
+/// Calls visit(element, scale) for this thread's elements of a K-vector: of the code alone, and of
+/// its block.
+template <typename Visit>
 __device__ void each_element(const Problem& p, const Factor& f, const KVectorAt& at, Visit visit) {
   const int lane = static_cast<int>(threadIdx.x) % 32;
   for (Index c = Index{lane} * kStep; c < at.length; c += 32 * kStep) {
     const Parts scale = block_scale(p, f, at, c);
-    std::uint32_t codes[kStep];
-    load_codes<Code>(at, c, codes);
+    float x[kStep];
+    decode_step(f.codes.dtype, load_step(p, f, at, c), x);
 #pragma unroll
-    for (int i = 0; i < kStep; ++i) visit(scaled(parts_of<Code>(codes[i]), scale));
+    for (int i = 0; i < kStep; ++i) visit(x[i], scale);
   }
+}
+__device__ double value_of(float x, const Parts& scale) {
+  return static_cast<double>(x) * (scale.significand * power_of_two(scale.exponent));
 }
 
 /// Places of the least set bit and of the greatest; low > high for zeros.  What the elements add
 /// up to, and their squares.
 struct Extent {
   int low = kNoExponent;
-  int high = -kNoExponent;
+  int high;
   bool beyond;
   double sum = 0;
   double squares = 0;
 };
-template <typename Code>
 __device__ Extent extent_of(const Problem& p, const Factor& f, const KVectorAt& at) {
   Extent extent;
   extent.beyond = bad_row_scale(p, f, at) || at.length > kMaxK;
+  int top = 0;  // the greatest magnitude's upper bits
   if (!extent.beyond) {
-    each_element<Code>(p, f, at, [&](const Parts& e) {
-      extent.beyond = extent.beyond || !e.finite;
-      if (e.significand == 0) return;
-      extent.low = min(extent.low, e.exponent + __ffs(static_cast<int>(e.significand)) - 1);
-      extent.high = max(extent.high, e.exponent + 31 - __clz(static_cast<int>(e.significand)));
-      const double v = e.significand * power_of_two(e.exponent);
+    each_element(p, f, at, [&](float x, const Parts& scale) {
+      const std::uint32_t bits = __float_as_uint(x) & 0x7FFFFFFF;
+      extent.beyond = extent.beyond || bits >= 0x7F800000 || !scale.finite;
+      const double v = fabs(value_of(x, scale));
       extent.sum += v;
       extent.squares += v * v;
+      top = max(top, __double2hiint(v));
+      const int last = __ffs(static_cast<int>(bits & 0x7FFFFF) | 0x800000);
+      const int place = static_cast<int>(bits >> 23) + last + scale.exponent +
+                        __ffs(static_cast<int>(scale.significand));
+      if (v != 0) extent.low = min(extent.low, place);
     });
   }
-  extent.low = __reduce_min_sync(~0u, extent.low);
-  extent.high = __reduce_max_sync(~0u, extent.high);
+  extent.low = __reduce_min_sync(~0u, extent.low) - 152;
+  extent.high = (__reduce_max_sync(~0u, top) >> 20) - 1023;
   extent.beyond = __any_sync(~0u, extent.beyond);
   extent.sum = sum_of_warp(extent.sum);
   extent.squares = sum_of_warp(extent.squares);
@@ -97,10 +97,9 @@ __device__ int quantum_of(const Extent& extent, Index length, const Sizes& sizes
 }
 
 /// The window of quantum q.  Raised by far more than the roundings on the way.
-template <typename Code>
 __device__ KVectorWindow window_of(const Problem& p, const Factor& f, const KVectorAt& at,
                                    const Sizes& sizes) {
-  const Extent extent = extent_of<Code>(p, f, at);
+  const Extent extent = extent_of(p, f, at);
   KVectorWindow window{};
   if (extent.beyond) window.slices = kBeyond;
   if (extent.beyond || extent.high < extent.low) return window;
@@ -108,17 +107,20 @@ __device__ KVectorWindow window_of(const Problem& p, const Factor& f, const KVec
   window.peak = __int_as_float((extent.high - window.quantum + 1 + 127) << 23);
   double norm = sqrt(extent.squares) * power_of_two(-window.quantum);
   if (window.quantum > extent.low) {
+    const double unit = power_of_two(-window.quantum);
     double squares = 0;
     double sum = 0;
-    each_element<Code>(p, f, at, [&](const Parts& e) {
-      const int shift = e.exponent - window.quantum;
-      if (shift >= 0 || e.significand == 0) return;
-      const double residual = residual_of(e.significand, shift);
+    each_element(p, f, at, [&](float x, const Parts& scale) {
+      const double v = value_of(x, scale) * unit;
+      const double residual = fabs(v) < 0x1p51 ? v - ((v + 0x1.8p52) - 0x1.8p52) : 0.0;
       squares += residual * residual;
-      sum += residual;
+      sum += fabs(residual);
     });
-    window.residual = static_cast<float>(sqrt(sum_of_warp(squares)) * 1.001);
-    window.residual_sum = static_cast<float>(sum_of_warp(sum) * 1.001);
+    const auto raised = [](double all) {
+      return all == 0 ? 0.0f : fmaxf(static_cast<float>(all) * 1.001f, 0x1p-60f);
+    };
+    window.residual = raised(sqrt(sum_of_warp(squares)));
+    window.residual_sum = raised(sum_of_warp(sum));
     norm += static_cast<double>(window.residual);
   }
   window.norm = static_cast<float>(norm * 1.001);
@@ -126,7 +128,6 @@ __device__ KVectorWindow window_of(const Problem& p, const Factor& f, const KVec
   return window;
 }
 
-template <typename Code>
 __global__ void __launch_bounds__(32 * kWarps)
     window_kernel(Problem p, Factor f, KVectorMemory codes, Index k_vectors, Sizes sizes,
                   const std::int32_t* wanted, KVectorWindow* window, std::int32_t* reach) {
@@ -138,7 +139,7 @@ __global__ void __launch_bounds__(32 * kWarps)
        index += warps) {
     const KVectorAt at = k_vector_at(p, f, codes, index);
     if (!at.has_outputs) continue;
-    const KVectorWindow w = window_of<Code>(p, f, at, sizes);
+    const KVectorWindow w = window_of(p, f, at, sizes);
     if (lane == 0) window[index] = w;
     if (w.slices < kBeyond) most = max(most, w.slices);
   }
@@ -243,11 +244,8 @@ IntegerKVectors measure_integers(DeviceBackend& backend, const Problem& p, const
   backend.fill_zero(reinterpret_cast<std::byte*>(scratch.reach->data()), sizeof(std::int32_t));
   const auto blocks =
       static_cast<unsigned>(std::clamp<Index>(ceil_div(windows, kWarps), 1, Index{1} << 20));
-  visit_codes(f.codes.dtype, [&](auto tag) {
-    using Code = typename decltype(tag)::type;
-    window_kernel<Code><<<blocks, 32 * kWarps, 0, backend.stream()>>>(
-        p, f, codes, windows, sizes_of(p), wanted, scratch.window->data(), scratch.reach->data());
-  });
+  window_kernel<<<blocks, 32 * kWarps, 0, backend.stream()>>>(
+      p, f, codes, windows, sizes_of(p), wanted, scratch.window->data(), scratch.reach->data());
   check_launch("window_kernel");
   return {{codes, scratch.window->data()}, scratch.reach->data()};
 }

@@ -205,7 +205,7 @@ struct Sixteen {
 
 template <typename Code, int Threads, int kSlices>
 __global__ void __launch_bounds__(Threads)
-    signed_slices_kernel(Problem p, Factor f, KVectorMemory memory, Index k_vectors, Index step,
+    signed_slices_kernel(Problem p, Factor f, KVectorMemory memory, Index k_vectors, Runs runs,
                          const std::int32_t* wanted, KVectorMemory slices, KVectorWindow* window,
                          Lows* lows, std::uint8_t* out) {
   if (wanted != nullptr && *wanted == 0) return;
@@ -213,7 +213,8 @@ __global__ void __launch_bounds__(Threads)
   const bool whole = p.out.dtype == Dtype::f32;  // all products are taken
   const Index first = Index{threadIdx.x} * kStep;
   constexpr Index kAll = Index{Threads} * kStep;
-  for (Index index = blockIdx.x * step; index < k_vectors; index += gridDim.x * step) {
+  for (Index number = blockIdx.x; runs.window(number) < k_vectors; number += gridDim.x) {
+    const Index index = runs.window(number);
     const KVectorAt at = k_vector_at(p, f, memory, index);
     if (!at.has_outputs) continue;
     if (threadIdx.x == 0) total = {};
@@ -334,17 +335,17 @@ __global__ void __launch_bounds__(Threads)
   }
 }
 
-/// `f` in kSlices slices, of its K-vectors one in `step`; three have lists, `lows`.
+/// `f` in kSlices slices, of its windows those of `runs`; three have lists, `lows`.
 template <int kSlices>
 Slices make_signed_slices(DeviceBackend& backend, const Problem& p, const Factor& f,
-                          const KVectorMemory& codes, Index k_vectors, Index step,
+                          const KVectorMemory& codes, Index k_vectors, const Runs& runs,
                           const std::int32_t* wanted, SliceScratch& scratch,
                           std::optional<Scratch<Lows>>* lows) {
   Slices made;
   const Index windows = make_slice_memory(backend, p, f, codes, k_vectors, kSlices, made, scratch);
   if (lows != nullptr) lows->emplace(backend, windows);
   const auto blocks =
-      static_cast<unsigned>(std::clamp<Index>(ceil_div(windows, step), 1, Index{1} << 20));
+      static_cast<unsigned>(std::clamp<Index>(ceil_div(windows, runs.step), 1, Index{1} << 20));
   const auto run = [&](auto tag) {
     using Code = typename decltype(tag)::type;
     const bool few = p.depth <= kShort;
@@ -352,7 +353,7 @@ Slices make_signed_slices(DeviceBackend& backend, const Problem& p, const Factor
          : signed_slices_kernel<
                Code, kThreads,
                kSlices>)<<<blocks, few ? kFewThreads : kThreads, 0, backend.stream()>>>(
-        p, f, codes, windows, step, wanted, made.memory, scratch.window->data(),
+        p, f, codes, windows, runs, wanted, made.memory, scratch.window->data(),
         lows != nullptr ? (*lows)->data() : nullptr, scratch.slices->data());
   };
   if (f.codes.dtype == Dtype::bf16) {
@@ -368,9 +369,10 @@ Slices make_signed_slices(DeviceBackend& backend, const Problem& p, const Factor
 
 ThreeSlices make_three_slices(DeviceBackend& backend, const Problem& p, const Factor& f,
                               const KVectorMemory& codes, Index k_vectors,
-                              const std::int32_t* wanted, ThreeSliceScratch& scratch, Index step) {
+                              const std::int32_t* wanted, ThreeSliceScratch& scratch,
+                              const Runs& runs) {
   ThreeSlices made;
-  made.slices = make_signed_slices<3>(backend, p, f, codes, k_vectors, step, wanted, scratch.slices,
+  made.slices = make_signed_slices<3>(backend, p, f, codes, k_vectors, runs, wanted, scratch.slices,
                                       &scratch.lows);
   made.lows = scratch.lows->data();
   return made;
@@ -378,8 +380,8 @@ ThreeSlices make_three_slices(DeviceBackend& backend, const Problem& p, const Fa
 
 Slices make_four_slices(DeviceBackend& backend, const Problem& p, const Factor& f,
                         const KVectorMemory& codes, Index k_vectors, const std::int32_t* wanted,
-                        SliceScratch& scratch) {
-  return make_signed_slices<4>(backend, p, f, codes, k_vectors, 1, wanted, scratch, nullptr);
+                        SliceScratch& scratch, const Runs& runs) {
+  return make_signed_slices<4>(backend, p, f, codes, k_vectors, runs, wanted, scratch, nullptr);
 }
 
 }  // namespace mxo::cuda

@@ -37,18 +37,41 @@ struct ThreeSliceScratch {
   std::optional<Scratch<Lows>> lows;
 };
 
-/// Takes `f` apart, p.a or p.b itself, whose K-vectors are laid in `codes`, unless `wanted` is
-/// given and 0 on the device; of its windows one in `step`.
+/// Of a factor's windows every `step`-th run of `length`.
+struct Runs {
+  Index length = 1;
+  Index step = 1;
+  __device__ Index window(Index number) const {
+    return number / length * (length * step) + number % length;
+  }
+};
+/// Takes those windows of `f` apart, p.a or p.b itself, whose K-vectors are laid in `codes`, unless
+/// `wanted` is given and 0 on the device.
 ThreeSlices make_three_slices(DeviceBackend& backend, const Problem& p, const Factor& f,
                               const KVectorMemory& codes, Index k_vectors,
                               const std::int32_t* wanted, ThreeSliceScratch& scratch,
-                              Index step = 1);
+                              const Runs& runs = {});
 
 /// The tiles `of` whose K-vectors are worth taking apart: none, all of them being named in `hard`,
 /// if most of a few K-vectors of either factor do not serve.  `wanted` is memory for the answer.
 HardTiles tiles_of_three_slices(DeviceBackend& backend, const Problem& p, const KVectorMemory& a,
                                 const KVectorMemory& b, const HardTiles& of, const HardTiles& hard,
                                 std::int32_t* wanted);
+
+/// After a look at some of the tiles `of`: if `none` is worth trying, all are named in `hard`, and
+/// `wanted` says whether there is one to try.  All threads of a grid.
+__device__ inline void judge(const Problem& p, const HardTiles& of, const HardTiles& hard,
+                             bool none, std::int32_t* wanted) {
+  const bool any = of.any == nullptr || *of.any != 0;
+  const Index thread = blockIdx.x * Index{blockDim.x} + threadIdx.x;
+  if (thread == 0) *wanted = any && !none ? 1 : 0;
+  if (!any || !none) return;
+  const Index tiles = HardTiles::place(p, p.groups, 0, 0);
+  for (Index i = thread; i < tiles; i += gridDim.x * Index{blockDim.x}) {
+    if (of.tile == nullptr || of.tile[i] != 0) hard.tile[i] = 1;
+  }
+  *hard.any = 1;
+}
 
 /// An output of a tile of 128 x 128 whose rounding the products of slices do not decide.
 struct TileDoubt {

@@ -4,7 +4,6 @@
 #include "emu/cuda/cuda_check.cuh"
 #include "emu/cuda/gemm/k_vector_elements.cuh"
 #include "emu/cuda/gemm/three_slices.cuh"
-#include "emu/cuda/gemm/tile_pipeline.cuh"
 
 namespace mxo::cuda {
 namespace {
@@ -33,16 +32,8 @@ __device__ bool hopeless(const Problem& p, const Factor& f, const Looked& of) {
 
 __global__ void __launch_bounds__(kLooked)
     look_kernel(Problem p, Looked a, Looked b, HardTiles of, HardTiles hard, std::int32_t* wanted) {
-  const bool any = of.any == nullptr || *of.any != 0;
-  const bool none = any && (hopeless(p, p.a, a) || hopeless(p, p.b, b));
-  if (blockIdx.x == 0 && threadIdx.x == 0) *wanted = any && !none ? 1 : 0;
-  if (!none) return;
-  const Index tiles = tiles_of<256>(p);
-  for (Index i = blockIdx.x * Index{kLooked} + threadIdx.x; i < tiles;
-       i += gridDim.x * Index{kLooked}) {
-    if (of.tile == nullptr || of.tile[i] != 0) hard.tile[i] = 1;
-  }
-  *hard.any = 1;
+  const bool none = hopeless(p, p.a, a) || hopeless(p, p.b, b);
+  judge(p, of, hard, none, wanted);
 }
 
 }  // namespace
@@ -56,7 +47,8 @@ HardTiles tiles_of_three_slices(DeviceBackend& backend, const Problem& p, const 
   const auto look = [&](const Factor& f, const KVectorMemory& codes, ThreeSliceScratch& scratch) {
     const Index windows = f.rows_are_rows ? f.rows : f.rows * p.groups;
     const Index step = ceil_div(windows, kLooked);
-    const ThreeSlices made = make_three_slices(backend, p, f, codes, f.rows, of.any, scratch, step);
+    const ThreeSlices made =
+        make_three_slices(backend, p, f, codes, f.rows, of.any, scratch, {1, step});
     return Looked{codes, made.slices.window, windows, step};
   };
   const Looked of_a = look(p.a, a, scratch_a);

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "emu/cuda/gemm/async_copy.cuh"
+#include "emu/cuda/gemm/pace.cuh"
 #include "emu/cuda/gemm/problem.cuh"
 #include "emu/cuda/gemm/wgmma.cuh"
 
@@ -62,6 +63,7 @@ class TilePipeline {
   __device__ void fetch(const CUtensorMap* a, const CUtensorMap* b, int chunks, int k,
                         int k_vector_a, int depth_a, int k_vector_b, int depth_b) {
     for (int i = 0; i < chunks; ++i) {
+      pace_.step();
       barrier_wait(empty_ + ring_.stage, ring_.phase ^ 1u);
       std::uint8_t* stage = tiles_ + ring_.stage * kStageBytes<Columns>;
       std::uint64_t* full = full_ + ring_.stage;
@@ -78,6 +80,9 @@ class TilePipeline {
       ring_.advance();
     }
   }
+  /// See Pace.
+  __device__ void keep_pace(std::uint32_t* arrivals) { pace_.keep(arrivals); }
+  __device__ void end_pace() { pace_.end(); }
   /// Elements of the tensor maps in a chunk, if not bytes.
   __device__ void step_by(int elements) { box_step_ = elements; }
 
@@ -164,6 +169,7 @@ class TilePipeline {
   std::uint64_t* empty_;
   Ring<kStages<Columns>> ring_;
   int box_step_ = kChunkBytes;
+  Pace pace_;
 };
 
 /// A tile of the output.
