@@ -16,6 +16,7 @@ Call as_combine(Call call) {
     call.inputs[rank_of(name) + "y"] = call.inputs.at(name);
     call.inputs.erase(name);
   }
+  for (const std::string& name : names_ending(call.inputs, ".x")) call.inputs.erase(name);
   return call;
 }
 

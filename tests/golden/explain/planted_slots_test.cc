@@ -192,6 +192,22 @@ const PlantedFault kFaults[] = {
     {"a row of a gradient is missing", "weights=slots_left_out", "is left out, in token",
      alters([](Backend&) { return returned("dispatch_backward", 3); }, {"rank0.dy"},
             [](Tensor& t, const Tensor&) { std::memset(row_of(t, 4), 0, row_bytes(t)); })},
+    {"gradients of weights are not computed", "never_written.zero",
+     "all of rank0.dweights hold zeros",
+     spoils(
+         [](Backend&) {
+           Call call = returned("dispatch_backward", 3);
+           for (Index p = 0; p < 2; ++p) {
+             call.replace(rank(p) + "x", random_bf16({kTokens, 64}, 5));
+             call.replace(rank(p) + "weights", random_floats({kTokens, kSlots}, 6));
+           }
+           return call;
+         },
+         [](NamedTensors& out) {
+           for (Index p = 0; p < 2; ++p)
+             std::memset(out.at(rank(p) + "dweights").data(), 0,
+                         out.at(rank(p) + "dweights").bytes());
+         })},
     {"rows of tokens that have two", "rows.shifted", "",
      spoils([](Backend& b) { return sent(b, false); },
             [](NamedTensors& out) {
