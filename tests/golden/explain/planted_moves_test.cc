@@ -233,6 +233,13 @@ const Kind kNearMisses[] = {
        std::fill_n(out.at("sizes").as<std::int32_t>() + 24, 8, 0);
        std::fill_n(out.at("ends").as<std::int32_t>() + 24, 8, 0);
      }},
+    {"experts 3 and 5", layer, altered([](Call& c) {  // slots of 3, and another cause
+       Tensor w = c.input("w2");
+       std::byte* of = w.data();
+       std::fill_n(of + 3 * 64 * 64 * 2, 64 * 64 * 2, std::byte{0});
+       std::copy_n(of + 6 * 64 * 64 * 2, 64 * 64 * 2, of + 5 * 64 * 64 * 2);
+       c.replace("w2", std::move(w));
+     })},
     {"tiles of 8x4", swizzle, in_tiles<16>},
     {"not swizzled", swizzle, in_tiles<16>},
 };
