@@ -6,6 +6,7 @@
 #include <iterator>
 #include <memory>
 
+#include "formats/error.h"
 #include "golden/explain/alter/alterations.h"
 #include "golden/explain/case/biased_product.h"
 #include "golden/explain/confirm/score.h"
@@ -275,7 +276,12 @@ std::vector<Hypothesis> proposed(const Case& given, Turn turn) {
   const Case c = without.of(given);
   List list;
   for (const Finder& finder : kFinders) {
-    if (finder.turn == turn && finder.propose != nullptr) finder.propose(c, list);
+    if (finder.turn != turn || finder.propose == nullptr) continue;
+    try {
+      finder.propose(c, list);
+    } catch (const Error&) {
+      // A call that it measures is none: what it has not proposed is not tried.
+    }
   }
   return list;
 }

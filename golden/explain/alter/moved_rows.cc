@@ -87,6 +87,31 @@ bool leave_unpadded(const Call& call, NamedTensors& out) {
   return true;
 }
 
+/// Numbers of experts of tokens that lie further apart than they are read, -1 between them.
+void add_strides(const Call& call, List& list) {
+  if (!call.has("experts") || call.input("experts").rank() != 2 ||
+      call.input("experts").dtype() != Dtype::i32 || call.has("logits")) {
+    return;
+  }
+  const Index slots = call.input("experts").extent(1);
+  for (const Index more : {1, 2, 4, 8}) {
+    const Index apart = slots + more;
+    add_altered(
+        list, "experts=stride",
+        filled("experts of tokens, at a stride of {} with -1 between, are read at a stride of {}",
+               apart, slots),
+        [apart, slots](Call& c) {
+          const Tensor& given = c.input("experts");
+          Tensor t = given;
+          for (Index i = 0; i < t.elements(); ++i) {
+            t.as<std::int32_t>()[i] =
+                i % apart < slots ? given.as<std::int32_t>()[i / apart * slots + i % apart] : -1;
+          }
+          c.replace("experts", std::move(t));
+        });
+  }
+}
+
 // ---- moe_align_block_size.
 
 bool point_padding_to_0(const Call& call, NamedTensors& out) {
@@ -274,6 +299,7 @@ bool only_moves(const Call& call) {
 
 void add_index_hypotheses(const Call& call, List& list) {
   if (call.op == "map_experts" && !call.set.has("capacity")) add_maps(call, list);
+  add_strides(call, list);
   for (const MovedRows& row : kMovedRows) {
     if (call.op != row.op) continue;
     add_rewritten(list, row.name, filled(row.phrase, call.set.integer("alignment", 32)),

@@ -16,6 +16,7 @@ Call as_combine(Call call) {
     call.inputs[rank_of(name) + "y"] = call.inputs.at(name);
     call.inputs.erase(name);
   }
+  for (const std::string& name : names_ending(call.inputs, ".x")) call.inputs.erase(name);
   return call;
 }
 
@@ -181,7 +182,7 @@ void add_sent_scales(const Call& call, List& list) {
 
 /// Slots whose experts lie on another rank than the token, or on its own.
 void add_zero_slots(const Call& call, List& list) {
-  if (call.op != "combine_backward") return;
+  if (!call.op.ends_with("_backward")) return;
   const Index ranks = static_cast<Index>(names_ending(call.inputs, ".experts").size());
   const Index own = call.set.integer("experts", 0) / std::max<Index>(1, ranks);
   if (ranks < 2 || own < 1) return;
@@ -277,7 +278,8 @@ Index slots_of(const Call& call) {
 }
 
 NamedTensors combined(Backend& backend, Call call) {
-  if (call.op != "dispatch_backward") return run_call(backend, call);
+  const bool weighs = !names_ending(call.inputs, ".x").empty();
+  if (call.op != "dispatch_backward" || weighs) return run_call(backend, call);
   NamedTensors out;
   for (auto& [name, tensor] : run_call(backend, as_combine(std::move(call)))) {
     out.emplace(rank_of(name) + "dx", std::move(tensor));

@@ -37,8 +37,8 @@ void mark_given(const Output& output, const RunResult& run, std::vector<std::uin
   }
 }
 
-/// Whether what is marked came as zeros alone, with their bias if the call adds one, or as NaN
-/// alone.  That is one witness.
+/// Whether what is marked came as zeros alone, with their bias if the call adds one, as NaN alone,
+/// or as one integer alone.  That is one witness.
 bool is_fill(const Call& call, const Output& output, const std::vector<std::uint8_t>& marks) {
   const ElementReader read(output.expected->dtype());
   std::optional<Tensor> bias;
@@ -48,14 +48,18 @@ bool is_fill(const Call& call, const Output& output, const std::vector<std::uint
   }
   bool zero = std::find(marks.begin(), marks.end(), 1) != marks.end();
   bool nan = zero;
-  for (std::size_t i = 0; i < marks.size() && (zero || nan); ++i) {
+  std::optional<std::uint64_t> one;  // integer
+  bool whole = zero && output.expected->dtype() == Dtype::i32;
+  for (std::size_t i = 0; i < marks.size() && (zero || nan || whole); ++i) {
     if (!marks[i]) continue;
+    if (!one) one = output.actual_bits(static_cast<Index>(i));
+    whole = whole && output.actual_bits(static_cast<Index>(i)) == *one;
     const Element own = read(output.actual_bits(static_cast<Index>(i)));
     const double alone = bias ? read(bits_at(*bias, static_cast<Index>(i))).value : 0.0;
     zero = zero && !own.nan && own.value == alone;
     nan = nan && own.nan;
   }
-  return zero || nan;
+  return zero || nan || whole;
 }
 
 Place place_of_marked(const Output& output, const std::vector<std::uint8_t>& marks) {

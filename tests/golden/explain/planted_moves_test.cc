@@ -201,6 +201,12 @@ const Kind kKinds[] = {
      "scales with it",
      linear, bias_before_scales},
     {"explained: slots of experts 3 and 5 are left out", layer, altered(lose_experts)},
+    {"explained: experts of tokens, at a stride of 3 with -1 between, are read at a stride of 2",
+     local, altered([](Call& c) {
+       c.replace("experts", ints({48, 2}, [](Index i) {
+                   return i % 3 == 2 ? Index{-1} : (i / 3 * 2 + i % 3) * 5 % 8;
+                 }));
+     })},
     {"explained: the capacity of experts is left out",
      [](Backend&) {
        return of("map_experts", {{"experts", ints({48, 2}, [](Index i) { return i * i % 8; })}},
@@ -215,6 +221,24 @@ TEST(PlantedMoves, AreNamed) { expect_said(kKinds); }
 const Kind kNearMisses[] = {
     {"index i is taken", permute, indexed([](Index i) {
        return i < 0 ? i : i % 7 == 3 ? (i * 11 + 5) % 64 : i / 2;
+     })},
+    {"experts without tokens",  // those from 24 on have no rows
+     [](Backend&) {
+       return of("permute_indices",
+                 {{"tokens_per_expert", ints({32}, [](Index i) { return i * 7 % 4; })}},
+                 {{"experts", "32"}, {"ranks", "1"}, {"alignment", "8"}, {"max_len", "256"}});
+     },
+     [](const Call&, NamedTensors& out) {
+       std::fill_n(out.at("indices").as<std::int32_t>() + 192, 64, -1);
+       std::fill_n(out.at("sizes").as<std::int32_t>() + 24, 8, 0);
+       std::fill_n(out.at("ends").as<std::int32_t>() + 24, 8, 0);
+     }},
+    {"experts 3 and 5", layer, altered([](Call& c) {  // slots of 3, and another cause
+       Tensor w = c.input("w2");
+       std::byte* of = w.data();
+       std::fill_n(of + 3 * 64 * 64 * 2, 64 * 64 * 2, std::byte{0});
+       std::copy_n(of + 6 * 64 * 64 * 2, 64 * 64 * 2, of + 5 * 64 * 64 * 2);
+       c.replace("w2", std::move(w));
      })},
     {"tiles of 8x4", swizzle, in_tiles<16>},
     {"not swizzled", swizzle, in_tiles<16>},

@@ -62,6 +62,16 @@ Call of_zero_line(Backend& b) {
   return call;
 }
 
+/// Of a dispatch whose rows were weighed before they travelled.
+Call weighed_gradient(Backend&) {
+  Call call = returned("dispatch_backward", 3);
+  for (Index p = 0; p < 2; ++p) {
+    call.replace(rank(p) + "x", random_bf16({kTokens, 64}, 5));
+    call.replace(rank(p) + "weights", random_floats({kTokens, kSlots}, 6));
+  }
+  return call;
+}
+
 const PlantedFault kFaults[] = {
     {"padding of columns of scales is old", "not_zero.padding",
      "columns 37 to 39 of scales (padding to 16 bytes, zeros expected)",
@@ -166,6 +176,30 @@ const PlantedFault kFaults[] = {
     {"a row of a gradient is missing", "weights=slots_left_out", "is left out, in token",
      alters([](Backend&) { return returned("dispatch_backward", 3); }, {"rank0.dy"},
             [](Tensor& t, const Tensor&) { std::memset(row_of(t, 4), 0, row_bytes(t)); })},
+    {"gradients of weights are not computed", "never_written.zero",
+     "all of rank0.dweights hold zeros",
+     spoils(weighed_gradient,
+            [](NamedTensors& out) {
+              for (Index p = 0; p < 2; ++p)
+                std::memset(out.at(rank(p) + "dweights").data(), 0,
+                            out.at(rank(p) + "dweights").bytes());
+            })},
+    {"gradients of weights of other ranks are zero", "dweights=zero", "on another rank than",
+     spoils(weighed_gradient,
+            [](NamedTensors& out) {
+              const Call call = returned("dispatch_backward", 3);
+              for (Index i = 0; i < 2 * kTokens * kSlots; ++i) {
+                const Index p = i / (kTokens * kSlots);
+                const Index at = i % (kTokens * kSlots);
+                if (call.input(rank(p) + "experts").as<std::int32_t>()[at] / 4 != p)
+                  out.at(rank(p) + "dweights").as<float>()[at] = 0.0f;
+              }
+            })},
+    {"a slot of a weighed gradient is left out", "weights=slots_left_out", "slot 1 is left out",
+     alters(weighed_gradient, {"rank0.weights"},
+            [](Tensor& t, const Tensor&) {
+              for (Index i = 1; i < t.elements(); i += kSlots) t.as<float>()[i] = 0.0f;
+            })},
     {"rows of tokens that have two", "rows.shifted", "",
      spoils([](Backend& b) { return sent(b, false); },
             [](NamedTensors& out) {

@@ -65,8 +65,14 @@ std::vector<std::set<Index>> experts_of_failing(Backend& backend, const Call& ca
 void add_lost_experts(Backend& backend, const Call& call, const std::vector<Output>& outputs,
                       std::vector<Hypothesis>& list) {
   if (call.op != "moe_layer" || outputs.empty() || !outputs.front().name.ends_with(".y")) return;
-  for (const std::set<Index>& lost : experts_of_failing(backend, call, outputs)) {
-    add_altered(
+  std::vector<std::set<Index>> sets = experts_of_failing(backend, call, outputs);
+  for (const std::set<Index>& several : std::vector(sets)) {
+    for (const Index e : several) {
+      if (several.size() > 1) sets.push_back({e});
+    }
+  }
+  for (const std::set<Index>& lost : sets) {
+    Hypothesis& h = add_altered(
         list, "experts=left_out",
         "slots of " + ranges_in_words("expert", {lost.begin(), lost.end()}) + " are left out",
         [lost](Call& c) {
@@ -80,6 +86,8 @@ void add_lost_experts(Backend& backend, const Call& call, const std::vector<Outp
           }
           return true;
         });
+    // A part of the tokens may say nothing of some of them.
+    if (lost.size() > 1) h.target = Target::format;
   }
 }
 

@@ -34,7 +34,7 @@ inline std::vector<NamedTensors> rows_of_slots(Backend& backend, const Call& cal
   for (Index s = 0; s < slots_of(call); ++s) rows.push_back(rows_of_slot(backend, call, s));
   return rows;
 }
-/// The outputs of `call` with its weights, where dispatch_backward has none.
+/// The outputs of `call` with its weights, where a dispatch_backward without rows has none.
 NamedTensors combined(Backend& backend, Call call);
 /// "rank0." of "rank0.out".
 inline std::string rank_of(const std::string& name) { return name.substr(0, name.find('.') + 1); }
