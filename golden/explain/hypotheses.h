@@ -68,6 +68,7 @@ Hypothesis read_elsewhere(std::string name, std::string phrase, std::vector<Read
 std::vector<Hypothesis> hypotheses_about(const Call& call);
 
 // The parts of that list, one file each.
+void add_nan_hypotheses(const Call& call, std::vector<Hypothesis>& list);
 void add_rule_hypotheses(const Call& call, std::vector<Hypothesis>& list);
 void add_input_hypotheses(const Call& call, std::vector<Hypothesis>& list);
 void add_sum_hypotheses(const Call& call, std::vector<Hypothesis>& list);

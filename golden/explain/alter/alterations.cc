@@ -223,6 +223,7 @@ Index ScalePlaces::of(Index i) const {
 
 std::vector<Hypothesis> hypotheses_about(const Call& call) {
   std::vector<Hypothesis> list;
+  add_nan_hypotheses(call, list);
   add_rule_hypotheses(call, list);
   add_block_hypotheses(call, list);
   add_input_hypotheses(call, list);

@@ -4,6 +4,7 @@
 
 #include "golden/explain/alter/alterations.h"
 #include "golden/explain/find/product/finders.h"
+#include "golden/explain/steps/steps.h"
 
 namespace mxo {
 namespace {
@@ -280,9 +281,36 @@ void add_bytes(const ProductSide& side, List& list) {
   }
 }
 
+/// Blocks that run along the other axis.
+void add_other_axis(const Call& call, List& list) {
+  if (parameter_of(call, "block") == nullptr) return;
+  const std::string now(call.set.text("block", "1x32"));
+  const std::size_t by = now.find('x');
+  if (by == now.npos) return;
+  const auto other_axis = [](const std::string& extent) {
+    return extent == "K" ? std::string("R") : extent == "R" ? std::string("K") : extent;
+  };
+  const std::string other = other_axis(now.substr(by + 1)) + "x" + other_axis(now.substr(0, by));
+  if (other == now) return;
+  add_set(list, "block", other, filled("blocks are {} rather than {}", other, now));
+  if (!call.set.flag("transpose", false)) return;
+  // Scales lie as those of codes that are not transposed.
+  add_run(list, "block=" + other + "_transposed",
+          filled("blocks are {} rather than {}, and codes alone are transposed", other, now),
+          [other](Backend& backend, const Call& given) {
+            Call plain = given;
+            plain.set.set("block", other);
+            drop(plain, "transpose");
+            NamedTensors out = run_call(backend, plain);
+            out.at("codes") = transposed(out.at("codes"));
+            return out;
+          });
+}
+
 }  // namespace
 
 void add_block_hypotheses(const Call& call, List& list) {
+  add_other_axis(call, list);
   if (const std::optional<Product> p = product_of(call)) {
     for (const ProductSide* side : {&p->a, &p->b}) add_bytes(*side, list);
     for (const ProductSide* side : {&p->a, &p->b}) add_rows_of_scales(*p, *side, list);

@@ -143,6 +143,41 @@ bool saturate(const Call& call, NamedTensors& out, double below) {
   return any;
 }
 
+/// What NaN of x is to a quantiser, and whether their codes are those of NaN.
+constexpr Row<bool> kNan[] = {
+    {"amax=without_nan", "a NaN of x is left out of amax", true},
+    {"x=without_nan", "a NaN of x is taken for 0", false},
+};
+
+NamedTensors without_nan(Backend& backend, const Call& call, bool codes_are_nan) {
+  const bool turned = call.set.flag("transpose", false);
+  const Tensor x = turned ? transposed(call.input("x")) : call.input("x");
+  Call zeros = call;
+  map_values(zeros, "x", [](float v, Index) { return std::isnan(v) ? 0.0f : v; });
+  NamedTensors out = run_call(backend, zeros);
+  const auto codes = out.find("codes");
+  if (!codes_are_nan || codes == out.end() || codes->second.shape() != x.shape()) return out;
+  const Tensor nan = std::move(run_call(backend, call).at("codes"));
+  for (Index i = 0; i < x.elements(); ++i) {
+    if (std::isnan(wide_value(x, i)))
+      codes->second.as<std::uint8_t>()[i] = nan.as<std::uint8_t>()[i];
+  }
+  return out;
+}
+
+/// Powers of two of which a tie is rounded to the even exponent.
+bool round_to_even(const Call& call, NamedTensors& out) {
+  const Tensor& x = call.input("x");
+  Tensor& codes = out.at("codes");
+  for (Index i = 0; i < x.elements(); ++i) {
+    int e = 0;
+    std::uint8_t& code = codes.as<std::uint8_t>()[i];
+    if (std::frexp(wide_value(x, i), &e) == 0.75f && code < 0xFF)
+      code = static_cast<std::uint8_t>(code & ~1);
+  }
+  return true;
+}
+
 /// An exact sum, which is no f32 on the way, by f16.
 NamedTensors exact_sum_by_f16(Backend&, const Call& call) {
   const std::optional<Product> p = product_of(call);
@@ -186,6 +221,17 @@ void add_function(List& list, std::string name, std::string phrase, Of of) {
 
 }  // namespace
 
+void add_nan_hypotheses(const Call& call, List& list) {
+  if (!call.op.starts_with("quantize") || !call.has("x")) return;
+  const Tensor& x = call.input("x");
+  const auto is_nan = [&x](Index i) { return std::isnan(wide_value(x, i)); };
+  if (!is_wide_float(x.dtype()) || std::ranges::none_of(range_of(x.elements()), is_nan)) return;
+  for (const auto& row : kNan) {
+    add_run(list, row.name, row.phrase,
+            [codes = row.of](Backend& b, const Call& c) { return without_nan(b, c, codes); });
+  }
+}
+
 void add_output_hypotheses(const Call& call, List& list) {
   // Where a bias is added to what is rounded, another rounding says nothing of the sum alone.
   if (product_of(call) && !call.has("bias") && call.set.text("out", "bf16") == "bf16") {
@@ -199,6 +245,12 @@ void add_output_hypotheses(const Call& call, List& list) {
   }
   add_rewritten(list, "codes=not_moved", "codes are transposed, and their exponents are not moved",
                 keep_exponents);
+  if (call.op == "encode" && call.set.text("format", "e4m3") == "e8m0" &&
+      call.set.text("rounding", "nearest") == "nearest") {
+    add_rewritten(list, "codes=ties_even",
+                  "a tie of two powers of two is rounded to the even code rather than the larger",
+                  round_to_even);
+  }
   const bool in_rows = call.set.text("scale_layout", "row_major") == "row_major" &&
                        !call.set.flag("transpose", false) && !call.has("group_ends");
   if (call.op != "quantize" || !call.has("x") || !in_rows) return;

@@ -163,20 +163,6 @@ void add_rules(const Call& call, List& list) {
   }
 }
 
-/// Blocks that run along the other axis.
-void add_blocks(const Call& call, List& list) {
-  if (parameter_of(call, "block") == nullptr) return;
-  const std::string now(call.set.text("block", "1x32"));
-  const std::size_t by = now.find('x');
-  if (by == now.npos) return;
-  const auto other_axis = [](const std::string& extent) {
-    return extent == "K" ? std::string("R") : extent == "R" ? std::string("K") : extent;
-  };
-  const std::string other = other_axis(now.substr(by + 1)) + "x" + other_axis(now.substr(0, by));
-  if (other == now) return;
-  add_set(list, "block", other, filled("blocks are {} rather than {}", other, now));
-}
-
 /// Some values of a parameter that takes any.
 void add_values(const Call& call, const std::string& key, std::initializer_list<const char*> values,
                 Target target, List& list) {
@@ -360,7 +346,6 @@ void add_rule_hypotheses(const Call& call, List& list) {
   add_alternatives(call, kRuleSettings, list);
   add_formats_of_both(call, list);
   add_rules(call, list);
-  add_blocks(call, list);
   add_values(call, "power_of_2", {"none", "down", "up"}, Target::any, list);
   add_values(call, "alignment", {"1", "8", "16", "32", "64", "128", "256"}, Target::format, list);
   add_alternatives(call, kOthers, list);

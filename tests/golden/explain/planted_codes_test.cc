@@ -30,6 +30,13 @@ Call quiet_transposed() {
   return call;
 }
 
+Call with_nan() {
+  return of_x("quantize",
+              mapped(random_floats({kRows, kK}, 7),
+                     [](Index i, float v) { return i % 9001 == 77 ? NAN : v; }),
+              {{"block", "1x32"}});
+}
+
 /// Codes that are of(value, element): of e8m0 scales of 32 columns of the codes.
 template <typename Of>
 PlantsFault codes_of(Call (*make)(), const Of& of) {
@@ -168,6 +175,35 @@ const PlantedFault kFaults[] = {
          std::memcpy(out.at("codes").data(), codes.data(), codes.bytes());
        });
      }},
+    {"NaN of x are left out of amax", "amax=without_nan", "a NaN of x is left out of amax",
+     [](Backend& b) {
+       return with_setting(b, with_nan(), "rule", "te");
+     }},
+    {"NaN of x are zeros", "x=without_nan", "a NaN of x is taken for 0",
+     elements_as<float>(with_nan, {"x"},
+                        [](Index i, const float* x) { return std::isnan(x[i]) ? 0.0f : x[i]; })},
+    {"blocks along the other axis, codes transposed", "block=1x32_transposed",
+     "blocks are 1x32 rather than 32x1, and codes alone are transposed",
+     [](Backend& b) {
+       const Tensor x = random_floats({128, 128}, 7);
+       NamedTensors out = run_call(b, of_x("quantize", x, {{"block", "1x32"}}));
+       return spoiled(b, of_x("quantize", x, {{"block", "32x1"}, {"transpose", "true"}}),
+                      [&](NamedTensors& wrong) {
+                        wrong.at("scales") = out.at("scales");
+                        runs_from(wrong.at("codes"), out.at("codes"), 1,
+                                  [](Index i) { return i % 128 * 128 + i / 128; });
+                      });
+     }},
+    {"ties of exponents to the even code", "codes=ties_even", "to the even code",
+     [](Backend& b) {
+       Tensor x = scaled_floats({1024}, 7, [](Index i) { return i * 7 % 40; });
+       x = mapped(std::move(x), [](Index i, float v) {
+         return std::ldexp(i % 3 == 0 ? 1.5f : 1.25f, std::ilogb(v));
+       });
+       return spoiled(b, of_x("encode", x, {{"format", "e8m0"}}), [](NamedTensors& out) {
+         for (Index i = 0; i < 1024; i += 3) out.at("codes").as<std::uint8_t>()[i] &= 0xFE;
+       });
+     }},
     {"an amax of the first 64 rows", "", "that of rows 0 to 63 of x",
      [](Backend& b) {
        const auto tensor = [](Index rows) {
@@ -191,6 +227,15 @@ const PlantedFault kNearMisses[] = {
     {"a rule whose codes did not come", "rule=", "",
      scales_of<float>(numbers,
                       [](const float* s, Index i) { return decode(encode<kBF16>(s[i])); })},
+    {"scales of blocks with a NaN are one step above those without it", "amax=|rule=", "",
+     [](Backend& b) {
+       Planted p = with_setting(b, with_nan(), "rule", "te");
+       for (Index s = 0; s < kRows * kK / 32; ++s) {
+         auto* scales = p.actual.at("scales").as<std::uint8_t>();
+         if (scales[s] != p.expected.at("scales").as<std::uint8_t>()[s]) ++scales[s];
+       }
+       return p;
+     }},
     {"scales of one size for all but a few, on both sides of it", "scale.bound", "",
      scales_of<std::uint8_t>(
          bytes, [](const std::uint8_t* s, Index i) { return i % 5 == 0 ? s[i] : s[0]; })},

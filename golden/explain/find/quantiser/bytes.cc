@@ -255,6 +255,7 @@ std::string codes_in_words(const std::vector<std::size_t>& bytes, const Table& t
   bool normal = true;  // codes are taken for 1.m of their exponent, whatever it is
   bool flushed = true;
   bool nan = false;
+  bool subnormal = true;  // and no others
   for (const std::size_t byte : bytes) {
     const double own = std::abs(decode(byte).value);
     const double read =
@@ -264,14 +265,16 @@ std::string codes_in_words(const std::vector<std::size_t>& bytes, const Table& t
     normal = normal && std::abs(std::abs(as) - read) <= read * 0x1p-7;
     flushed = flushed && own < least && as == 0.0;
     nan = nan || !(own < least);
+    subnormal = subnormal && own > 0.0 && own < least;
   }
   if (flushed) return {};
   for (std::size_t byte = 0; byte < kBytes; ++byte) {
     const double own = std::abs(decode(byte).value);
-    const bool read = std::isfinite(own) ? own > 0.0 && own < least : nan;
-    normal = normal && !(read && table.is_right(byte));
+    const bool low = own > 0.0 && own < least;
+    normal = normal && !((std::isfinite(own) ? low : nan) && table.is_right(byte));
+    subnormal = subnormal && !(low && table.is_right(byte));
   }
-  if (!normal) return in_words(bytes, table, false, decode);
+  if (!normal) return (subnormal ? "subnormal " : "") + in_words(bytes, table, false, decode);
   return nan ? "subnormal codes, and those of NaN and infinity, are read by the formula of normal "
                "ones, 1.m of their exponent"
              : "subnormal codes are read by the formula of normal ones, 1.m of the lowest exponent";
