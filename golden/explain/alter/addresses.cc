@@ -46,10 +46,6 @@ void add_rows(const Product& p, List& list) {
         local);
   add_scales("row_0", "every row of {} takes the {} of row 0", map_of(first_line, 0));
   add_scales("first_row", "every row of {} takes the {} of the first row of its group", begin);
-  for (const Index slots : {2, 4, 6, 8}) {
-    add_scales("by_token", "row r of {} takes the {} of row r / {}: by token rather than by slot",
-               map_of(number_of_run, slots), slots);
-  }
   for (const Index tile : {32, 64, 128}) {
     if (!blocks) break;
     add_scales("first_tile", "all rows of {} take the {} of the first {}", map_of(within_run, tile),
@@ -102,6 +98,26 @@ void add_experts(const Product& p, List& list) {
     };
     add(p.b.codes_name, "every expert takes the codes of {} ({}), and its own scales");
     if (p.b.scales->rank() > 1) add(p.b.scales_name, "every expert takes the scales of {} ({})");
+  }
+}
+
+/// Lines that take the scales of line n / run of x, or of their expert of w.
+void add_scales_by_run(const Product& p, List& list) {
+  for (const ProductSide* f : {&p.a, &p.b}) {
+    const int axis = f == &p.a ? 0 : 1;
+    const Index lines = axis == 0 ? p.a_lines : p.n;
+    if (f->scales == nullptr || f->scales->rank() <= axis || f->scales->extent(axis) != lines)
+      continue;
+    for (const Index run : {2, 4, 6, 8, 16, 32, 64, 128, 256}) {
+      if (run >= lines) continue;
+      const char* why = axis == 0 && run <= 8 ? "by token rather than by slot" : "one for each run";
+      Reading reading = read_lines(f->scales_name, axis, map_of(number_of_run, run));
+      reading.least_rank = axis + 1;
+      add_read(list, f->scales_name + "=by_run",
+               filled("the scales of {}: row r takes that of row r / {}, {}", f->name, run, why),
+               {std::move(reading)})
+          .target = Target::format;  // other maps agree with it in some lines
+    }
   }
 }
 
@@ -353,6 +369,7 @@ void add_addressing_hypotheses(const Call& call, List& list) {
   add_rows(*p, list);
   add_chunks(*p, list);
   add_experts(*p, list);
+  add_scales_by_run(*p, list);
   add_tails(*p, list);
   add_swizzles(p->a, list);
   add_swizzles(p->b, list);

@@ -149,6 +149,18 @@ void add_misread_types(const Call& call, List& list) {
                          std::string(name_of(type)), how),
                   [name = name, type](Call& c) { c.replace(name, bytes_as(c.input(name), type)); });
     }
+    // Of fewer numbers hardly any are left.
+    if (own != Dtype::f32 || tensor->elements() < 4) continue;
+    add_altered(
+        list, filled("{}=bf16_as_f32", name),
+        filled("{} is given in bf16 and read as f32, two numbers as one, zeros beyond the end",
+               name),
+        [name = name](Call& c) {
+          const Tensor& given = c.input(name);
+          const Tensor narrow = with_values(Tensor(Dtype::bf16, given.shape()),
+                                            [&](Index i) { return wide_value(given, i); });
+          c.replace(name, bytes_as(narrow, Dtype::f32));
+        });
   }
 }
 

@@ -172,6 +172,7 @@ struct Tiled {
   const char* phrase;
   Index (*begin)(Index begin, Index tile);
   Index (*end)(Index begin, Index end, Index tile);
+  bool empty = false;  ///< groups without rows have these; others their own
 };
 constexpr auto kWhereItBegins = [](Index begin, Index) { return begin; };
 constexpr auto kBeginsBefore = [](Index begin, Index tile) { return begin / tile * tile; };
@@ -191,15 +192,25 @@ constexpr Tiled kTiled[] = {
     {"whole_tiles", "groups are read in tiles of {} rows from where they begin, the last one whole",
      kWhereItBegins,
      [](Index begin, Index end, Index tile) { return begin + ceil_div(end - begin, tile) * tile; }},
+    {"empty_before", "groups without rows take the {} rows before them",
+     [](Index begin, Index tile) { return std::max<Index>(begin - tile, 0); }, kWhereItEnds, true},
+    {"empty_after", "groups without rows take the {} rows after them", kWhereItBegins,
+     [](Index begin, Index, Index tile) { return begin + tile; }, true},
 };
 
 /// The rows that each group has then.
 std::vector<std::pair<Index, Index>> spans(const Product& p, const Tiled& tiled, Index tile) {
   std::vector<std::pair<Index, Index>> list;
   for (Index g = 0; g < p.groups(); ++g) {
+    list.emplace_back(p.begin(g), p.end(g));
+    if ((p.depth(g) == 0) != tiled.empty) continue;
     const Index begin = tiled.begin(p.begin(g), tile);
-    const Index end = std::min(tiled.end(p.begin(g), p.end(g), tile), p.k);
-    list.emplace_back(begin, p.depth(g) > 0 ? std::max(begin, end) : begin);
+    const Index end = std::max(begin, std::min(tiled.end(p.begin(g), p.end(g), tile), p.k));
+    // What an empty group would share with another is a copy.
+    const bool copied = tiled.empty && std::ranges::any_of(range_of(p.groups()), [&](Index other) {
+                          return begin == p.begin(other) && end == p.end(other);
+                        });
+    if (!copied) list.back() = {begin, end};
   }
   return list;
 }

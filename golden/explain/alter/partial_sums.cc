@@ -100,13 +100,31 @@ void add_parts_of_runs(const Product& p, List& list) {
 
 float squared(float v) { return v * v; }
 
-/// Scales that slices and their sum take, main_grad that each of so many slices adds before.
-void add_epilogues_of_slices(const Call& call, List& list) {
+/// Scales of experts that main_grad, or slices of the sum and main_grad, take.
+void add_epilogues(const Call& call, List& list) {
+  const Index experts = call.input("main_grad").extent(0);
   for (const char* name : {"dy.scales", "x.scales"}) {
-    if (!call.has(name) || call.input(name).elements() != 1 ||
-        call.input(name).dtype() != Dtype::f32)
-      return;
+    if (!call.has(name) || call.input(name).dtype() != Dtype::f32) return;
+    if (const Index n = call.input(name).elements(); n != 1 && n != experts) return;
   }
+  // `by`: what main_grad is multiplied by, of the product of both scales.
+  const auto add = [&](std::string id, std::string phrase, bool twice,
+                       const std::function<float(float)>& by) {
+    add_altered(list, "main_grad=" + std::move(id), std::move(phrase), [=](Call& c) {
+      const Tensor dy = c.input("dy.scales");
+      const Tensor x = c.input("x.scales");
+      const Index each = c.input("main_grad").elements() / experts;
+      const auto scale = [&](const Tensor& t, Index i) {
+        return t.as<float>()[t.elements() == 1 ? 0 : i / each];
+      };
+      map_values(c, "main_grad",
+                 [&](float v, Index i) { return by(scale(dy, i) * scale(x, i)) * v; });
+      if (!twice) return;
+      map_floats(c, "dy.scales", squared);
+      map_floats(c, "x.scales", squared);
+    });
+  };
+  add("scaled", "main_grad is multiplied by the scales, too", false, [](float s) { return s; });
   for (const bool twice : {true, false}) {
     for (const int slices : {0, 2, 3, 4, 8}) {
       if (slices == 0 && !twice) continue;
@@ -116,18 +134,8 @@ void add_epilogues_of_slices(const Call& call, List& list) {
             "{}main_grad is added by each of {} slices of the sum, then times the "
             "scales, and once more",
             twice ? ", and " : "", slices);
-      add_altered(list, filled("main_grad={}slices_{}", twice ? "scaled_" : "", slices),
-                  std::move(phrase), [=](Call& c) {
-                    const float by_dy = c.input("dy.scales").as<float>()[0];
-                    const float by_x = c.input("x.scales").as<float>()[0];
-                    if (twice) {
-                      map_floats(c, "dy.scales", squared);
-                      map_floats(c, "x.scales", squared);
-                    }
-                    map_values(c, "main_grad",
-                               [=, by = 1.0f + static_cast<float>(slices) * by_dy * by_x](
-                                   float v, Index) { return by * v; });
-                  });
+      add(filled("{}slices_{}", twice ? "scaled_" : "", slices), std::move(phrase), twice,
+          [n = static_cast<float>(slices)](float s) { return 1.0f + n * s; });
     }
   }
 }
@@ -135,8 +143,7 @@ void add_epilogues_of_slices(const Call& call, List& list) {
 }  // namespace
 
 void add_partial_hypotheses(const Call& call, List& list) {
-  if (call.op == "grouped_matmul_wgrad" && call.has("main_grad"))
-    add_epilogues_of_slices(call, list);
+  if (call.op == "grouped_matmul_wgrad" && call.has("main_grad")) add_epilogues(call, list);
   const std::optional<Product> p = product_of(call);
   if (!p) return;
   if (!p->wgrad) add_parts_of_runs(*p, list);

@@ -231,8 +231,8 @@ const Kind kKinds[] = {
      elements_from("x", [](Index i) { return i - i / 160 * (160 - 32); })},
     {"explained: the scales of x are column-major, padded to multiples of 4, and read row by row",
      blockwise, elements_as<float>("x.scales", padded_columns)},
-    {"explained: row r of x takes the scales of row r / 2: by token rather than by slot", blockwise,
-     elements_from("x.scales", [](Index i) { return i / 8 * 4 + i % 4; })},
+    {"explained: the scales of x: row r takes that of row r / 2, by token rather than by slot",
+     blockwise, elements_from("x.scales", [](Index i) { return i / 8 * 4 + i % 4; })},
     {"explained: the last group runs to the end of the buffer: rows that belong to nobody are "
      "summed",
      [](Backend&) {

@@ -168,6 +168,13 @@ void by_bf16(const Call& call, NamedTensors& out) {
   out = run_call(*make_cpu_backend(), plain);
 }
 
+/// As many numbers of bf16 side by side, and zeros.
+void bf16_as_f32(Tensor& t, const Tensor& given) {
+  std::memset(t.data(), 0, t.bytes());
+  for (Index i = 0; i < t.elements(); ++i)
+    reinterpret_cast<BF16*>(t.data())[i] = encode<kBF16>(given.as<float>()[i]);
+}
+
 const Kind kKinds[] = {
     {"explained: the scales are FLOOR rather than RCEIL, in every 2nd row from 1 of codes", steps,
      floor_where([](Index row, Index) { return row % 2 == 1; })},
@@ -216,6 +223,33 @@ const Kind kKinds[] = {
        return gradient({40, 100, 100, 160, 192});
      },
      cleared(4)},  // and a last group that ends 32 rows early
+    {"explained: groups without rows take the 32 rows before them",
+     [](Backend&) {
+       return gradient({40, 100, 100, 160, 192});
+     },
+     [](const Call& call, NamedTensors& out) {
+       const NamedTensors more = run(call, [](Call& c) {
+         c.replace("group_ends", ends_of({40, 68, 100, 160, 192}));
+       });
+       runs_from(out.at("dw"), more.at("dw"), 48 * 64 * sizeof(BF16),
+                 [](Index expert) { return expert == 2 ? expert : -1; });
+     }},
+    {"explained: all of expert 2 of dw (experts without tokens, zeros expected) hold other bytes",
+     [](Backend&) {
+       return gradient({40, 100, 100, 164, 192});
+     },
+     [](const Call&, NamedTensors& out) {
+       const Tensor given = out.at("dw");
+       runs_from(out.at("dw"), given, 48 * 64 * sizeof(BF16),
+                 [](Index expert) { return expert == 2 ? 3 : expert; });
+     }},  // a copy of the expert after, whose 64 rows are those after it, too
+    {"explained: all of y: every value is multiplied by 2^-127", by_rows,
+     [](const Call&, NamedTensors& out) { out.at("y") = times(out.at("y"), 0x1p-127f); }},
+    {"explained: the scales of w: row r takes that of row r / 16, one for each run", by_rows,
+     elements_from("w.scales", [](Index i) { return i / 48 * 48 + i % 48 / 16; })},
+    {"explained: w.scales is given in bf16 and read as f32, two numbers as one, zeros beyond the "
+     "end",
+     by_rows, with_operand("w.scales", bf16_as_f32)},
     {"explained: the scales of x multiply columns rather than rows", by_rows, by_column},
     // pytorch#159940: one scale of a tensor, read as one a line, and what lies behind it
     {"seen, its cause not known: y: every value is multiplied by a factor of its row and by one of "

@@ -90,7 +90,7 @@ Call gradient() {
             {{"dy.codes", codes({96, 32}, 3)},
              {"dy.scales", filled<float>(Dtype::f32, {1}, [](Index) { return 0.6f; })},
              {"x.codes", codes({96, 64}, 4)},
-             {"x.scales", filled<float>(Dtype::f32, {1}, [](Index) { return 0.5f; })},
+             {"x.scales", filled<float>(Dtype::f32, {3, 1}, [](Index) { return 0.5f; })},
              {"group_ends", ends_of({32, 32, 96})},
              {"main_grad", times(random_floats({3, 32, 64}, 5), 100000.0f)}},
             {{"block_dy", "RxK"}, {"block_x", "RxK"}, {"out", "f32"}});
@@ -132,6 +132,8 @@ const PlantedFault kFaults[] = {
      "by each of 4 slices", scaled(false, 2.2f)},
     {"scales of a gradient beside main_grad come twice", "main_grad=scaled_slices_0",
      "the scales of both sides are applied twice", scaled(true, 1.0f)},
+    {"scales of a gradient multiply main_grad", "main_grad=scaled",
+     "main_grad is multiplied by the scales, too", scaled(false, 0.3f)},
 };
 
 TEST(PlantedPartialSums, AreNamed) { expect_named(kFaults); }

@@ -49,8 +49,16 @@ bool cut(const Output& o, const ElementReader& read, Made made, Index i, Interva
     if (want.value == 0.0 && got.value == 0.0) return true;  // zeros are times anything
     int by = 0;  // of no number, and of 0 and infinity, there is no half
     const double ratio = got.value / want.value;
-    if (std::frexp(ratio, &by) != 0.5 || ratio == 1.0) return false;
-    number.cut({ratio, ratio});
+    if (std::frexp(ratio, &by) == 0.5 && ratio != 1.0) {
+      number.cut({ratio, ratio});
+      return !number.empty();
+    }
+    // Below the least normal number bits are lost, or all of it.
+    const double least = o.expected->dtype() == Dtype::f16 ? 0x1p-14 : 0x1p-126;
+    if (!(std::abs(got.value) < least) || want.value == 0.0 || ratio < 0.0) return false;
+    const double off = half_step(read, o.actual_bits(i)) / std::abs(want.value);
+    number.cut(got.value == 0.0 ? Interval{0.0, least / std::abs(want.value)}
+                                : Interval{ratio - off, ratio + off});
     return !number.empty();
   }
   const double a = half_step(read, o.expected_bits(i));
@@ -127,7 +135,8 @@ std::vector<LineNumber> numbers_of(const Lines& lines, Made made) {
         found.whole = cut(o, read, made, lines.at(line, k), beyond);
     }
     // Zeros alone, of either sign, are times any power.
-    if (all && (made != Made::doubled || std::isfinite(found.number.low))) list.push_back(found);
+    if (all && (made != Made::doubled || found.number.low == found.number.high))
+      list.push_back(found);
   }
   return list;
 }
@@ -359,6 +368,7 @@ std::optional<int> power_of_all(const Output& output) {
   for (Index i = 0; i < compared(output); ++i) {
     if (!cut(output, read, Made::doubled, i, number)) return {};
   }
+  if (number.low != number.high) return {};
   return std::ilogb(number.low);
 }
 
