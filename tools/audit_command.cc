@@ -70,7 +70,8 @@ void print(const Audited& a) {
 
 int audit_gate(const AuditArguments& options, const Settings& settings) {
   if (options.gate.empty() == options.command.empty()) {
-    throw Error(Fault::argument, "needs either --gate or --command");
+    throw Error(Fault::argument, options.gate.empty() ? "needs --gate or --command"
+                                                      : "found --gate and --command, needs one");
   }
   CompareOptions how;
   OwnGate own;

@@ -69,7 +69,8 @@ void print_side(Backend& backend, const std::string& trace, const TraceRecord& r
     fmt::print("  {}: no rows were kept\n", trace);
     return;
   }
-  fmt::print("  {}: against the exact sum {}\n", trace, text(judge_record(backend, trace, record)));
+  fmt::print("  {}: against the exact sum: {}\n", trace,
+             text(judge_record(backend, trace, record)));
 }
 
 int diff_traces(const JudgeArguments& options, const Settings& settings) {

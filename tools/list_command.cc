@@ -38,8 +38,8 @@ void list_ops() {
 void print_operands(const char* title, std::span<const OperandSpec> specs) {
   fmt::print("{}\n", title);
   for (const OperandSpec& spec : specs) {
-    fmt::print("  {:<18} {:<22} {}{}\n", spec.name, spec.shape, spec.types,
-               spec.optional ? " (optional)" : "");
+    const std::string types = std::string(spec.types) + (spec.optional ? " (optional)" : "");
+    fmt::print("  {:<18} {:<22} {}\n", spec.name, types, spec.shape);
   }
 }
 
@@ -67,11 +67,11 @@ void list_formats() {
 }
 
 void list_rules() {
-  fmt::print("{:<14} {:<6} {:<29} {:<14} {:<13} {:<9} {}\n", "rule", "scale", "blocks", "formats",
+  fmt::print("{:<22} {:<6} {:<29} {:<14} {:<13} {:<9} {}\n", "rule", "scale", "blocks", "formats",
              "power_of_2", "evidence", "source");
   for (const ScaleRuleRow& row : kScaleRules) {
     const bool mx = row.scale == ScaleType::e8m0;
-    fmt::print("{:<14} {:<6} {:<29} {:<14} {:<13} {:<9} {}\n", row.name, mx ? "e8m0" : "f32",
+    fmt::print("{:<22} {:<6} {:<29} {:<14} {:<13} {:<9} {}\n", row.name, mx ? "e8m0" : "f32",
                row.blocks.empty() ? "any" : row.blocks, row.formats.empty() ? "any" : row.formats,
                mx ? "" : row.powers, kEvidenceNames[static_cast<int>(row.evidence)], row.source);
   }

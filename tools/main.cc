@@ -22,9 +22,8 @@ namespace {
 
 constexpr const char* kFooter =
     "\nExit codes: 0 done and agreed, 1 a comparison failed, 2 usage, 3 bad input, 4 unsupported "
-    "here, 5 an output is missing.\nEnvironment: NO_COLOR (no colour), MXO_ISA (instruction set of "
-    "the cpu "
-    "backend).";
+    "here, 5 a suite's output is missing.\n"
+    "Environment: NO_COLOR (no colour), MXO_ISA (instruction set of the cpu backend).";
 
 int fail(const std::string& who, const std::string& what, int code) {
   say_error(who + ": " + one_line(what));

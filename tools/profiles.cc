@@ -43,7 +43,7 @@ std::string stored_words(const F32ScaleRule& rule) {
   if (rule.in_x == StepsInX::scale) text += ", rounded to the type of x";
   if (rule.stores == StoredScale::multiplier) text.erase(0, text.find("s ="));
   if (rule.least == LeastScale::before_power) text += ", at least 1/(512 max)";
-  if (rule.least == LeastScale::after_power) text += ", at last at least 1/(512 max)";
+  if (rule.least == LeastScale::after_power) text += ", then at least 1/(512 max)";
   if (rule.fnuz_max > 0) text += fmt::format("; max {} in e4m3fnuz", rule.fnuz_max);
   if (rule.max > 0) text += fmt::format("; max {} in every format", rule.max);
   return text;

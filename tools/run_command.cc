@@ -61,7 +61,7 @@ NamedTensors read_input(const std::string& op, const std::string& text) {
       names += (names.empty() ? "" : ", ") + std::string(spec.name);
     }
     throw Error(Fault::file, text + ": " + op + " has no operand '" + tensors.begin()->first +
-                                 "'; needs NAME=" + text + ", with NAME one of " + names);
+                                 "'; needs --input NAME=" + text + ", with NAME one of " + names);
   }
   return tensors;
 }

@@ -141,7 +141,8 @@ void explain_rounding(const Codec& codec, double value) {
   std::string rule = share < 0.5 ? ": nearer to the lower" : ": nearer to the upper";
   if (share == 0.5) rule = ": a tie, to the even code";
   if (share > 1) rule = ": a whole step or more beyond";
-  fmt::print("  rounding    magnitude {:.6g} of the way up{}\n", share, codec.has_sign ? rule : "");
+  fmt::print("  rounding    {:.6g} steps above the lower magnitude{}\n", share,
+             codec.has_sign ? rule : "");
 }
 
 void show_e8m0_roundings(float value) {

@@ -206,8 +206,10 @@ AnsweredCall read_call(const std::filesystem::path& path) {
   const std::string id = path.stem().string();
   std::error_code error;
   if (!std::filesystem::exists(suite / kManifestName, error)) {
-    throw Error(Fault::file, path.string() + ": found no manifest in " + suite.string() +
-                                 ", needs SUITE/cases/ID.safetensors");
+    throw Error(Fault::file,
+                path.string() + ": found no manifest in " + suite.string() +
+                    ", needs SUITE/cases/ID.safetensors; explain also takes operands of "
+                    "your own, with --op");
   }
   for (const ManifestCase& item : read_manifest(suite).cases) {
     if (item.id != id) continue;

@@ -146,13 +146,13 @@ void check(const fs::path& path, const CallInFile& call, const CompareOptions& o
   const bool bound = options.gate.needs_operands();
   const std::string gate = options.gate.kind == Gate::Kind::bound ? "gate bound" : "gate sqnr=auto";
   if (bound && call.op.empty()) {
-    throw Error(Fault::argument,
-                path.string() + ": " + gate + " needs the operator: a case file names it, or --op");
+    throw Error(Fault::argument, path.string() + ": " + gate +
+                                     " needs the operator; compare with a case file, or give --op");
   }
   if (!call.whole()) {
     if (!bound) return;
     throw Error(Fault::argument, path.string() + ": " + gate + " needs the operands of " + call.op +
-                                     ": a case file holds them, or --input");
+                                     "; compare with a case file, or give --input");
   }
   std::map<std::string, const Tensor*> expected;
   for (const JudgedOutput& question : questions) {

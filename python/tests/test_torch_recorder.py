@@ -69,7 +69,7 @@ def test_two_runs_part_at_the_first_fault(tmp_path):
     done = mxo("--diff", record(tmp_path / "a"), record(tmp_path / "b", fault=6))
     assert done.returncode == 1
     assert "differ at step 1, aten::mm of Sequential.2, call 0: the same operands" in done.stdout
-    assert "b: against the exact sum FAIL" in done.stdout
+    assert "b: against the exact sum: FAIL" in done.stdout
 
 
 def record_answers(folder, fault=None, rows=64, graph=True):

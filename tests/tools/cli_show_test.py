@@ -118,7 +118,7 @@ class Show(Case):
     def test_rounding_is_explained(self):
         out = self.ok("show", "e4m3", "3.3")
         self.assertIn("between     0x45 = 3.25 and 0x46 = 3.5", out)
-        self.assertIn("0.2 of the way up: nearer to the lower", out)
+        self.assertIn("0.2 steps above the lower magnitude: nearer to the lower", out)
         self.assertIn("a tie, to the even code", self.ok("show", "e4m3", "464"))
         self.assertIn("saturating 0x7E = 448, non-saturating 0x7F = nan",
                       self.ok("show", "e4m3", "465"))

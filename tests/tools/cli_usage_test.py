@@ -77,7 +77,7 @@ WRONG_CALLS = [
     *[(call + " --seed 18446744073709551616", "seed") for call in [
         "museum", "audit --gate bits", "generate {out} --suite quantize"]], ("museum --bogus", "'--bogus'"),
     ("audit", "--gate"), ("audit --gate bits --row 0", "--row"), ("audit --gate x", "gate"),
-    ("audit --gate bits --command k", "either"), ("audit --command k", "{expected}"),
+    ("audit --gate bits --command k", "needs one"), ("audit --command k", "{expected}"),
     ("audit --gate bits --seed -1", "seed"), ("audit --gate bits --bogus", "'--bogus'"),
     ("fingerprint", "subcommand"), ("fingerprint generate", "DIR"), ("fingerprint read", "DIR"),
     ("fingerprint generate {out} --bogus", "'--bogus'"),

@@ -142,19 +142,18 @@ void check(const TrainOptions& o, int ranks) {
        "a divisor of half the width");
   need_multiple("expert-width", o.expert_width, 32);
   need(ranks >= 1, "ranks", ranks, "1 or more");
-  need_multiple("experts", o.experts, ranks, ", the ranks");
+  need_multiple("experts", o.experts, ranks, ", the number of ranks");
   need(o.top_k >= 1 && o.top_k <= o.experts, "top-k", o.top_k,
-       fmt::format("1 to {}, the experts", o.experts));
+       fmt::format("1 to {}, the number of experts", o.experts));
   need(o.shared_experts >= 0, "shared-experts", o.shared_experts, "0 or more");
   need_one_of("score", o.score, {"softmax", "sigmoid", "softmax_of_chosen", "sqrtsoftplus"});
-  need(o.groups >= 1 && o.experts % o.groups == 0, "groups", o.groups, "a divisor of the experts");
+  need(o.groups >= 1 && o.experts % o.groups == 0, "groups", o.groups,
+       "a divisor of the number of experts");
   need(o.limited_groups >= 0 && o.limited_groups <= o.groups, "limited-groups", o.limited_groups,
-       fmt::format("0 to {}, the groups", o.groups));
+       fmt::format("0 to {}, the number of groups", o.groups));
   const Index reached = o.experts / o.groups * (o.limited_groups > 0 ? o.limited_groups : o.groups);
   need(o.top_k <= reached, "top-k", o.top_k,
-       fmt::format("1 to {}, the experts of the groups of a "
-                   "token",
-                   reached));
+       fmt::format("1 to {}, the number of experts in the groups that a token may use", reached));
   need_one_of("group-score", o.group_score, {"two_best", "best"});
   need_one_of("other-groups", o.other_groups, {"excluded", "zero"});
   need_real(o.scale > 0, "scale", o.scale, "a finite number above 0");
