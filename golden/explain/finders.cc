@@ -93,6 +93,7 @@ Claims quantiser_of_all(const Case& c) {
   if (std::any_of(c.outputs.begin(), c.outputs.end(), begun)) return {};
   const auto find = [&] {
     Claims claims = recover_quantiser(c.call, c.outputs);
+    for (Output& o : c.outputs) o.without_rule = claims.empty();
     const bool one =
         claims.size() == 1 && claims.front().kind == FindingKind::cause && left_of(c.outputs) == 0;
     const bool moved = one && codes_are_right(c) && claims.front().id == "scale.amax";
@@ -111,6 +112,12 @@ Claims scales_exchanged(const Case& c) {
   Output* scales = output_named(c.outputs, "scales");
   if (scales == nullptr || !codes_are_right(c)) return {};
   return named_by(c.outputs, [&] { return recover_exchanged(*scales); });
+}
+
+/// Of what is left; what no rule gave any part of is not asked again as it is.
+Claims quantiser(const Case& c) {
+  const auto asked = [](const Output& o) { return o.without_rule && o.left == o.differing; };
+  return std::ranges::all_of(c.outputs, asked) ? Claims{} : whole<recover_quantiser>(c);
 }
 
 /// A factor of all of a product is no misread scale where no scale is a factor of a whole line, and
@@ -204,7 +211,7 @@ constexpr Finder kFinders[] = {
     {"moved_runs", Turn::seen, each<recover_moved_runs>},
     {"added", Turn::seen, each<recover_added>},
     {"scales_exchanged", Turn::seen, scales_exchanged},
-    {"quantiser", Turn::seen, whole<recover_quantiser>},
+    {"quantiser", Turn::seen, quantiser},
     {"encoded", Turn::seen, each<recover_encoded>},
     {"one_factor", Turn::seen, one_factor},
 

@@ -21,6 +21,7 @@ namespace {
 constexpr std::size_t kLeastBytes = 16;  ///< of a piece whose bytes are taken as its name
 constexpr std::size_t kShort = 32;       ///< bytes of a piece that may be alike by other reasons
 constexpr Index kLeastShare = 50;        ///< of the differing elements, one in so many
+constexpr Index kSampled = 4096;         ///< pieces of a row of which some were found, if any are
 constexpr std::size_t kMostPlaces = 4;   ///< of one piece: tokens go to several experts
 constexpr Index kSegments[] = {128, 64, 32, 16};  ///< columns, kLeastBytes at least
 constexpr std::size_t kMostDistances = 4;         ///< more are an order, no runs that moved
@@ -158,6 +159,11 @@ Claims claims_of_pieces(Output& output, Index width) {
   const std::vector<Index> pieces = pieces_of(output, width);
   std::vector<Index> failing = pieces;
   std::erase_if(failing, [&](Index at) { return !output.differs_in(at, width); });
+  const std::vector<Index> sample = evenly_spread(failing, kSampled);
+  if (width < output.columns && sample.size() < failing.size()) {
+    const PieceIndex few(output, width, pieces, sample);
+    if (std::ranges::all_of(sample, [&](Index at) { return few.sources(at).empty(); })) return {};
+  }
   const PieceIndex index(output, width, pieces, failing);
   std::map<Index, Index> votes;  // of distances, by every place that a piece may come from
   std::vector<std::pair<Index, std::vector<Index>>> sources;
@@ -309,16 +315,19 @@ Claims claim_overlapping(Output& output) {
   const Index rows = output.compared_rows;
   if (!is_unexplained(output, kLeastOverlapping)) return {};
   Index compared_so_far = 0;
-  for (Index stride = 1; stride < columns && compared_so_far < kMostComparisons; ++stride) {
+  Index first = 0;  // of the first row, what came as expected
+  while (first < columns && output.actual_bits(first) == output.expected_bits(first)) ++first;
+  const Index most = std::min(first, columns - 1);
+  for (Index stride = 1; stride <= most && compared_so_far < kMostComparisons; ++stride) {
     const Index end = (rows - 1) * stride + columns;
     Index told = 0;
-    Index i = 0;
+    Index i = stride;
     for (; i < end; ++i) {
       const Index row = std::min(i / stride, rows - 1);
       if (output.actual_bits(i) != output.expected_bits(row * columns + i - row * stride)) break;
       told += output.differs(i);
     }
-    compared_so_far += i;
+    compared_so_far += i - stride;
     // What was written behind them is right in part only by chance.
     const bool old = 2 * (output.left - told) >= compared(output) - end;
     if (i < end || told < kLeastOverlapping || !old) continue;

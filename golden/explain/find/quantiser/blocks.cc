@@ -48,15 +48,19 @@ struct AmaxPart {
 void take_row(const Blocks& b, Index first, Sign sign, std::vector<std::int32_t>& row) {
   constexpr std::uint32_t kSign = 0x80000000;
   constexpr std::uint32_t kInfinity = 0x7F800000;
-  const bool top_half = size_of(b.x->dtype()) == 2 && b.x->dtype() != Dtype::f16;
-  for (Index c = 0; c < b.columns; ++c) {
-    const std::uint32_t bits =
-        top_half ? static_cast<std::uint32_t>(b.x->as<std::uint16_t>()[first + c]) << 16
-                 : bit_cast<std::uint32_t>(b.value(first + c));
-    const std::uint32_t taken = sign == Sign::either     ? bits & ~kSign
-                                : sign == Sign::negative ? bits ^ kSign
-                                                         : bits;
-    nth(row, c) = static_cast<std::int32_t>((bits & ~kSign) > kInfinity ? kInfinity : taken);
+  const std::uint32_t kept = sign == Sign::either ? ~kSign : ~0U;
+  const std::uint32_t turned = sign == Sign::negative ? kSign : 0U;
+  const auto take = [&](const auto& bits_of) {
+    for (Index c = 0; c < b.columns; ++c) {
+      const std::uint32_t bits = bits_of(first + c);
+      const std::uint32_t taken = (bits & kept) ^ turned;
+      nth(row, c) = static_cast<std::int32_t>((bits & ~kSign) > kInfinity ? kInfinity : taken);
+    }
+  };
+  if (size_of(b.x->dtype()) == 2 && b.x->dtype() != Dtype::f16) {
+    take([x = b.x->as<std::uint16_t>()](Index i) { return std::uint32_t{x[i]} << 16; });
+  } else {
+    take([&b](Index i) { return bit_cast<std::uint32_t>(b.value(i)); });
   }
 }
 

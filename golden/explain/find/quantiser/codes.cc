@@ -33,9 +33,9 @@ std::vector<Index> spread_and_left(const Output& codes) {
   std::vector<Index> found = spread(codes);
   const Index step = std::max<Index>(1, codes.left / kSampled);
   Index seen = 0;
-  for (std::size_t i = 0; i < codes.marks.size(); ++i) {
-    if (codes.marks[i] == Mark::differs && seen++ % step == 0)
-      found.push_back(static_cast<Index>(i));
+  const Index end = std::ssize(codes.marks);
+  for (Index i = codes.next_difference(0, end); i < end; i = codes.next_difference(i + 1, end)) {
+    if (seen++ % step == 0) found.push_back(i);
   }
   return found;
 }
@@ -207,7 +207,8 @@ bool codes_follow(const QuantiserCall& q) {
 namespace {
 
 /// Codes of another format, of values that were made for this one.
-std::optional<Claim> claim_format(Output& codes, const QuantiserCall& q) {
+std::optional<Claim> claim_format(Output& codes, const QuantiserCall& q,
+                                  const std::vector<Index>& sample) {
   const std::span<const ValueCast> casts = value_casts();
   const auto own =
       std::ranges::find_if(casts, [&](const ValueCast& c) { return c.is_own() && c.applies(q); });
@@ -218,7 +219,7 @@ std::optional<Claim> claim_format(Output& codes, const QuantiserCall& q) {
     const Grid grid(format);
     const std::size_t clamp = grid.round(max, Rounding::zero);
     const Coded coded = coded_by(codes, q, grid, *own);
-    if (!coded.gives({Rounding::even, clamp}, spread_and_left(codes))) continue;
+    if (!coded.gives({Rounding::even, clamp}, sample)) continue;
     return coded.claim({{Rounding::even, clamp}}, "codes.format",
                        filled("the codes are {} rather than {}, under scales of {}",
                               name_of(format), name_of(q.format), name_of(q.format)),
@@ -291,7 +292,7 @@ std::optional<Claim> claim_rule(Output& codes, const QuantiserCall& q) {
                  "; ");
     if (words.empty() && !scales_differ) return std::nullopt;
     if (!cast.is_own() || !words.empty()) {
-      if (auto found = claim_format(codes, q)) return found;
+      if (auto found = claim_format(codes, q, sample)) return found;
     }
     if (cast.is_own() && !words.empty() && q.own && rule->rounding != asked.rounding)
       words += cast_that_does_the_same(codes, q, grid, asked, sample);
@@ -299,7 +300,7 @@ std::optional<Claim> claim_rule(Output& codes, const QuantiserCall& q) {
                                : coded.claim({*rule}, "codes.rule", words);
     if (found) return found;
   }
-  return claim_format(codes, q);
+  return claim_format(codes, q, sample);
 }
 
 }  // namespace
