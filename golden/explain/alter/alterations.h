@@ -248,6 +248,8 @@ struct Lay {
 /// applies where there are several rows and columns.
 Reading read_lying(std::string operand, Lay lie, Lay read);
 
+/// Every second k with the scales of the row beside its own, of either side.
+void add_scales_of_every_second_k(const Product& p, List& list);
 /// Scales in 128x4 tiles that are read row by row, or the other way round: of one side, or of both.
 void add_misread_tiles(const std::vector<const ProductSide*>& sides, List& list);
 /// Gradients of a layer of other rows, or of other shares.

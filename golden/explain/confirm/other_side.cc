@@ -1,4 +1,4 @@
-// Lines of one side, measured under what the other may have been read as.
+// What may be a pair, and lines of one side measured under what the other may have been read as.
 #include "golden/explain/confirm/other_side.h"
 
 #include <algorithm>
@@ -21,6 +21,23 @@ bool fits(const Call& call, const Output& y, Side side) {
 }
 
 }  // namespace
+
+bool combine(const Hypothesis& a, const Hypothesis& b) {
+  if (a.stage != b.stage) return true;
+  // Codes and scales of a side are one operand, here.
+  const auto side = [](const Hypothesis& h) { return h.subject.substr(0, h.subject.find('.')); };
+  const auto is_read = [&b](const Reading& r) {
+    return std::ranges::find(b.readings, r.operand, &Reading::operand) != b.readings.end();
+  };
+  if (a.stage == Stage::input)
+    return side(a) != side(b) && std::ranges::none_of(a.readings, is_read);
+  // A rule of scales has a mode of its own.
+  const auto is_rule = [](const Hypothesis& h) {
+    return h.target == Target::scale_rule || h.target == Target::whole_rule;
+  };
+  if (is_rule(a) && is_rule(b)) return false;
+  return a.stage == Stage::rule && a.subject != b.subject;
+}
 
 Hypotheses leaving_scales(const Call& call, const Output& y, const Hypotheses& list,
                           std::size_t most) {

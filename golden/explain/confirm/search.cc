@@ -26,24 +26,6 @@ bool better(const Candidate& a, const Candidate& b) {
   return a.trial.fixed > b.trial.fixed;
 }
 
-/// Two of one stage exclude each other, but operands can be misread on both sides.
-bool combine(const Hypothesis& a, const Hypothesis& b) {
-  if (a.stage != b.stage) return true;
-  // Codes and scales of a side are one operand, here.
-  const auto side = [](const Hypothesis& h) { return h.subject.substr(0, h.subject.find('.')); };
-  const auto is_read = [&b](const Reading& r) {
-    return std::ranges::find(b.readings, r.operand, &Reading::operand) != b.readings.end();
-  };
-  if (a.stage == Stage::input)
-    return side(a) != side(b) && std::ranges::none_of(a.readings, is_read);
-  // A rule of scales has a mode of its own.
-  const auto is_rule = [](const Hypothesis& h) {
-    return h.target == Target::scale_rule || h.target == Target::whole_rule;
-  };
-  if (is_rule(a) && is_rule(b)) return false;
-  return a.stage == Stage::rule && a.subject != b.subject;
-}
-
 /// Operands misread in two ways that come to the same are one cause: the first says it best, unless
 /// it is the order of K, which either operand may have.  What holds in a part holds in the whole
 /// only if it is local.

@@ -121,7 +121,7 @@ std::optional<Claim> claim_part_of_blocks(Output& codes, const QuantiserCall& q)
     const bool whole = (by_rows ? astray.columns : astray.rows).is_all_of(across);
     const auto at = [&](Index i) { return by_rows ? astray.row_of(i) : astray.column_of(i); };
     // The largest part of a block that its codes tell: a half, a fourth, ..; or every such part.
-    for (Index step = ceil_div(extent, 2); step * across >= kLeastInPart;
+    for (Index step = ceil_div(extent, 2); step < extent && step * across >= kLeastInPart;
          step = step == 1 ? 0 : ceil_div(step, 2)) {
       const Range part = (by_rows ? astray.rows : astray.columns).widened(step, extent);
       for (const bool every : {false, true}) {
