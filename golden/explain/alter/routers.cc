@@ -1,5 +1,4 @@
-// Routers that score, choose or weigh in another way, from the scores of the operator
-// itself.
+// Routers that score, choose or weigh in another way, from the scores of the operator itself.
 #include <cmath>
 #include <cstdlib>
 #include <limits>

@@ -136,6 +136,8 @@ std::vector<Claim> recover_factors(Output& output);
 std::optional<int> power_of_all(const Output& output);
 /// All of it multiplied by one number that is no power of two.
 std::vector<Claim> recover_one_factor(Output& output);
+/// Rows and columns of each group times numbers of their own.
+void claim_by_row_and_column(Output& output, std::vector<Claim>& claims);
 /// All of it, rows or columns multiplied by a number; columns to which a number was added.
 std::vector<Claim> recover_scaled(Output& output);
 /// A function of the value that is expected: another by a factor or bit, flushed, cut, without

@@ -1,5 +1,4 @@
-// Parts of an output that no one wrote: runs of one bit pattern, and what should be zero because no
-// one fills it: padding of groups and tiles, gradients of experts without tokens.
+// Parts of an output that no one wrote: one bit pattern, padding, gradients of idle experts.
 #include <algorithm>
 #include <functional>
 #include <map>
