@@ -162,6 +162,20 @@ bool gives_one_output_alone(const Hypothesis& h, const RunResult& trial) {
          });
 }
 
+/// Codes that another call gives, but under scales of which it gives none: those tell how they were
+/// made.
+bool gives_codes_alone(const RunResult& trial, const std::vector<Output>& outputs) {
+  bool gives_codes = false;
+  bool gives_no_scales = false;
+  for (std::size_t o = 0; o < trial.credits.size(); ++o) {
+    const VariantMatch& c = trial.credits[o];
+    const bool codes = is_minifloat8(outputs[o].expected->dtype());
+    gives_codes = gives_codes || (codes && c.fixed > 0);
+    gives_no_scales = gives_no_scales || (!codes && c.seen > 0 && c.fixed == 0 && c.hits == 0);
+  }
+  return gives_codes && gives_no_scales;
+}
+
 /// Whether rows that an end's move gives stop amid others that differ: it lies further on.
 bool below_threshold(const Output& output, const Variant& patch, const VariantMatch& c) {
   std::vector<std::uint8_t> seen(static_cast<std::size_t>(output.rows));
@@ -317,7 +331,7 @@ bool contradicts(const Hypothesis& h, const RunResult& trial, const std::vector<
       trial.broken > 0 ||
       std::ranges::any_of(trial.credits, [](const VariantMatch& c) { return c.astray > 0; });
   return (h.target == Target::format && of_part) || contradicts_scales(h, trial) ||
-         gives_one_output_alone(h, trial);
+         gives_one_output_alone(h, trial) || gives_codes_alone(trial, outputs);
 }
 
 }  // namespace mxo
