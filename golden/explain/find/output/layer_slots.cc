@@ -157,7 +157,9 @@ std::map<Index, Index> map_of_experts(const std::vector<SharedRows>& turned,
       if (own.empty()) return {};
       for (const auto& [e, sources] : own) {
         const auto [at, first] = left.emplace(e, sources);
-        if (!first) std::erase_if(at->second, [&](Index f) { return !sources.contains(f); });
+        if (!first)
+          std::erase_if(at->second,
+                        [&own_sources = sources](Index f) { return !own_sources.contains(f); });
       }
     }
   }
