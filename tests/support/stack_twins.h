@@ -30,6 +30,9 @@ struct StackTwin {
   ScaledCodes (*quantize)(const Block& block);
 };
 
-std::span<const StackTwin> stack_twins();
+/// Every stack's.
+const std::vector<StackTwin>& stack_twins();
+/// Those whose scales are e8m0 bytes.
+std::span<const StackTwin> stack_twins_mx();
 
 }  // namespace mxo::test
