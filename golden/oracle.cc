@@ -25,10 +25,9 @@ std::string slice_line(const char* kind, const std::vector<Slice>& slices) {
   const Slice* worst = worst_slice(slices);
   if (worst == nullptr) return "";
   const Measures& m = worst->measures;
-  return "\n  worst " + std::string(kind) + " " + std::to_string(worst->index) + " (" +
-         std::to_string(worst->begin) + " to " + std::to_string(worst->end) +
-         "): " + std::to_string(m.differing) + " of " + std::to_string(m.elements) +
-         " differ, max ulp " + std::to_string(m.max_ulp) + ", SQNR " + decibel_text(m.sqnr);
+  return "\n  worst " + std::string(kind) + " " + place_text(*worst) + ": " +
+         std::to_string(m.differing) + " of " + std::to_string(m.elements) + " differ" +
+         ulp_text(m) + ", SQNR " + decibel_text(m.sqnr);
 }
 
 std::string lines_of(const TensorVerdict& tensor) {
@@ -43,8 +42,8 @@ std::string lines_of(const TensorVerdict& tensor) {
   const double percent = 100.0 * static_cast<double>(all.differing) /
                          static_cast<double>(all.elements > 0 ? all.elements : 1);
   text += ", " + std::to_string(all.differing) + " of " + std::to_string(all.elements) +
-          " elements differ (" + number_text(percent) + " %), max ulp " +
-          std::to_string(all.max_ulp) + ", SQNR " + decibel_text(all.sqnr);
+          " elements differ (" + number_text(percent) + " %)" + ulp_text(all) + ", SQNR " +
+          decibel_text(all.sqnr);
   text += slice_line("group", tensor.groups) + slice_line("rows", tensor.row_blocks) +
           slice_line("columns", tensor.column_blocks);
   if (!tensor.note.empty()) text += "\n  " + tensor.note;

@@ -174,6 +174,10 @@ int compare_to_expected(const CompareArguments& options, const Settings& setting
       std::filesystem::is_regular_file(options.expected, unreadable)) {
     throw Error(Fault::argument, "--only: found a file, needs a suite");
   }
+  if (!options.op.empty() && std::filesystem::is_directory(options.expected, unreadable)) {
+    throw Error(Fault::argument,
+                "--op: found a suite, needs two files; a suite names its operators");
+  }
   how.sentinel = sentinel_of(options.sentinel);
   if (options.nan_bits) how.nan = NanCompare::by_bits;
   how.threads = settings.threads;

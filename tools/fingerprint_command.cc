@@ -110,7 +110,10 @@ std::function<int()> prepare_fingerprint(CLI::App& app, const Settings& settings
   CLI::App* read = app.add_subcommand("read", "infer the accumulation from the outputs");
   read->add_option("DIR", *directory, "directory of the outputs")->required();
   read->callback([reads] { *reads = true; });
-  app.require_subcommand(1);
+  app.require_subcommand(0, 1);
+  app.parse_complete_callback([&app] {
+    if (app.get_subcommands().empty()) throw CLI::RequiredError("generate or read");
+  });
   return [directory, reads, &settings] {
     return *reads ? read_outputs(*directory, settings) : generate_probes(*directory, settings);
   };

@@ -68,6 +68,10 @@ std::string TraceRecord::place() const {
 
 Trace read_trace(const std::filesystem::path& directory) {
   const std::filesystem::path path = directory / kTraceName;
+  std::error_code none;
+  if (!std::filesystem::exists(path, none)) {
+    throw Error(Fault::file, path.string() + ": no such file; a Recorder's directory has one");
+  }
   InputFile file = open_input(path);
   Trace trace;
   std::string line;

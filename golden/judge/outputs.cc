@@ -230,7 +230,8 @@ void share_figures(const TensorVerdict& codes, TensorVerdict& scales) {
   scales.all.cosine = codes.all.cosine;
   scales.all.max_absolute = codes.all.max_absolute;
   scales.all.max_relative = codes.all.max_relative;
-  scales.note = joined(scales.note, "judged through the values of " + codes.name);
+  scales.note =
+      joined(scales.note, "SQNR is that of the values, " + codes.name + " times " + scales.name);
 }
 
 }  // namespace

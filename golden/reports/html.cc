@@ -101,10 +101,7 @@ std::string group_table(const TensorVerdict& tensor) {
     const Slice& group = tensor.groups[g];
     const Measures& m = group.measures;
     text += group.index == tensor.worst_group ? "<tr class=\"worst\">" : "<tr>";
-    const std::string rows = group.begin == group.end ? "none"
-                                                      : std::to_string(group.begin) + " to " +
-                                                            std::to_string(group.end - 1);
-    text += "<td>" + std::to_string(group.index) + "</td><td>" + rows + "</td>" +
+    text += "<td>" + std::to_string(group.index) + "</td><td>" + span_text(group) + "</td>" +
             cell(std::to_string(m.differing) + " of " + std::to_string(m.elements)) +
             cell(std::to_string(m.max_ulp)) + cell(number_text(m.max_absolute)) +
             cell(decibel_text(m.sqnr)) + "</tr>\n";

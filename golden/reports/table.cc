@@ -33,10 +33,8 @@ std::string line(Outcome outcome, Colour colour, const std::string& what, const 
 
 std::string slice_line(const std::string& kind, const Slice& slice) {
   const Measures& m = slice.measures;
-  return "          " + kind + " " + std::to_string(slice.index) + " (" +
-         std::to_string(slice.begin) + " to " + std::to_string(slice.end) +
-         "): " + std::to_string(m.differing) + " of " + std::to_string(m.elements) +
-         " differ, max ulp " + std::to_string(m.max_ulp) + ", max abs " +
+  return "          " + kind + " " + place_text(slice) + ": " + std::to_string(m.differing) +
+         " of " + std::to_string(m.elements) + " differ" + ulp_text(m) + ", max abs " +
          number_text(m.max_absolute) + ", SQNR " + decibel_text(m.sqnr) +
          (std::isnan(m.right_sqnr) ? "" : ", right from " + decibel_text(m.right_sqnr)) + "\n";
 }

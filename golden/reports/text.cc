@@ -88,6 +88,20 @@ std::string sqnr_text(const TensorVerdict& tensor) {
   return text;
 }
 
+std::string span_text(const Slice& slice) {
+  if (slice.begin == slice.end) return "none";
+  const std::string first = std::to_string(slice.begin);
+  return slice.begin + 1 == slice.end ? first : first + " to " + std::to_string(slice.end - 1);
+}
+
+std::string place_text(const Slice& slice) {
+  return std::to_string(slice.index) + " (" + span_text(slice) + ")";
+}
+
+std::string ulp_text(const Measures& m) {
+  return m.max_ulp == 0 ? "" : ", max ulp " + std::to_string(m.max_ulp);
+}
+
 std::string_view group_word(const TensorVerdict& tensor) {
   return tensor.shape.size() >= 3 ? "expert" : "group";
 }

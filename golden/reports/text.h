@@ -32,6 +32,12 @@ std::string bits_text(const TensorVerdict& tensor, std::uint64_t bits);
 std::string sqnr_text(const TensorVerdict& tensor);
 /// "group", or "expert" where the groups are slices of the first axis.
 std::string_view group_word(const TensorVerdict& tensor);
+/// The first and the last row or column of a slice: "96 to 127", "5", "none".
+std::string span_text(const Slice& slice);
+/// The number of a slice and its span: "3 (96 to 127)".
+std::string place_text(const Slice& slice);
+/// ", max ulp 3"; empty where steps are not counted (scales, integers).
+std::string ulp_text(const Measures& m);
 /// The slice that is worst off; null where nothing differs.
 const Slice* worst_slice(const std::vector<Slice>& slices);
 /// The slice that is best off among several that hold something, where some differ; else null.

@@ -76,10 +76,17 @@ def _right(row: dict[str, Any]) -> str:
     return "" if math.isnan(right) else f", a right kernel has {_decibels(right)} or more"
 
 
+def _ulp(row: dict[str, Any]) -> str:
+    """The distance in steps of the format; scales and integers have none."""
+    return f", max ulp {row['max_ulp']}" if row["max_ulp"] else ""
+
+
 def _slice_line(kind: str, row: dict[str, Any]) -> str:
+    first, last = row["begin"], row["end"] - 1
+    span = "none" if last < first else f"{first}" if last == first else f"{first} to {last}"
     return (
-        f"  {kind} {row['index']} ({row['begin']} to {row['end']}): "
-        f"{row['differing']} of {row['elements']} differ, max ulp {row['max_ulp']}, "
+        f"  {kind} {row['index']} ({span}): "
+        f"{row['differing']} of {row['elements']} differ{_ulp(row)}, "
         f"SQNR {_decibels(row['sqnr'])}{_right(row)}"
     )
 
@@ -96,8 +103,8 @@ def _lines(output: dict[str, Any], gate: str) -> list[str]:
     if not output["differing"]:
         return [head + f"{output['outcome']}, {output['elements']} elements" + (note and f"; {note}")]
     lines = [
-        head + f"{output['outcome']}, {_ratio(output['differing'], output['elements'])}, "
-        f"max ulp {output['max_ulp']}, SQNR {_decibels(output['sqnr'])}{_right(output)}"
+        head + f"{output['outcome']}, {_ratio(output['differing'], output['elements'])}{_ulp(output)}"
+        f", SQNR {_decibels(output['sqnr'])}{_right(output)}"
         + (f", {output['violating']} beyond {gate}" if gate != "bits" else "")
     ]
     group = "expert" if len(output["shape"]) > 2 else "group"

@@ -50,7 +50,7 @@ def test_a_failure_says_what_where_and_why(failing):
     lines = text.splitlines()
     assert text.startswith(HEAD)
     assert DIFFERENCES in text
-    assert "  worst rows 0 (0 to 4): 128 of 256 differ" in text
+    assert "  worst rows 0 (0 to 3): 128 of 256 differ" in text
     cause = [line for line in lines if line.startswith("cause: ")][0]
     assert cause in (Path(__file__).parents[2] / "README.md").read_text().splitlines()
 

@@ -44,7 +44,7 @@ TEST(Reports, SayWhatFailedAndWhere) {
   const Report report = failing_report();
   const std::string table = table_report(report);
   for (const char* text : {"FAIL", "case.1 y", "worst group 1", ", SQNR 14.77 dB",
-                           "worst group 1 (1 to 2): 1 of 2", "best group 0 (0 to 1): 0 of 2",
+                           "worst group 1 (1): 1 of 2", "best group 0 (0): 0 of 2",
                            "[1, 1]: expected 40800000 (4), "
                            "found 40A00000 (5)",
                            "NOT_RUN", "INVALID", "1 FAIL"}) {
@@ -62,7 +62,7 @@ TEST(Reports, HaveEveryGroupOfWhatPasses) {
   for (const int cases : {1, 2}) {
     report.cases.resize(static_cast<std::size_t>(cases), report.cases[0]);
     const std::string all = table_report(report, Colour::off, GroupLines::all);
-    for (const char* text : {"PASS", " group 0 (0 to 1)", " group 1 (1 to 2)"}) {
+    for (const char* text : {"PASS", " group 0 (0)", " group 1 (1)"}) {
       EXPECT_NE(all.find(text), std::string::npos) << text << all;
     }
     EXPECT_EQ(all.find("worst group 1 ("), std::string::npos) << all;
@@ -72,7 +72,7 @@ TEST(Reports, HaveEveryGroupOfWhatPasses) {
   m.differing = m.violating = 0;
   m.right_sqnr = 46.7;
   const std::string page = html_report(report);
-  for (const char* text : {"By group", "<td>1 to 1</td>", "a right kernel has 46.70 dB or more"}) {
+  for (const char* text : {"By group", "<td>1</td>", "a right kernel has 46.70 dB or more"}) {
     EXPECT_NE(page.find(text), std::string::npos) << text;
   }
 }
