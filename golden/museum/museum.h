@@ -22,7 +22,7 @@ using Answer = std::optional<NamedTensors>;
 /// One row: a public report and a fault as it had.
 struct Exhibit {
   int number;                ///< rows of one report share it
-  std::string_view reports;  ///< "NVIDIA/cutlass#3596"
+  std::string_view reports;  ///< "NVIDIA/cutlass#3596", or "none: ..."
   std::string_view fault;    ///< what went wrong, in words
   /// What explain has to say first: beginnings of ids, separated by '|'.  "unknown" where nothing
   /// in the operands tells what happened, and any name would be false; "same" where what is

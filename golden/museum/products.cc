@@ -272,7 +272,7 @@ constexpr Exhibit kProductExhibits[] = {
      "rows 224 to 255 of y belong to no group", kForward, operands_with_tail, tail_of_nobody},
     {19, "triton-lang/triton#8974", "0 x NaN in the K tail of the last group", "never_written.nan",
      "group 3", kForward, operands_beside_nan, depth_tail_nan},
-    {51, "one side only", "a tile of old bytes", "unknown", "", kForward, mx_operands,
+    {51, "none: common slips", "a tile of old bytes", "unknown", "", kForward, mx_operands,
      tile_of_old_bytes},
     {6, "flashinfer-ai/flashinfer#3650", "stale rows of group padding become NaN",
      "never_written.nan", "rows 66 to 69 of group 0", kForward, mx_operands, padding_rows_stale},

@@ -160,14 +160,14 @@ constexpr Exhibit kQuantisedExhibits[] = {
      blocked_operands, padding_of_ones},
     {23, "huggingface/kernels-community#681", "0/0 on zero blocks", "zero_blocks.nan", "codes", kOp,
      operands_with_zero_blocks, zero_block_nan},
-    {51, "one side only", "nibbles exchanged", "value.nibbles", "", kOp, rows_to_quantize, nibbles},
-    {51, "one side only", "bytes exchanged", "order.reversed_2", "", kOp, rows_to_quantize, bytes},
-    {51, "one side only", "lanes reversed", "order.reversed_32", "", kOp, rows_to_quantize, lanes},
-    {51, "one side only", "last block zero", "never_written.zero", "columns 224 to 255", kOp,
+    {51, "none: common slips", "nibbles exchanged", "value.nibbles", "", kOp, rows_to_quantize, nibbles},
+    {51, "none: common slips", "bytes exchanged", "order.reversed_2", "", kOp, rows_to_quantize, bytes},
+    {51, "none: common slips", "lanes reversed", "order.reversed_32", "", kOp, rows_to_quantize, lanes},
+    {51, "none: common slips", "last block zero", "never_written.zero", "columns 224 to 255", kOp,
      rows_to_quantize, last_block_zero},
-    {51, "one side only", "rows shifted by one", "rows.shifted", "1 before", kOp, rows_to_quantize,
+    {51, "none: common slips", "rows shifted by one", "rows.shifted", "1 before", kOp, rows_to_quantize,
      rows_shifted},
-    {51, "one side only", "one bit", "bit.flipped", "bit 3", kOp, rows_to_quantize, one_bit},
+    {51, "none: common slips", "one bit", "bit.flipped", "bit 3", kOp, rows_to_quantize, one_bit},
 };
 
 }  // namespace

@@ -241,9 +241,9 @@ constexpr Exhibit kQuantiserExhibits[] = {
      kQuantiserOp, fine_operands, bf16_first},
     {49, "stored scale", "s is stored instead of 1/s", "scale.rule", "inverse", kQuantiserOp,
      blockwise_operands, inverse_stored},
-    {51, "one side only", "subnormal codes are flushed", "value.subnormals_flushed|codes.rule", "",
+    {51, "none: common slips", "subnormal codes are flushed", "value.subnormals_flushed|codes.rule", "",
      kQuantiserOp, rows_to_quantize, flushed},
-    {51, "one side only", "clamped below the maximum", "codes.rule|value.clamped", "", kQuantiserOp,
+    {51, "none: common slips", "clamped below the maximum", "codes.rule|value.clamped", "", kQuantiserOp,
      rows_to_quantize, clamped},
 };
 

@@ -266,7 +266,7 @@ constexpr Exhibit kScaleExhibits[] = {
      kProductOp, operands_to_pad, padded_stride},
     {30, "sgl-project/sglang#39628, pytorch/ao#4130", "codes are read as fnuz", "format_x=e4m3fnuz",
      "", kProductOp, plain_bytes, fnuz},
-    {51, "one side only", "x is not scaled", "x.scales=left_out", "", kProductOp, mx_operands,
+    {51, "none: common slips", "x is not scaled", "x.scales=left_out", "", kProductOp, mx_operands,
      left_out},
 };
 
