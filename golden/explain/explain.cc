@@ -73,6 +73,7 @@ class Measuring {
         (claims.size() > 1 || left_of(c_.outputs) > 0))
       try_instead(claims, [&] { return by_runs(Extent::part); });
     keep_call_alone(c_, claims);
+    name_by_fewest_causes(c_, claims);
     count_each(c_, claims);
     // What values look like says more than a cause that outputs of other steps speak against.
     const auto spoken_against = [&](const Claim& c) { return !kept_elsewhere(c_, c).empty(); };

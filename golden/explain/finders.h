@@ -74,6 +74,9 @@ void count_each(const Case& c, std::vector<Claim>& claims);
 /// Keeps of several claims an altered call alone that tells nearly all and gives the rest, too:
 /// what a few elements look like beside it is chance.
 void keep_call_alone(const Case& c, std::vector<Claim>& claims);
+/// Names what one altered call gives after a cause that is named beside another already, if that alone
+/// gives it, too.
+void name_by_fewest_causes(const Case& c, std::vector<Claim>& claims);
 /// ", but rank0.y is as expected", of outputs of other steps that a claim's call would alter.
 std::string kept_elsewhere(const Case& c, const Claim& claim);
 /// Whether an output is what an altered call of these claims gives.

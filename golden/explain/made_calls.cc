@@ -100,6 +100,45 @@ void keep_call_alone(const Case& c, std::vector<Claim>& claims) {
   claims = {std::move(*most)};
 }
 
+void name_by_fewest_causes(const Case& c, std::vector<Claim>& claims) {
+  if (claims.size() < 2) return;
+  const auto gives = [](const NamedTensors& made, const Output& o, Index i) {
+    const auto at = made.find(o.name);
+    if (at == made.end() || at->second.bytes() != o.expected->bytes()) return false;
+    return nth(o.marks, i) == Mark::explained && bits_at(at->second, i) == o.actual_bits(i);
+  };
+  for (Claim& claim : claims) {
+    const std::optional<NamedTensors> made = made_by(c, claim);
+    if (!made) continue;
+    const auto tells_all = [&](const Claim& other) {
+      const std::optional<NamedTensors> more = made_by(c, other);
+      return more && std::ranges::all_of(c.outputs, [&](const Output& o) {
+               for (Index i = 0; i < compared(o); ++i) {
+                 if (gives(*made, o, i) && !gives(*more, o, i)) return false;
+               }
+               return true;
+             });
+    };
+    for (const Claim& other : claims) {
+      if (&other == &claim || other.made_by.size() < 2) continue;
+      for (const Hypothesis& h : other.made_by) {
+        Claim one = claim;
+        one.made_by = {h};
+        if (h.name == claim.id || !tells_all(one)) continue;
+        one.id = h.name;
+        one.sentence = h.phrase;
+        for (const Output& o : c.outputs) {
+          const Place place = place_of(o, [&](Index i) { return gives(*made, o, i); });
+          if (place.elements > 0)
+            one.sentence += (one.sentence == h.phrase ? ", in " : " and ") + place.words;
+        }
+        claim = std::move(one);
+        break;
+      }
+    }
+  }
+}
+
 std::string kept_elsewhere(const Case& c, const Claim& claim) {
   if (c.outputs.size() == c.expected.size()) return {};
   const std::optional<NamedTensors> made = made_by(c, claim);

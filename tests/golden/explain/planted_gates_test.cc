@@ -1,5 +1,6 @@
 // Kinds of faults of gates, routers and indices: other numbers, logits that are altered, integers
 // in another sense; and what is none of them.
+#include "golden/explain/alter/alterations.h"
 #include "tests/golden/kinds.h"
 
 namespace mxo {
@@ -81,6 +82,21 @@ const Kind kKinds[] = {
        return std::min(a, 7.0) / (1.0 + std::exp(-1.702f * std::min(a, 7.0))) *
               (std::min(b, 7.0) + 1.0);
      })},
+    {"explained: 95.7 %: the limit of gate and up is left out and rounding is bf16 rather than "
+     "none, "
+     "in 8442 of the 8486 elements that it alters; 4.3 %: the limit of gate and up is left out, in",
+     [](Backend&) {
+       return of_x("swiglu_quantize", times(random_floats({72, 384}, 5), 3.0f), {{"limit", "10"}});
+     },
+     [](const Call& call, NamedTensors& out) {
+       out = run(call, [](Call& c) { drop(c, "limit"); });
+       const Tensor y = run_call(*make_cpu_backend(), of_x("swiglu", call.input("x"))).at("y");
+       for (Index i = 0; i < y.elements(); ++i) {
+         const int exponent = out.at("scales").as<std::uint8_t>()[i / 32] - 127;
+         out.at("codes").as<std::uint8_t>()[i] =
+             code_of(Dtype::e4m3, by_bf16(std::ldexp(wide_value(y, i), -exponent)));
+       }
+     }},
     {"explained: every index is one more than is given", rows,
      elements_as<std::int32_t>(
          "indices", [](Index i, const std::int32_t* given) { return std::min(given[i] + 1, 63); })},
