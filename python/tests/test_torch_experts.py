@@ -201,6 +201,7 @@ def example(monkeypatch):
 
 
 def test_loss_curves_fall_side_by_side(example, tmp_path, capsys):
+    pytest.importorskip("matplotlib")
     example("loss_curves.py")["main"](12, str(tmp_path / "loss.svg"))
     rows = [line.split() for line in capsys.readouterr().out.splitlines()]
     assert rows[0] == ["step", "bf16", "mxfp8_rceil", "e4m3fnuz"]

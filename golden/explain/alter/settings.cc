@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <set>
 
 #include "formats/dtype.h"
 #include "golden/explain/alter/alterations.h"
@@ -373,8 +374,8 @@ void add_setting_hypotheses(const Call& call, List& list) {
   }
   if (!call.op.starts_with("swiglu") && call.op != "moe_layer") return;
   const Index k = call.set.integer("top_k", 1);
-  for (const Index other : {k - 1, k + 1}) {
-    if (call.op != "moe_layer" || other < 1) continue;
+  for (const Index other : std::set{Index{1}, k - 1, k + 1, k + 2, k + 3, 2 * k}) {
+    if (call.op != "moe_layer" || other < 1 || other == k) continue;
     add_set(list, "top_k", std::to_string(other),
             filled("every token takes {} experts rather than {}", other, k));
   }

@@ -195,8 +195,8 @@ const Kind kKinds[] = {
     {"explained: scales lie in tiles of 8x4 rather than 128x4", swizzle, in_tiles<8>},
     {"explained: experts take all weights of the first rank", layer, altered(of_first_rank)},
     {"explained: gate and up of the shared expert are exchanged", layer, altered(turn_shared)},
-    {"explained: every token takes 3 experts rather than 2", layer,
-     altered([](Call& c) { c.set.set("top_k", "3"); })},
+    {"explained: every token takes 5 experts rather than 2", layer,
+     altered([](Call& c) { c.set.set("top_k", "5"); })},
     {"explained: y as grouped_matmul: the bias is added to the sum of codes, and multiplied by the "
      "scales with it",
      linear, bias_before_scales},
