@@ -38,6 +38,12 @@ Edit interleaved(double (*of)(double a, double b)) {
   };
 }
 
+Call some_gates_are_0(Backend&) {
+  const Tensor x =
+      mapped(random_bf16({64, 256}, 5), [](Index i, float v) { return i % 1801 == 7 ? 0.0f : v; });
+  return of("swiglu_backward", {{"x", x}, {"dy", random_bf16({64, 128}, 6)}});
+}
+
 double silu(double a) { return a / (1.0 + std::exp(-a)); }
 
 // ---- Routers.
@@ -81,6 +87,12 @@ const Kind kKinds[] = {
        return std::min(a, 7.0) / (1.0 + std::exp(-1.702f * std::min(a, 7.0))) *
               (std::min(b, 7.0) + 1.0);
      })},
+    {"explained: the gradient of the gate is NaN where the gate is 0", some_gates_are_0,
+     [](const Call& call, NamedTensors& out) {
+       out.at("dx") = mapped(out.at("dx"), [&](Index i, float v) {
+         return wide_value(call.input("x"), i) == 0.0f ? NAN : v;
+       });
+     }},
     {"explained: every index is one more than is given", rows,
      elements_as<std::int32_t>(
          "indices", [](Index i, const std::int32_t* given) { return std::min(given[i] + 1, 63); })},

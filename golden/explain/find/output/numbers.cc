@@ -11,7 +11,7 @@
 namespace mxo {
 namespace {
 
-constexpr Index kLeastMore = 3;     ///< counts that are more than is expected
+constexpr Index kLeastMore = 8;     ///< counts that are more than is expected
 constexpr Index kLeastNumbers = 4;  ///< of a list that is added up
 constexpr Index kLeastAlike = 8;    ///< that differ by one number
 constexpr std::size_t kLeastValues = 3;
@@ -203,6 +203,14 @@ bool differs_throughout(const Output& output, const Pairs& numbers, const Place&
   });
 }
 
+/// Whether everything that differs came as what is expected `by` elements after it.
+bool is_moved_by(const Output& output, Index by) {
+  return std::ranges::all_of(range_of(compared(output)), [&](Index i) {
+    return !output.differs(i) || (i + by >= 0 && i + by < compared(output) &&
+                                  output.actual_bits(i) == output.expected_bits(i + by));
+  });
+}
+
 /// One number more or less wherever something differs, past the last number the first.
 Claims claim_counted_on(Output& output, const Pairs& numbers) {
   Index last = 0;
@@ -231,9 +239,14 @@ Claims claim_counted_on(Output& output, const Pairs& numbers) {
   if (!differs_throughout(output, numbers, place)) return claim_function(output, numbers);
   const bool marked = std::ranges::any_of(numbers, [](const auto& p) { return p.first < 0; });
   const std::string around = wraps ? filled(", modulo {}", last + 1) : "";
+  std::string moved;  // of numbers that count up it is the same
+  for (const Index to : {-1, 1}) {
+    if (is_moved_by(output, to)) moved = filled("; equivalently, it is the number {}", away(to));
+  }
   return claim_place(output, {"integers.counted_on", FindingKind::symptom}, [&](const Place& told) {
-    return filled("{}: every number{} is {} {} than is expected{}", told.words,
-                  marked ? " from 0 on" : "", std::abs(by), by < 0 ? "less" : "more", around);
+    return filled("{}: every number{} is {} {} than is expected{}{}", told.words,
+                  marked ? " from 0 on" : "", std::abs(by), by < 0 ? "less" : "more", around,
+                  moved);
   });
 }
 
@@ -283,6 +296,30 @@ void add_functions_of_rows(const Call& call, const Output& o, List& list) {
   }
 }
 
+/// Experts one after the other that were given the numbers from 0 on: those of another rank.
+void add_other_map(const Call& call, const Pairs& pairs, List& list) {
+  if (!call.has("expert_map") || call.input("expert_map").dtype() != Dtype::i32) return;
+  Index first = -1;
+  Index end = 0;
+  for (const auto& [expert, number] : pairs) {
+    if (number < 0) continue;
+    if (first < 0) first = expert - number;
+    end = std::max(end, expert + 1);
+  }
+  const auto number = [=](Index e) { return e >= first && e < end ? e - first : Index{-1}; };
+  if (first < 0 ||
+      !std::ranges::all_of(pairs, [&](const auto& p) { return number(p.first) == p.second; }))
+    return;
+  add_altered(list, "expert_map=other",
+              filled("the experts of this rank are taken to be {} to {}", first, end - 1),
+              [number](Call& c) {
+                Tensor map = c.input("expert_map");
+                for (Index e = 0; e < map.elements(); ++e)
+                  map.as<std::int32_t>()[e] = static_cast<std::int32_t>(number(e));
+                c.replace("expert_map", std::move(map));
+              });
+}
+
 /// Numbers that experts were given here.
 void add_functions_of_experts(const Call& call, const Output& o, List& list) {
   const Tensor& experts = call.input("experts");
@@ -292,8 +329,11 @@ void add_functions_of_experts(const Call& call, const Output& o, List& list) {
     const Index e = experts.as<std::int32_t>()[i];
     if (e >= 0) pairs.emplace_back(e, static_cast<Index>(read(o.actual_bits(i)).value));
   }
-  const auto function = function_of(std::move(pairs), call.set.integer("experts", 1));
-  if (!function) return;
+  const auto function = function_of(pairs, call.set.integer("experts", 1));
+  if (!function) {
+    add_other_map(call, pairs, list);
+    return;
+  }
   add_rewritten(
       list, "local=function", "expert i is given the number " + function->words,
       [of = function->of](const Call& c, NamedTensors& out) {
@@ -307,9 +347,40 @@ void add_functions_of_experts(const Call& call, const Output& o, List& list) {
       Stage::rule);
 }
 
+/// Counts of as many tokens as came: of the first of them, the last, or one of every few.
+void add_counted_tokens(const Call& call, const Output& o, List& list) {
+  Index sum = 0;
+  for (const auto& [expected, actual] : integers_of(o)) sum += actual;
+  const Index all = call.input("logits").extent(0);
+  const Index n = sum / call.set.integer("top_k", 1);
+  const auto add = [&](std::string which, const std::function<bool(Index)>& is_counted) {
+    add_rewritten(
+        list, "counts=part", filled("tokens_per_expert counts {} alone", which),
+        [is_counted](const Call&, NamedTensors& out) {
+          const Tensor& chosen = out.at("experts");
+          Tensor& counts = out.at("tokens_per_expert");
+          std::fill_n(counts.as<std::int32_t>(), counts.elements(), 0);
+          for (Index i = 0; i < chosen.elements(); ++i) {
+            if (is_counted(i / chosen.extent(1)))
+              ++counts.as<std::int32_t>()[chosen.as<std::int32_t>()[i]];
+          }
+        },
+        Stage::rule);
+  };
+  if (n < 1 || n >= all) return;
+  add(ranges_in_words("token", range_of(n)), [=](Index t) { return t < n; });
+  add(filled("tokens {} to {}", all - n, all - 1), [=](Index t) { return t >= all - n; });
+  const Index every = all / n;
+  for (Index from = 0; every > 1 && from < every; ++from) {
+    add(filled("one of every {} tokens, from token {} on,", every, from),
+        [=](Index t) { return t % every == from; });
+  }
+}
+
 }  // namespace
 
 void add_measured_indices(const Call& call, const Output& o, List& list) {
+  if (call.op == "route" && o.name == "tokens_per_expert") add_counted_tokens(call, o, list);
   if (call.op == "permute" && o.columns > 0) add_functions_of_rows(call, o, list);
   if (call.op == "map_experts" && o.name == "local") add_functions_of_experts(call, o, list);
 }
@@ -346,9 +417,9 @@ Claims recover_counts(const Call&, std::vector<Output>& outputs) {
 
 Claims recover_integers(Output& output) {
   const Dtype type = output.expected->dtype();
-  if (!is_unexplained(output, kLeastMore) || (type != Dtype::i32 && type != Dtype::i64)) return {};
+  if (!is_unexplained(output, kLeastNumbers) || (type != Dtype::i32 && type != Dtype::i64))
+    return {};
   const Pairs numbers = integers_of(output);
-  if (output.left < kLeastNumbers) return claim_more(output, numbers);
   for (const Total& row : kTotals) {
     if (output.rows == 1 && holds(numbers, row))
       return claim_all(output, {row.id, FindingKind::symptom}, output.name + " holds " + row.words);
