@@ -57,6 +57,15 @@ Call biased(Backend&) {
             {{"top_k", "4"}, {"score", "sigmoid"}});
 }
 
+Call rarely_chosen(Backend&) {
+  return of("route",
+            {{"logits", mapped(random_floats({96, 16}, 7),
+                               [](Index i, float v) {
+                                 return i % 16 != 3 ? v : i / 16 == 10 ? 0.5f : -9.0f;
+                               })}},
+            {{"top_k", "4"}});
+}
+
 Call rows(Backend&) {
   return of("permute", {{"x", random_bf16({64, 32}, 4)},
                         {"indices", ints({64}, [](Index i) { return i * 37 % 64; })}});
@@ -133,6 +142,12 @@ const Kind kNearMisses[] = {
            out.at("y").as<std::uint16_t>()[i] ^= 1;
        }
      }},
+    {"logits of the expert before: weights are those of other biases", biased,
+     elements_from("logits", [](Index i) { return i % 16 == 0 ? i : i - 1; })},
+    {"an expert that one token alone chooses", rarely_chosen,
+     elements_as<float>(
+         "logits",
+         [](Index i, const float* given) { return i == 10 * 16 + 3 ? -9.0f : given[i]; })},
     {"counts one more and one less", router,
      [](const Call&, NamedTensors& out) {
        for (Index e = 0; e < 16; ++e) counts(out)[e] += e % 3 == 0 ? 1 : -1;

@@ -307,7 +307,8 @@ void add_other_map(const Call& call, const Pairs& pairs, List& list) {
     end = std::max(end, expert + 1);
   }
   const auto number = [=](Index e) { return e >= first && e < end ? e - first : Index{-1}; };
-  if (first < 0 ||
+  const bool some_are_none = std::ranges::any_of(pairs, [](const auto& p) { return p.second < 0; });
+  if (first < 0 || !some_are_none ||
       !std::ranges::all_of(pairs, [&](const auto& p) { return number(p.first) == p.second; }))
     return;
   add_altered(list, "expert_map=other",
