@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "golden/explain/alter/alterations.h"
+#include "golden/explain/find/output/slots.h"
 
 namespace mxo {
 namespace {
@@ -125,24 +126,17 @@ void add_mixed_parts(Index hidden, Index ranks, List& list) {
              "shared expert, and what it makes of tokens of the same number is added up",
              hidden / ranks, hidden),
       [=](Backend& b, const Call& c) {
-        Call own = c;
-        own.inputs.erase("w2.bias");
-        map_values(own, "w2", [](float, Index) { return 0.0f; });
-        Tensor sum;
+        NamedTensors out = run_call(b, without_shared(c));
+        Tensor sum(Dtype::f32, out.at("rank0.y").shape());
         for (Index p = 0; p < ranks; ++p) {
-          Call part = own;
+          Call part = of_shared(c);
           map_values(part, "shared.w2", [=](float v, Index i) {
             return i % hidden / (hidden / ranks) == p ? v : 0.0f;
           });
           const Tensor y = std::move(run_call(b, part).at(filled("rank{}.y", p)));
-          if (p == 0) sum = with_values(Tensor(Dtype::f32, y.shape()), [](Index) { return 0.0f; });
           if (sum.shape() != y.shape()) return NamedTensors{};
           sum = with_values(sum, [&](Index i) { return sum.as<float>()[i] + wide_value(y, i); });
         }
-        Call routed = c;
-        routed.inputs.erase("shared.w1");
-        routed.inputs.erase("shared.w2");
-        NamedTensors out = run_call(b, routed);
         for (const std::string& name : names_ending(out, ".y")) {
           Tensor& y = out.at(name);
           y = with_values(y,

@@ -57,13 +57,27 @@ Call biased(Backend&) {
             {{"top_k", "4"}, {"score", "sigmoid"}});
 }
 
+/// Numbers from -`most` to `most`.
+Tensor spread(std::vector<Index> shape, double most) {
+  return filled<float>(Dtype::f32, std::move(shape),
+                       [most](Index i) { return most * (2.0 * uniform(i) - 1.0); });
+}
+
+Call little_biased(Backend&) {
+  return of(
+      "route",
+      {{"logits", spread({64, 32}, 2.0)},
+       {"bias", mapped(spread({32}, 0.5), [](Index e, float v) { return e % 3 == 1 ? -v : v; })}},
+      {{"top_k", "4"}, {"score", "sigmoid"}});
+}
+
 Call rarely_chosen(Backend&) {
   return of("route",
-            {{"logits", mapped(random_floats({96, 16}, 7),
+            {{"logits", mapped(spread({96, 16}, 2.0),
                                [](Index i, float v) {
-                                 return i % 16 != 3 ? v : i / 16 == 10 ? 0.5f : -9.0f;
+                                 return i % 16 != 3 ? v : i / 16 == 10 ? 2.5f : -9.0f;
                                })}},
-            {{"top_k", "4"}});
+            {{"top_k", "4"}, {"score", "sigmoid"}});
 }
 
 Call rows(Backend&) {
@@ -142,8 +156,8 @@ const Kind kNearMisses[] = {
            out.at("y").as<std::uint16_t>()[i] ^= 1;
        }
      }},
-    {"logits of the expert before: weights are those of other biases", biased,
-     elements_from("logits", [](Index i) { return i % 16 == 0 ? i : i - 1; })},
+    {"logits of the expert before: weights are those of other biases", little_biased,
+     elements_from("logits", [](Index i) { return i % 32 == 0 ? i : i - 1; })},
     {"an expert that one token alone chooses", rarely_chosen,
      elements_as<float>(
          "logits",

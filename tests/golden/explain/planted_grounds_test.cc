@@ -123,6 +123,17 @@ TEST(PlantedGrounds, ElementsOfALineFollowFromItsScales) {
   EXPECT_EQ(bits_of_operands(call, {&h}, y, row), HUGE_VAL);
 }
 
+/// The row of a token follows from its expert, where that is its only one.
+TEST(PlantedGrounds, RowsOfATokenFollowFromItsExpert) {
+  const auto b = make_cpu_backend();
+  for (const auto& [slots, bits] : {std::pair{"1", 6.0}, {"2", HUGE_VAL}}) {
+    const Call call = moe_layer({}, {{"top_k", slots}});
+    const NamedTensors right = run_call(*b, call);
+    const Output y = make_output(call, "rank0.y", right.at("rank0.y"), right.at("rank0.y"));
+    EXPECT_EQ(bits_of_operands(call, {}, y, {0, 1, 64}), bits) << slots;
+  }
+}
+
 Call of_floats() {
   NamedTensors in;
   in.emplace("x", random_floats({96, 160}, 3));

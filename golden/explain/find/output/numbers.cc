@@ -348,40 +348,9 @@ void add_functions_of_experts(const Call& call, const Output& o, List& list) {
       Stage::rule);
 }
 
-/// Counts of as many tokens as came: of the first of them, the last, or one of every few.
-void add_counted_tokens(const Call& call, const Output& o, List& list) {
-  Index sum = 0;
-  for (const auto& [expected, actual] : integers_of(o)) sum += actual;
-  const Index all = call.input("logits").extent(0);
-  const Index n = sum / call.set.integer("top_k", 1);
-  const auto add = [&](std::string which, const std::function<bool(Index)>& is_counted) {
-    add_rewritten(
-        list, "counts=part", filled("tokens_per_expert counts {} alone", which),
-        [is_counted](const Call&, NamedTensors& out) {
-          const Tensor& chosen = out.at("experts");
-          Tensor& counts = out.at("tokens_per_expert");
-          std::fill_n(counts.as<std::int32_t>(), counts.elements(), 0);
-          for (Index i = 0; i < chosen.elements(); ++i) {
-            if (is_counted(i / chosen.extent(1)))
-              ++counts.as<std::int32_t>()[chosen.as<std::int32_t>()[i]];
-          }
-        },
-        Stage::rule);
-  };
-  if (n < 1 || n >= all) return;
-  add(ranges_in_words("token", range_of(n)), [=](Index t) { return t < n; });
-  add(filled("tokens {} to {}", all - n, all - 1), [=](Index t) { return t >= all - n; });
-  const Index every = all / n;
-  for (Index from = 0; every > 1 && from < every; ++from) {
-    add(filled("one of every {} tokens, from token {} on,", every, from),
-        [=](Index t) { return t % every == from; });
-  }
-}
-
 }  // namespace
 
 void add_measured_indices(const Call& call, const Output& o, List& list) {
-  if (call.op == "route" && o.name == "tokens_per_expert") add_counted_tokens(call, o, list);
   if (call.op == "permute" && o.columns > 0) add_functions_of_rows(call, o, list);
   if (call.op == "map_experts" && o.name == "local") add_functions_of_experts(call, o, list);
 }
@@ -395,23 +364,6 @@ Claims recover_one_number(Output& output) {
     if (row.of(*output.expected->as<float>()) != *output.actual->as<float>()) continue;
     return claim_all(output, {"number.seen", FindingKind::symptom},
                      "all of " + output.name + " is " + row.words);
-  }
-  return {};
-}
-
-Claims recover_counts(const Call&, std::vector<Output>& outputs) {
-  Output* counts = output_named(outputs, "tokens_per_expert");
-  if (counts == nullptr || counts->left == 0) return {};
-  for (const char* name : {"experts", "local"}) {
-    const Output* experts = output_named(outputs, name);
-    if (experts == nullptr || experts->differing == 0) continue;
-    std::vector<Index> came(static_cast<std::size_t>(compared(*counts)));
-    for (const auto& [expected, actual] : integers_of(*experts)) {
-      if (actual >= 0 && actual < std::ssize(came)) ++nth(came, actual);
-    }
-    if (std::ranges::equal(integers_of(*counts), came, {}, &Pairs::value_type::second))
-      return claim_all(*counts, {"counts.follow", FindingKind::follows},
-                       filled("{} counts {} as they came", counts->name, name));
   }
   return {};
 }
