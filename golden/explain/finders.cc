@@ -217,6 +217,7 @@ constexpr Finder kFinders[] = {
 
     {"bytes_as_nan", Turn::measured, nullptr, measured<add_bytes_as_nan>},
     {"indices", Turn::measured, nullptr, measured<add_measured_indices>},
+    {"counted_tokens", Turn::measured, nullptr, measured<add_counted_tokens>},
     {"never_chosen", Turn::measured, nullptr, measured<add_never_chosen>},
     {"rows", Turn::measured, nullptr, measured<add_measured_rows>},
     {"scales", Turn::measured, nullptr, measured<add_measured_scales>},

@@ -109,6 +109,8 @@ void add_stale_stages(const Call& call, std::vector<Hypothesis>& list);
 void add_missing_rows(const Call& call, const Output& o, std::vector<Hypothesis>& list);
 /// Indices of rows that were read as a function of themselves, measured.
 void add_measured_indices(const Call& call, const Output& o, std::vector<Hypothesis>& list);
+/// Counts of as many tokens as came: of the first of them, the last, or one of every few.
+void add_counted_tokens(const Call& call, const Output& o, std::vector<Hypothesis>& list);
 /// Experts of a router that never came, measured.
 void add_never_chosen(const Call& call, const Output& o, std::vector<Hypothesis>& list);
 /// Ends of groups that lie where rows beside them begin to differ.

@@ -1,6 +1,7 @@
 // Gated activations that are not silu(gate) * up, gradients that are not theirs, and limits that
 // hold something else than the gate and up.
 #include <cmath>
+#include <limits>
 
 #include "formats/approximate.h"
 #include "formats/approximate_lg2_tanh.h"
@@ -162,6 +163,11 @@ constexpr Derivative kDerivatives[] = {
      }},
     {"derivative=of_silu", "the derivative of silu is taken at silu(a) in place of a",
      [](float d, float a, float b) { return d * b * derivative_of_silu(silu(a)); }},
+    {"derivative=quotient",
+     "the gradient of the gate is NaN where the gate is 0: it is divided by the gate on the way",
+     [](float d, float a, float b) {
+       return a == 0.0f ? std::numeric_limits<float>::quiet_NaN() : d * derivative_of_silu(a) * b;
+     }},
     {"derivative=relu",
      "the derivative of relu is taken: 1 where the gate is above 0, and 0 elsewhere", kGateOfRelu},
     {"derivative=gate_without_up", "up is left out of the gradient of the gate",

@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "golden/explain/alter/alterations.h"
+#include "golden/explain/find/output/slots.h"
 
 namespace mxo {
 namespace {
@@ -117,6 +118,35 @@ void add_own_parts(const std::string& w2, const char* who, Index hidden, Index r
       Stage::input);
 }
 
+/// The shared expert cut among ranks, each of which multiplies its own tokens with its own part.
+void add_mixed_parts(Index hidden, Index ranks, List& list) {
+  add_run(
+      list, "shared.w2=mixed",
+      filled("each rank passes its own tokens through its own {} of {} hidden columns of the "
+             "shared expert, and what it makes of tokens of the same number is added up",
+             hidden / ranks, hidden),
+      [=](Backend& b, const Call& c) {
+        NamedTensors out = run_call(b, without_shared(c));
+        Tensor sum(Dtype::f32, out.at("rank0.y").shape());
+        for (Index p = 0; p < ranks; ++p) {
+          Call part = of_shared(c);
+          map_values(part, "shared.w2", [=](float v, Index i) {
+            return i % hidden / (hidden / ranks) == p ? v : 0.0f;
+          });
+          const Tensor y = std::move(run_call(b, part).at(filled("rank{}.y", p)));
+          if (sum.shape() != y.shape()) return NamedTensors{};
+          sum = with_values(sum, [&](Index i) { return sum.as<float>()[i] + wide_value(y, i); });
+        }
+        for (const std::string& name : names_ending(out, ".y")) {
+          Tensor& y = out.at(name);
+          y = with_values(y,
+                          [&](Index i) { return wide_value(y, i) + by_bf16(sum.as<float>()[i]); });
+        }
+        return out;
+      },
+      Stage::input);
+}
+
 /// What a rank, its experts, or a part of an expert adds to a sum.
 void add_missing_parts(const Call& call, List& list) {
   Index ranks = 0;
@@ -133,7 +163,10 @@ void add_missing_parts(const Call& call, List& list) {
                        second ? hidden - 1 : hidden / 2 - 1),
                 [=](Index i) { return (i % hidden >= hidden / 2) == second; });
     }
-    if (ranks > 1 && hidden % ranks == 0) add_own_parts(w2, whose, hidden, ranks, list);
+    if (ranks < 2 || hidden % ranks != 0) continue;
+    add_own_parts(w2, whose, hidden, ranks, list);
+    if (std::string_view(w2) == "shared.w2" && !call.has("rank0.dy"))
+      add_mixed_parts(hidden, ranks, list);
   }
   if (ranks < 2 || !call.has("rank0.dy")) return;
   const Tensor& w2 = call.input("w2");

@@ -233,6 +233,17 @@ bool size_without_padding(const Call& call, NamedTensors& out) {
   return true;
 }
 
+/// Experts from `first` on have neither rows nor places, as where a block of threads ends.
+void end_experts(NamedTensors& out, Index first) {
+  Tensor& indices = out.at("indices");
+  const std::int32_t end = out.at("ends").as<std::int32_t>()[first - 1];
+  for (Index i = end; i < indices.elements(); ++i) indices.as<std::int32_t>()[i] = -1;
+  for (const char* name : {"sizes", "ends"}) {
+    Tensor& t = out.at(name);
+    std::fill(t.as<std::int32_t>() + first, t.as<std::int32_t>() + t.elements(), 0);
+  }
+}
+
 /// Entries of a history one further on, the first of them 0.
 bool roll_again(const Call&, NamedTensors& out) {
   Tensor& history = out.at("next_history");
@@ -304,6 +315,12 @@ void add_index_hypotheses(const Call& call, List& list) {
     if (call.op != row.op) continue;
     add_rewritten(list, row.name, filled(row.phrase, call.set.integer("alignment", 32)),
                   row.rewrite, row.stage);
+  }
+  for (const Index first : {8, 16, 32, 64, 128, 256, 512, 1024}) {
+    if (call.op != "permute_indices" || first >= call.set.integer("experts", 1)) break;
+    add_rewritten(
+        list, "experts=ended", filled("experts from {} on are left out", first),
+        [first](const Call&, NamedTensors& out) { end_experts(out, first); }, Stage::rule);
   }
   for (const Index by : {-1, 1}) {
     if (call.op != "permute" && call.op != "unpermute") break;

@@ -74,7 +74,8 @@ void add_weights(const Call& call, List& list) {
                 if (c.set.has("drop")) return false;  // they weigh nothing there, but choose
                 for (const std::string& name : names) {
                   const Tensor& given = c.input(name);
-                  if (given.rank() != 2 || given.dtype() != Dtype::f32) return false;
+                  if (given.rank() != 2 || given.extent(1) < 2 || given.dtype() != Dtype::f32)
+                    return false;
                   const auto slots = static_cast<float>(given.extent(1));
                   map_values(c, name, [slots](float, Index) { return 1.0f / slots; });
                 }

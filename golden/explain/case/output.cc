@@ -139,8 +139,10 @@ bool is_place_of_row(const std::vector<Tally>& columns) {
   return is_pattern(given);
 }
 
-/// The block of a dequantised tensor, as far as the shapes of its scales tell.
+/// The block of a dequantised tensor, as far as the shapes of its scales tell; the slots of a
+/// token, which one choice makes.
 Tile tile_of(const Call& call, const Output& x) {
+  if (call.op == "route" && x.expected->rank() == 2) return {1, std::max<Index>(1, x.columns)};
   if (call.op != "dequantize" || !call.has("scales")) return {};
   const std::vector<Index>& scales = call.input("scales").shape();
   if (scales.size() < 2 || scales.back() == 0 || scales[scales.size() - 2] == 0) return {};

@@ -1,4 +1,5 @@
-// How many scales tell that a call took others: all elements of a line follow from a few of them.
+// How many scales, or choices of experts, tell that a call took others: all elements of a line
+// follow from a few of them.
 #include <cmath>
 #include <limits>
 #include <map>
@@ -58,12 +59,27 @@ bool alters_scales_alone(const Call& call, const Call& altered, const Product& p
   return true;
 }
 
+/// Rows of a layer whose tokens take one expert each, all with the weight 1: what another router
+/// gives of them may have come of any other choice.
+double bits_of_choices(const Call& call, const Output& y, const std::vector<Index>& explained) {
+  const bool weights_are_1 =
+      call.set.flag("normalize", true) || call.set.text("score", "softmax") == "softmax_of_chosen";
+  const bool are_tokens = y.name.ends_with(".y") || y.name.ends_with(".dx");
+  if (call.op != "moe_layer" || call.set.integer("top_k", 1) > 1 || !weights_are_1 || !are_tokens)
+    return kAny;
+  std::set<Index> rows;
+  for (const Index i : explained) rows.insert(i / y.columns);
+  return static_cast<double>(rows.size()) *
+         std::log2(static_cast<double>(call.input("router").extent(0)));
+}
+
 }  // namespace
 
-double bits_of_scales(const Call& call, const std::vector<const Hypothesis*>& made_by,
-                      const Output& y, const std::vector<Index>& explained) {
+double bits_of_operands(const Call& call, const std::vector<const Hypothesis*>& made_by,
+                        const Output& y, const std::vector<Index>& explained) {
   const std::optional<Product> p = product_of(call);
-  if (!p || y.name != p->output || made_by.empty()) return kAny;
+  if (!p) return bits_of_choices(call, y, explained);
+  if (y.name != p->output || made_by.empty()) return kAny;
   Call altered = call;
   try {
     for (const Hypothesis* h : made_by) {

@@ -176,6 +176,22 @@ bool gives_codes_alone(const RunResult& trial, const std::vector<Output>& output
   return gives_codes && gives_no_scales;
 }
 
+/// Numbers that another call gives, but beside other choices, of which it gives none: those tell
+/// how they were made.
+bool gives_weights_alone(const RunResult& trial, const std::vector<Output>& outputs) {
+  bool gives_weights = false;
+  bool gives_choices = false;
+  bool other_choices = false;
+  for (std::size_t o = 0; o < trial.credits.size(); ++o) {
+    const VariantMatch& c = trial.credits[o];
+    const bool choices = outputs[o].expected->dtype() == Dtype::i32;
+    gives_weights = gives_weights || (!choices && c.fixed > 0);
+    gives_choices = gives_choices || (choices && c.fixed > 0);
+    other_choices = other_choices || (choices && c.seen > 0 && c.fixed == 0);
+  }
+  return gives_weights && other_choices && !gives_choices;
+}
+
 /// Whether rows that an end's move gives stop amid others that differ: it lies further on.
 bool below_threshold(const Output& output, const Variant& patch, const VariantMatch& c) {
   std::vector<std::uint8_t> seen(static_cast<std::size_t>(output.rows));
@@ -331,7 +347,8 @@ bool contradicts(const Hypothesis& h, const RunResult& trial, const std::vector<
       trial.broken > 0 ||
       std::ranges::any_of(trial.credits, [](const VariantMatch& c) { return c.astray > 0; });
   return (h.target == Target::format && of_part) || contradicts_scales(h, trial) ||
-         gives_one_output_alone(h, trial) || gives_codes_alone(trial, outputs);
+         gives_one_output_alone(h, trial) || gives_codes_alone(trial, outputs) ||
+         gives_weights_alone(trial, outputs);
 }
 
 }  // namespace mxo

@@ -41,10 +41,10 @@ class Chance {
 };
 
 /// Bits by which the scales that an altered product took for others, in the lines that it explains,
-/// could have been otherwise: every element of a line follows from them.  Infinity where it alters
-/// anything else.
-double bits_of_scales(const Call& call, const std::vector<const Hypothesis*>& made_by,
-                      const Output& y, const std::vector<Index>& explained);
+/// could have been otherwise: every element of a line follows from them; the same of the expert of
+/// each token.  Infinity where anything else is altered.
+double bits_of_operands(const Call& call, const std::vector<const Hypothesis*>& made_by,
+                        const Output& y, const std::vector<Index>& explained);
 
 /// Weighs what is explained after it was made.
 class Weighing {

@@ -151,8 +151,8 @@ class Search {
       }
       double most = HUGE_VAL;
       for (std::size_t n = 0; n < outputs().size() && !all; ++n)
-        most = std::min(most, bits_of_scales(runner_.call(), best_, outputs()[n],
-                                             evidence.explained(outputs(), n)));
+        most = std::min(most, bits_of_operands(runner_.call(), best_, outputs()[n],
+                                               evidence.explained(outputs(), n)));
       if (evidence.names(claims, outputs(), cost, most)) return claims;
     }
     evidence.restore(outputs());

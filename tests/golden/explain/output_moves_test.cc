@@ -219,6 +219,9 @@ TEST(OutputMoves, OfRowsThatMovedAreNamedByDistance) {
                "rows 20 to 29 of y hold the rows 39 after them | " + is +
                "rows 30 to 35 of y hold the rows 38 after them | " + is +
                "row 36 of y holds the row 44 after it"},
+          {{96, 8},
+           of_rows(8, [](Index r) { return r < 36 ? r + 36 + r / 12 % 3 * 7 : r; }),
+           "rows.permuted: rows 0 to 35 of y hold other rows of the output, in another order"},
           {{256, 8},
            of_rows(
                8, [](Index r) { return r < 24   ? r + 60
@@ -264,6 +267,11 @@ TEST(OutputMoves, OfRowsThatMovedAreNamedByDistance) {
   for (Index r = 0; r < 64; r += 2) std::fill_n(all.as<std::int32_t>() + r * 8, 8, 1000 + r);
   Differing plain(all, taken(all, of_rows(8, [](Index r) { return r == 11 ? 20 : r; })));
   EXPECT_EQ(said(plain.output, recover_moved), "") << "one value";
+  // Rows 40 and 50 are alike, and both came: neither was repeated.
+  const Tensor two = taken(counted({64, 8}), of_rows(8, [](Index r) { return r == 50 ? 40 : r; }));
+  Differing moved(two, taken(two, of_rows(8, [](Index r) { return r < 30 ? r + 30 : r; })));
+  EXPECT_EQ(said(moved.output, recover_moved), is + "rows 0 to 29 of y hold the rows 30 after them")
+      << "as often as expected";
   const auto copies = [](Index n) {
     const Tensor alike =
         taken(counted({64, 8}), of_rows(8, [n](Index r) { return r > 20 && r < 20 + n ? 20 : r; }));

@@ -39,6 +39,12 @@ Edit interleaved(double (*of)(double a, double b)) {
   };
 }
 
+Call some_gates_are_0(Backend&) {
+  const Tensor x =
+      mapped(random_bf16({64, 256}, 5), [](Index i, float v) { return i % 1801 == 7 ? 0.0f : v; });
+  return of("swiglu_backward", {{"x", x}, {"dy", random_bf16({64, 128}, 6)}});
+}
+
 double silu(double a) { return a / (1.0 + std::exp(-a)); }
 
 // ---- Routers.
@@ -49,6 +55,29 @@ Call router(Backend&) {
 
 Call biased(Backend&) {
   return of("route", {{"logits", random_floats({96, 16}, 7)}, {"bias", random_floats({16}, 3)}},
+            {{"top_k", "4"}, {"score", "sigmoid"}});
+}
+
+/// Numbers from -`most` to `most`.
+Tensor spread(std::vector<Index> shape, double most) {
+  return filled<float>(Dtype::f32, std::move(shape),
+                       [most](Index i) { return most * (2.0 * uniform(i) - 1.0); });
+}
+
+Call little_biased(Backend&) {
+  return of(
+      "route",
+      {{"logits", spread({64, 32}, 2.0)},
+       {"bias", mapped(spread({32}, 0.5), [](Index e, float v) { return e % 3 == 1 ? -v : v; })}},
+      {{"top_k", "4"}, {"score", "sigmoid"}});
+}
+
+Call rarely_chosen(Backend&) {
+  return of("route",
+            {{"logits", mapped(spread({96, 16}, 2.0),
+                               [](Index i, float v) {
+                                 return i % 16 != 3 ? v : i / 16 == 10 ? 2.5f : -9.0f;
+                               })}},
             {{"top_k", "4"}, {"score", "sigmoid"}});
 }
 
@@ -97,6 +126,12 @@ const Kind kKinds[] = {
              code_of(Dtype::e4m3, by_bf16(std::ldexp(wide_value(y, i), -exponent)));
        }
      }},
+    {"explained: the gradient of the gate is NaN where the gate is 0", some_gates_are_0,
+     [](const Call& call, NamedTensors& out) {
+       out.at("dx") = mapped(out.at("dx"), [&](Index i, float v) {
+         return wide_value(call.input("x"), i) == 0.0f ? NAN : v;
+       });
+     }},
     {"explained: every index is one more than is given", rows,
      elements_as<std::int32_t>(
          "indices", [](Index i, const std::int32_t* given) { return std::min(given[i] + 1, 63); })},
@@ -137,6 +172,12 @@ const Kind kNearMisses[] = {
            out.at("y").as<std::uint16_t>()[i] ^= 1;
        }
      }},
+    {"logits of the expert before: weights are those of other biases", little_biased,
+     elements_from("logits", [](Index i) { return i % 32 == 0 ? i : i - 1; })},
+    {"an expert that one token alone chooses", rarely_chosen,
+     elements_as<float>(
+         "logits",
+         [](Index i, const float* given) { return i == 10 * 16 + 3 ? -9.0f : given[i]; })},
     {"counts one more and one less", router,
      [](const Call&, NamedTensors& out) {
        for (Index e = 0; e < 16; ++e) counts(out)[e] += e % 3 == 0 ? 1 : -1;

@@ -1,4 +1,5 @@
 // Faults of rows, indices, padding and layers by their meaning; and near misses.
+#include "golden/explain/alter/alterations.h"
 #include "tests/golden/kinds.h"
 
 namespace mxo {
@@ -6,6 +7,16 @@ namespace {
 
 Call router(Backend&) {
   return of("route", {{"logits", random_floats({96, 16}, 7)}}, {{"top_k", "4"}});
+}
+
+/// Counts of some tokens alone.
+Edit counts_of(bool (*is_counted)(Index token)) {
+  return [=](const Call&, NamedTensors& out) {
+    auto* counts = out.at("tokens_per_expert").as<std::int32_t>();
+    std::fill_n(counts, 16, 0);
+    for (Index i = 0; i < 96 * 4; ++i)
+      counts[out.at("experts").as<std::int32_t>()[i]] += is_counted(i / 4) ? 1 : 0;
+  };
 }
 
 // ---- Rows, and numbers of experts.
@@ -66,6 +77,20 @@ Call indices(Backend&) {
   return of("permute_indices",
             {{"tokens_per_expert", ints({8}, [](Index i) { return i * 7 % 9 + 1; })}},
             {{"experts", "4"}, {"ranks", "2"}, {"alignment", "8"}, {"max_len", "96"}});
+}
+
+Call of_32(Backend&) {
+  return of("permute_indices",
+            {{"tokens_per_expert", ints({32}, [](Index i) { return i * 7 % 4; })}},
+            {{"experts", "32"}, {"ranks", "1"}, {"alignment", "8"}, {"max_len", "256"}});
+}
+
+template <Index kFirst>
+void without_experts(const Call&, NamedTensors& out) {
+  const std::int32_t end = out.at("ends").as<std::int32_t>()[kFirst - 1];
+  std::fill_n(out.at("indices").as<std::int32_t>() + end, 256 - end, -1);
+  for (const char* name : {"sizes", "ends"})
+    std::fill_n(out.at(name).as<std::int32_t>() + kFirst, 32 - kFirst, 0);
 }
 
 void as_they_came(const Call&, NamedTensors& out) {
@@ -132,6 +157,29 @@ void turn_shared(Call& c) {
   c.replace("shared.w1", std::move(w));
 }
 
+/// Half of the shared expert's columns is of the tokens of each rank.
+void mix_shared(const Call& call, NamedTensors& out) {
+  const NamedTensors routed = run(call, [](Call& c) {
+    for (const char* name : {"shared.w1", "shared.w2"}) c.inputs.erase(name);
+  });
+  const auto half = [&](Index rank) {
+    const NamedTensors y = run(call, [rank](Call& c) {
+      c.replace("w2", times(c.input("w2"), 0.0f));
+      c.replace("shared.w2", mapped(c.input("shared.w2"), [rank](Index i, float v) {
+                  return i % 32 / 16 == rank ? v : 0.0f;
+                }));
+    });
+    return y.at(rank == 0 ? "rank0.y" : "rank1.y");
+  };
+  const Tensor first = half(0);
+  const Tensor second = half(1);
+  for (const char* name : {"rank0.y", "rank1.y"}) {
+    out.at(name) = mapped(routed.at(name), [&](Index i, float v) {
+      return v + by_bf16(wide_value(first, i) + wide_value(second, i));
+    });
+  }
+}
+
 /// A layer with one scale a row, whose bias is large.
 Call linear(Backend&) {
   Call call = bf16_product(1, {{40, 90, 128}, 128, 96, 256});
@@ -190,6 +238,14 @@ const Kind kKinds[] = {
      [](const Call&, NamedTensors& out) {
        for (Index i = 0; i < 96 * 4; ++i) out.at("experts").as<std::int32_t>()[i] /= 2;
      }},
+    {"explained: experts from 16 on are left out", of_32, without_experts<16>},
+    {"explained: the experts of this rank are taken to be 0 to 3", local,
+     elements_as<std::int32_t>("expert_map",
+                               [](Index e, const std::int32_t*) { return e < 4 ? e : -1; })},
+    {"explained: tokens_per_expert counts tokens 0 to 47 alone", router,
+     counts_of([](Index t) { return t < 48; })},
+    {"explained: tokens_per_expert counts one of every 3 tokens, from token 1 on, alone", router,
+     counts_of([](Index t) { return t % 3 == 1; })},
     {"explained: scales lie row by row, padded to whole tiles and not swizzled", swizzle,
      not_swizzled},
     {"explained: scales lie in tiles of 8x4 rather than 128x4", swizzle, in_tiles<8>},
@@ -197,6 +253,9 @@ const Kind kKinds[] = {
     {"explained: gate and up of the shared expert are exchanged", layer, altered(turn_shared)},
     {"explained: every token takes 5 experts rather than 2", layer,
      altered([](Call& c) { c.set.set("top_k", "5"); })},
+    {"explained: each rank passes its own tokens through its own 16 of 32 hidden columns of the "
+     "shared expert",
+     layer, mix_shared},
     {"explained: y as grouped_matmul: the bias is added to the sum of codes, and multiplied by the "
      "scales with it",
      linear, bias_before_scales},
@@ -222,17 +281,12 @@ const Kind kNearMisses[] = {
     {"index i is taken", permute, indexed([](Index i) {
        return i < 0 ? i : i % 7 == 3 ? (i * 11 + 5) % 64 : i / 2;
      })},
-    {"experts without tokens",  // those from 24 on have no rows
-     [](Backend&) {
-       return of("permute_indices",
-                 {{"tokens_per_expert", ints({32}, [](Index i) { return i * 7 % 4; })}},
-                 {{"experts", "32"}, {"ranks", "1"}, {"alignment", "8"}, {"max_len", "256"}});
-     },
-     [](const Call&, NamedTensors& out) {
-       std::fill_n(out.at("indices").as<std::int32_t>() + 192, 64, -1);
-       std::fill_n(out.at("sizes").as<std::int32_t>() + 24, 8, 0);
-       std::fill_n(out.at("ends").as<std::int32_t>() + 24, 8, 0);
-     }},
+    {"experts without tokens", of_32, without_experts<24>},
+    {"experts from 16 on", of_32, without_experts<24>},
+    {"tokens_per_expert counts", router, counts_of([](Index t) { return t * t % 5 < 2; })},
+    {"the experts of this rank", local,
+     elements_as<std::int32_t>(
+         "expert_map", [](Index e, const std::int32_t*) { return e < 4 ? (e + 1) % 4 : -1; })},
     {"experts 3 and 5", layer, altered([](Call& c) {  // slots of 3, and another cause
        Tensor w = c.input("w2");
        std::byte* of = w.data();

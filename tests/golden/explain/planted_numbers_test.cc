@@ -173,6 +173,14 @@ const PlantedFault kNearMisses[] = {
                 return v * (i * 2654435761 >> 20 & 1 ? 1.1f : 1.2f);
               });
             })},
+    {"one of many rows that are wrong is a multiple", "value.f", "",
+     spoils(mx,
+            [](NamedTensors& out) {
+              const Tensor other = random_bf16({224, 192}, 17);
+              out.at("y") = mapped(out.at("y"), [&](Index i, float v) {
+                return i / 192 == 20 ? v * 0.281f : wide_value(other, i);
+              });
+            })},
     {"rows of others on both sides of an end", "group_ends", "",
      [](Backend& b) { return ended_beside_others(b, 57); }},
 };

@@ -43,6 +43,23 @@ Planted weights_by_expert(Backend& b) {
   return planted(b, call, wrong);
 }
 
+/// Each token goes to all four experts, whose rows lie alike on both ranks.
+Call to_all_experts() {
+  NamedTensors in;
+  for (Index p = 0; p < 2; ++p) {
+    in.emplace(rank(p) + "y", random_bf16({4 * kTokens, 64}, 5 + p));
+    in.emplace(rank(p) + "experts", filled<std::int32_t>(Dtype::i32, {kTokens, 4}, [](Index i) {
+                 return "012310232031"[i % 12] - '0';
+               }));
+    in.emplace(rank(p) + "weights", filled<float>(Dtype::f32, {kTokens, 4}, [](Index i) {
+                 return 0.1 + 0.01 * static_cast<double>(i * 7 % 31);
+               }));
+  }
+  Call call = of("combine", std::move(in), {{"experts", "4"}, {"precision", "bf16"}});
+  call.world = &ranks();
+  return call;
+}
+
 float narrow(float v) { return decode(encode<kBF16>(v)); }
 float as_is(float v) { return v; }
 
@@ -142,6 +159,8 @@ const PlantedFault kFaults[] = {
      [](Backend& b) { return exchanged(b, returned(), "weights"); }},
     {"rows of each other", "y=ranks", "every rank takes the rows of the next",
      [](Backend& b) { return exchanged(b, returned(), "y"); }},
+    {"rows of each other, of every expert", "y=ranks", "every rank takes the rows of the next",
+     [](Backend& b) { return exchanged(b, to_all_experts(), "y"); }},
     {"gradients of each other", "dy=ranks", "every rank takes the rows of the next",
      [](Backend& b) { return exchanged(b, returned("dispatch_backward"), "dy"); }},
     {"each other's tokens", "output.operand",

@@ -67,10 +67,7 @@ class ExpertRows {
       }
     }
     if (!call.has("shared.w1")) return;
-    Call alone = call;
-    alone.inputs.erase("w2.bias");
-    alone.replace("w2", Tensor(call.input("w2").dtype(), call.input("w2").shape()));
-    shared_ = run_call(backend, alone);
+    shared_ = run_call(backend, of_shared(call));
   }
 
   const NamedTensors& stages() const { return stages_; }

@@ -13,6 +13,7 @@ namespace {
 constexpr Index kMany = 64;              ///< elements that tell a number from chance in bf16
 constexpr Index kFew = 8;                ///< the same in f32, and of powers of two
 constexpr Index kLeastInLine = 3;        ///< elements of a line that differ
+constexpr Index kLeastOfRest = 8;        ///< of what has no cause: one of many numbers is by chance
 constexpr double kNearOne = 0x1p-17;     ///< what numbers of f32 are apart from 1 by rounding
 constexpr std::size_t kMostNumbers = 3;  ///< that are named one by one
 constexpr std::size_t kLeastLines = 4;   ///< with numbers of their own
@@ -212,7 +213,9 @@ void claim_shared(Output& output, const Lines& lines, std::vector<LineNumber> nu
   const Index least = wide ? kFew : kMany;
   for (std::size_t n = 0; n < kMostNumbers && output.left >= least; ++n) {
     const Shared best = shared_number(numbers);
-    if (best.differing < least || best.number.holds(1.0) || best.number.holds(0.0)) return;
+    if (best.differing < std::max(least, output.left / kLeastOfRest) || best.number.holds(1.0) ||
+        best.number.holds(0.0))
+      return;
     if (wide && best.number.low > 1.0 - kNearOne && best.number.high < 1.0 + kNearOne) return;
     std::erase_if(numbers, [&](const LineNumber& l) {
       return std::ranges::binary_search(best.lines, l.line, {}, &LineNumber::line);

@@ -1,5 +1,6 @@
 // What a layer makes of the rows that its slots bring: by another router, by experts with the
 // weights of others, by some experts under another rule.
+#include <cstring>
 #include <map>
 #include <set>
 
@@ -226,26 +227,32 @@ void add_rules_of_some_experts(Backend& backend, const Call& call,
                                const std::vector<Output>& outputs, List& list) {
   const SharedRows rows = rows_of(backend, call, outputs);
   if (!rows) return;
+  const auto columns = static_cast<std::size_t>(call.input("router").extent(1));
   for (const std::set<Index>& some : experts_of_failing(backend, call, outputs)) {
     const std::string who =
         ", for " + ranges_in_words("expert", {some.begin(), some.end()}) + " alone";
     for (const Hypothesis& h : hypotheses_about(call)) {
       if (h.run || h.rewrite) continue;
-      add_made(list, h.name, h.phrase + who, [h, some, rows](Backend& b, const Call& c) {
+      add_made(list, h.name, h.phrase + who, [h, some, rows, columns](Backend& b, const Call& c) {
         Call altered = forward_of(c);
         if (!h.alter(altered)) return NamedTensors{};
         const ExpertRows others(b, altered);
+        std::set<Index> told;  // whose rows are others
         NamedTensors y;
         for (const std::string& rank : ranks_of(c)) {
           const Routed by = rows->routed(rank);
           const auto row = [&](Index t, Index s) {
             const Index e = by.expert(t, s);
-            return (some.contains(e) ? others : *rows).row(rank, t, e);
+            const BF16* own = rows->row(rank, t, e);
+            if (!some.contains(e)) return own;
+            const BF16* other = others.row(rank, t, e);
+            if (std::memcmp(own, other, columns * sizeof(BF16)) != 0) told.insert(e);
+            return other;
           };
           if (!rows->routes_as(others, rank) || !rows->add_up(rank, by, row, y))
             return NamedTensors{};
         }
-        return y;
+        return told == some ? y : NamedTensors{};
       });
     }
   }

@@ -18,6 +18,17 @@ constexpr double kFitOfParts = 0.005;  ///< of an output that may be left: a uni
 
 }  // namespace
 
+Call without_shared(Call call) {
+  for (const char* name : {"shared.w1", "shared.w2"}) call.inputs.erase(name);
+  return call;
+}
+
+Call of_shared(Call call) {
+  call.inputs.erase("w2.bias");
+  call.replace("w2", Tensor(call.input("w2").dtype(), call.input("w2").shape()));
+  return call;
+}
+
 std::vector<std::set<Index>> experts_of_failing(Backend& backend, const Call& call,
                                                 const std::vector<Output>& outputs) {
   Call stages = call;
@@ -95,16 +106,7 @@ void add_factors_of_parts(Backend& backend, const Call& call, const std::vector<
                           std::vector<Hypothesis>& list) {
   if (call.op != "moe_layer" || !call.has("shared.w2") || outputs.empty()) return;
   const auto shares = [](Backend& b, const Call& given) {
-    std::pair<NamedTensors, NamedTensors> of;  // of the experts, and of the shared one
-    Call part = given;
-    part.inputs.erase("shared.w1");
-    part.inputs.erase("shared.w2");
-    of.first = run_call(b, part);
-    part = given;
-    part.inputs.erase("w2.bias");
-    part.replace("w2", Tensor(given.input("w2").dtype(), given.input("w2").shape()));
-    of.second = run_call(b, part);
-    return of;
+    return std::pair(run_call(b, without_shared(given)), run_call(b, of_shared(given)));
   };
   const auto parts = shares(backend, call);
   LeastSquares equations(2);

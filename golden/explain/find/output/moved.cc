@@ -205,7 +205,9 @@ Claims claims_of_pieces(Output& output, Index width) {
     std::erase_if(some, [&, source = source](Index at) {
       return by_distance.at(source - at).size() * 2 > all;
     });
-    if (some.size() < 2 || is_chance(some.size()) || !told(some)) continue;
+    // As often as it is expected it was not repeated.
+    const bool repeats = !some.empty() && some.size() > index.sources(some.front()).size();
+    if (!repeats || some.size() < 2 || is_chance(some.size()) || !told(some)) continue;
     taken.insert(some.begin(), some.end());
     claims.push_back(claim_pieces(output, some, width, "rows.repeated",
                                   [&, source = source](const Place& place) {
@@ -217,10 +219,12 @@ Claims claims_of_pieces(Output& output, Index width) {
                                                               by_distance.end());
   std::ranges::stable_sort(distances, std::greater{},
                            [](const auto& entry) { return entry.second.size(); });
+  // Where no distance is that of most, those that rows share are of an order of all of them.
+  const bool none = distances.front().second.size() * 2 < all;
   std::vector<Index> scattered;
   for (auto& [by, some] : distances) {
     std::erase_if(some, [&](Index at) { return taken.contains(at); });
-    if (distances.size() > kMostDistances && some.size() * 8 < all) {
+    if (none || (distances.size() > kMostDistances && some.size() * 8 < all)) {
       std::ranges::copy_if(some, std::back_inserter(scattered),
                            [&](Index at) { return told({at}); });
     } else if (told(some)) {

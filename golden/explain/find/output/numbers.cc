@@ -11,7 +11,7 @@
 namespace mxo {
 namespace {
 
-constexpr Index kLeastMore = 3;     ///< counts that are more than is expected
+constexpr Index kLeastMore = 8;     ///< counts that are more than is expected
 constexpr Index kLeastNumbers = 4;  ///< of a list that is added up
 constexpr Index kLeastAlike = 8;    ///< that differ by one number
 constexpr std::size_t kLeastValues = 3;
@@ -203,6 +203,14 @@ bool differs_throughout(const Output& output, const Pairs& numbers, const Place&
   });
 }
 
+/// Whether everything that differs came as what is expected `by` elements after it.
+bool is_moved_by(const Output& output, Index by) {
+  return std::ranges::all_of(range_of(compared(output)), [&](Index i) {
+    return !output.differs(i) || (i + by >= 0 && i + by < compared(output) &&
+                                  output.actual_bits(i) == output.expected_bits(i + by));
+  });
+}
+
 /// One number more or less wherever something differs, past the last number the first.
 Claims claim_counted_on(Output& output, const Pairs& numbers) {
   Index last = 0;
@@ -231,9 +239,14 @@ Claims claim_counted_on(Output& output, const Pairs& numbers) {
   if (!differs_throughout(output, numbers, place)) return claim_function(output, numbers);
   const bool marked = std::ranges::any_of(numbers, [](const auto& p) { return p.first < 0; });
   const std::string around = wraps ? filled(", modulo {}", last + 1) : "";
+  std::string moved;  // of numbers that count up it is the same
+  for (const Index to : {-1, 1}) {
+    if (is_moved_by(output, to)) moved = filled("; equivalently, it is the number {}", away(to));
+  }
   return claim_place(output, {"integers.counted_on", FindingKind::symptom}, [&](const Place& told) {
-    return filled("{}: every number{} is {} {} than is expected{}", told.words,
-                  marked ? " from 0 on" : "", std::abs(by), by < 0 ? "less" : "more", around);
+    return filled("{}: every number{} is {} {} than is expected{}{}", told.words,
+                  marked ? " from 0 on" : "", std::abs(by), by < 0 ? "less" : "more", around,
+                  moved);
   });
 }
 
@@ -283,6 +296,31 @@ void add_functions_of_rows(const Call& call, const Output& o, List& list) {
   }
 }
 
+/// Experts one after the other that were given the numbers from 0 on: those of another rank.
+void add_other_map(const Call& call, const Pairs& pairs, List& list) {
+  if (!call.has("expert_map") || call.input("expert_map").dtype() != Dtype::i32) return;
+  Index first = -1;
+  Index end = 0;
+  for (const auto& [expert, number] : pairs) {
+    if (number < 0) continue;
+    if (first < 0) first = expert - number;
+    end = std::max(end, expert + 1);
+  }
+  const auto number = [=](Index e) { return e >= first && e < end ? e - first : Index{-1}; };
+  const bool some_are_none = std::ranges::any_of(pairs, [](const auto& p) { return p.second < 0; });
+  if (first < 0 || !some_are_none ||
+      !std::ranges::all_of(pairs, [&](const auto& p) { return number(p.first) == p.second; }))
+    return;
+  add_altered(list, "expert_map=other",
+              filled("the experts of this rank are taken to be {} to {}", first, end - 1),
+              [number](Call& c) {
+                Tensor map = c.input("expert_map");
+                for (Index e = 0; e < map.elements(); ++e)
+                  map.as<std::int32_t>()[e] = static_cast<std::int32_t>(number(e));
+                c.replace("expert_map", std::move(map));
+              });
+}
+
 /// Numbers that experts were given here.
 void add_functions_of_experts(const Call& call, const Output& o, List& list) {
   const Tensor& experts = call.input("experts");
@@ -292,8 +330,11 @@ void add_functions_of_experts(const Call& call, const Output& o, List& list) {
     const Index e = experts.as<std::int32_t>()[i];
     if (e >= 0) pairs.emplace_back(e, static_cast<Index>(read(o.actual_bits(i)).value));
   }
-  const auto function = function_of(std::move(pairs), call.set.integer("experts", 1));
-  if (!function) return;
+  const auto function = function_of(pairs, call.set.integer("experts", 1));
+  if (!function) {
+    add_other_map(call, pairs, list);
+    return;
+  }
   add_rewritten(
       list, "local=function", "expert i is given the number " + function->words,
       [of = function->of](const Call& c, NamedTensors& out) {
@@ -327,28 +368,11 @@ Claims recover_one_number(Output& output) {
   return {};
 }
 
-Claims recover_counts(const Call&, std::vector<Output>& outputs) {
-  Output* counts = output_named(outputs, "tokens_per_expert");
-  if (counts == nullptr || counts->left == 0) return {};
-  for (const char* name : {"experts", "local"}) {
-    const Output* experts = output_named(outputs, name);
-    if (experts == nullptr || experts->differing == 0) continue;
-    std::vector<Index> came(static_cast<std::size_t>(compared(*counts)));
-    for (const auto& [expected, actual] : integers_of(*experts)) {
-      if (actual >= 0 && actual < std::ssize(came)) ++nth(came, actual);
-    }
-    if (std::ranges::equal(integers_of(*counts), came, {}, &Pairs::value_type::second))
-      return claim_all(*counts, {"counts.follow", FindingKind::follows},
-                       filled("{} counts {} as they came", counts->name, name));
-  }
-  return {};
-}
-
 Claims recover_integers(Output& output) {
   const Dtype type = output.expected->dtype();
-  if (!is_unexplained(output, kLeastMore) || (type != Dtype::i32 && type != Dtype::i64)) return {};
+  if (!is_unexplained(output, kLeastNumbers) || (type != Dtype::i32 && type != Dtype::i64))
+    return {};
   const Pairs numbers = integers_of(output);
-  if (output.left < kLeastNumbers) return claim_more(output, numbers);
   for (const Total& row : kTotals) {
     if (output.rows == 1 && holds(numbers, row))
       return claim_all(output, {row.id, FindingKind::symptom}, output.name + " holds " + row.words);

@@ -1,9 +1,10 @@
-// What is seen of the numbers of a router and of lists of them: experts that a token names twice,
-// entries that lie some places early or late, or in the list of another expert.
+// What is seen of the numbers of a router and of lists of them: counts of tokens, experts that a
+// token names twice, entries that lie some places early or late, or in the list of another expert.
 #include <algorithm>
 #include <map>
 #include <set>
 
+#include "golden/explain/alter/alterations.h"
 #include "golden/explain/find/finding.h"
 #include "golden/explain/find/output/recover.h"
 #include "golden/explain/words/places.h"
@@ -46,6 +47,53 @@ struct ExpertEntries {
 };
 
 }  // namespace
+
+void add_counted_tokens(const Call& call, const Output& o, std::vector<Hypothesis>& list) {
+  if (call.op != "route" || o.name != "tokens_per_expert") return;
+  Index sum = 0;
+  for (const std::int32_t n : integers_in(*o.actual)) sum += n;
+  const Index all = call.input("logits").extent(0);
+  const Index n = sum / call.set.integer("top_k", 1);
+  const auto add = [&](std::string which, const std::function<bool(Index)>& is_counted) {
+    add_rewritten(
+        list, "counts=part", filled("tokens_per_expert counts {} alone", which),
+        [is_counted](const Call&, NamedTensors& out) {
+          const Tensor& chosen = out.at("experts");
+          Tensor& counts = out.at("tokens_per_expert");
+          std::fill_n(counts.as<std::int32_t>(), counts.elements(), 0);
+          for (Index i = 0; i < chosen.elements(); ++i) {
+            if (is_counted(i / chosen.extent(1)))
+              ++counts.as<std::int32_t>()[chosen.as<std::int32_t>()[i]];
+          }
+        },
+        Stage::rule);
+  };
+  if (n < 1 || n >= all) return;
+  add(ranges_in_words("token", range_of(n)), [=](Index t) { return t < n; });
+  add(filled("tokens {} to {}", all - n, all - 1), [=](Index t) { return t >= all - n; });
+  const Index every = all / n;
+  for (Index from = 0; every > 1 && from < every; ++from) {
+    add(filled("one of every {} tokens, from token {} on,", every, from),
+        [=](Index t) { return t % every == from; });
+  }
+}
+
+Claims recover_counts(const Call&, std::vector<Output>& outputs) {
+  Output* counts = output_named(outputs, "tokens_per_expert");
+  if (counts == nullptr || counts->left == 0) return {};
+  for (const char* name : {"experts", "local"}) {
+    const Output* experts = output_named(outputs, name);
+    if (experts == nullptr || experts->differing == 0) continue;
+    std::vector<std::int32_t> came(static_cast<std::size_t>(compared(*counts)));
+    for (const std::int32_t e : integers_in(*experts->actual)) {
+      if (e >= 0 && e < std::ssize(came)) ++nth(came, e);
+    }
+    if (std::ranges::equal(integers_in(*counts->actual), came))
+      return claim_all(*counts, {"counts.follow", FindingKind::follows},
+                       filled("{} counts {} as they came", counts->name, name));
+  }
+  return {};
+}
 
 Claims recover_named_twice(const Call& call, Output& output) {
   if (call.op != "route" || output.name != "experts" || !is_unexplained(output, kLeastRepeats))

@@ -144,6 +144,17 @@ std::string row_with(const Call& call, const Tensor& dout, Index token, std::uin
 
 }  // namespace
 
+std::string tokens_in_words(const std::map<std::string, std::vector<Index>>& of_ranks) {
+  std::string text;
+  for (const auto& [rank, tokens] : of_ranks) {
+    list_words(text,
+               ranges_in_words("token", tokens) +
+                   (rank.empty() ? "" : " of " + rank.substr(0, rank.size() - 1)),
+               " and ");
+  }
+  return text;
+}
+
 void add_measured_slot_rows(Backend& backend, const Call& call, const std::vector<Output>& outputs,
                             std::vector<Hypothesis>& list) {
   if (call.op != "combine" && call.op != "dispatch_backward") return;

@@ -115,7 +115,13 @@ class SlotWeights {
     };
     const std::string slots = which(is_meant);
     if (slots.empty()) return;  // all are within a hundredth of their own
-    add(id, slots + " " + what, [&](const Token& t, std::size_t s) {
+    bool one = times != 0.0;    // is what they are all weighed by
+    for (const Token& t : tokens_) {
+      for (std::size_t s = 0; s < slots_; ++s)
+        one = one && (!is_meant(t, s) || times * t.given[s] == 1.0);
+    }
+    const char* also = one ? "; equivalently, their weights are 1" : "";
+    add(id, slots + " " + what + also, [&](const Token& t, std::size_t s) {
       const auto given = static_cast<float>(t.given[s]);
       return static_cast<double>(is_meant(t, s) ? static_cast<float>(times) * given : given);
     });
@@ -176,8 +182,10 @@ class SlotWeights {
       for (std::size_t s = 0; s < slots_; ++s) taken.push_back(nearest(t, s));
       return std::ranges::is_permutation(taken, t.given);
     };
-    if (tokens_.size() >= kLeastTokens && std::ranges::all_of(tokens_, takes_each_once))
-      add("permuted", permuted + ", in each token another way", nearest);
+    // What is free in every token says less than what is listed.
+    if (tokens_.size() >= kLeastTokens && std::ranges::all_of(tokens_, takes_each_once) &&
+        add("permuted", permuted + ", in each token another way", nearest))
+      list_.back().last = true;
   }
   /// Weights that the token `further` of a rank has.  Where there is none, nobody knows what was
   /// read; but most have to be there.
@@ -324,17 +332,6 @@ class SlotWeights {
 
 }  // namespace
 
-std::string tokens_in_words(const std::map<std::string, std::vector<Index>>& of_ranks) {
-  std::string text;
-  for (const auto& [rank, tokens] : of_ranks) {
-    list_words(text,
-               ranges_in_words("token", tokens) +
-                   (rank.empty() ? "" : " of " + rank.substr(0, rank.size() - 1)),
-               " and ");
-  }
-  return text;
-}
-
 void add_measured_slots(Backend& backend, const Call& call, const std::vector<Output>& outputs,
                         std::vector<Hypothesis>& list) {
   if (call.op != "combine" && call.op != "dispatch_backward") return;
@@ -365,12 +362,13 @@ void add_measured_slots(Backend& backend, const Call& call, const std::vector<Ou
   slots.add_some(2.0, "slots_twice", "added twice");
   slots.add_fraction();
   slots.add_other_slots();
-  slots.add("divided", "weights are divided by their sum once more",
-            [](const Token& t, std::size_t s) {
-              float sum = 0.0f;
-              for (const double g : t.given) sum += static_cast<float>(g);
-              return static_cast<double>(static_cast<float>(t.given[s]) / sum);
-            });
+  // Of one slot that is 1: its weight is left out.
+  const auto divided = [](const Token& t, std::size_t s) {
+    float sum = 0.0f;
+    for (const double g : t.given) sum += static_cast<float>(g);
+    return static_cast<double>(static_cast<float>(t.given[s]) / sum);
+  };
+  if (n > 1) slots.add("divided", "weights are divided by their sum once more", divided);
   for (const Index by : both_ways(kMostTokens)) {
     slots.add_others(
         "other_token", "weights are those of the token " + away(by),

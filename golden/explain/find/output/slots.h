@@ -47,6 +47,10 @@ inline double given_weight(const Call& call, const std::string& rank, Index toke
   return static_cast<double>(weights.as<float>()[token * weights.extent(1) + slot]);
 }
 
+/// A layer without its shared expert, and one whose other experts add nothing.
+Call without_shared(Call call);
+Call of_shared(Call call);
+
 /// Hypotheses that follow from what every slot of the tokens that fail weighed.
 void add_measured_slots(Backend& backend, const Call& call, const std::vector<Output>& outputs,
                         std::vector<Hypothesis>& list);
