@@ -22,7 +22,8 @@ inline constexpr Index kPanelColumns = 2048;
 inline constexpr Index kTallRows = 512;
 
 /// Loops over n contiguous elements.  `x` points to the input type of the entry, codes and scales
-/// are bytes.  Every entry returns the bits of its scalar version.
+/// are bytes.  Every entry returns the bits of its scalar version.  Streamed stores need
+/// finish_streams() after them.
 struct InputKernels {
   /// The max magnitude, as bits of a float, of x and `so_far` (join_amax).
   std::uint32_t (*amax)(const void* x, Index n, std::uint32_t so_far, NanRule nan) noexcept;
@@ -78,7 +79,7 @@ struct WordKernels {
   void (*amax_columns)(const void* x, Index stride, Index rows, Index columns,
                        std::uint16_t* top) noexcept;
   /// Codes of blocks of `width` neighbours, one factor each.  Streamed stores need codes at a
-  /// multiple of 64 bytes, and finish_streams() after them.
+  /// multiple of 64 bytes.
   void (*blocks[4])(const void* x, Index blocks, Index width, const float* factors,
                     std::uint8_t* codes, Stores stores) noexcept;
   /// Codes of rows under one factor.

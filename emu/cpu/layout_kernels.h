@@ -11,9 +11,9 @@ namespace mxo::cpu {
 /// Cached: ordinary stores.  Streamed: non-temporal ones, for results larger than the caches.
 enum class Stores : std::uint8_t { cached, streamed };
 
-/// Moves bytes unchanged; steps in elements.
+/// Moves bytes unchanged; steps in elements.  Streamed stores need finish_streams() after them.
 struct LayoutKernels {
-  /// to[k][r] = from[r][k].  Streamed stores are visible to other threads when it returns.
+  /// to[k][r] = from[r][k].
   void (*transpose_bytes)(const std::uint8_t* from, Index from_step, std::uint8_t* to,
                           Index to_step, Index rows, Index columns, Stores stores) noexcept;
   void (*transpose_words)(const std::uint16_t* from, Index from_step, std::uint16_t* to,

@@ -68,8 +68,11 @@ Tile<std::byte> LineBlocksPlan::codes_copy(std::byte* workspace) const {
 LineBlocksTile::LineBlocksTile(const LineBlocksPlan& plan, Index number) {
   expert = number / (plan.row_tiles() * plan.column_tiles());
   number %= plan.row_tiles() * plan.column_tiles();
-  row = number / plan.column_tiles() * plan.tile_rows;
-  column = number % plan.column_tiles() * plan.tile_columns;
+  // Tiles below each other write transposed codes to the same pages, whose addresses take time.
+  const bool down = plan.copies_codes;
+  const Index across = down ? number / plan.row_tiles() : number % plan.column_tiles();
+  row = (down ? number % plan.row_tiles() : number / plan.column_tiles()) * plan.tile_rows;
+  column = across * plan.tile_columns;
   rows = std::min(plan.tile_rows, plan.x.extent[1] - row);
   columns = std::min(plan.tile_columns, plan.x.extent[2] - column);
 }

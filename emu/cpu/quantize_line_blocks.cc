@@ -11,12 +11,14 @@
 #include "emu/cpu/isa.h"
 #include "emu/cpu/layout_kernels.h"
 #include "emu/cpu/line_blocks_plan.h"
+#include "emu/cpu/streaming.h"
 #include "formats/tensor.h"
 
 namespace mxo::cpu {
 namespace {
 
 constexpr Index kStreamedBytes = Index{4} << 20;  // results larger than this leave the caches
+constexpr Index kStripColumns = 64;  // turned at once: their codes and x stay in first caches
 
 Tile<const std::byte> to_read(Tile<std::byte> tile) {
   return {tile.data, tile.stride_r, tile.stride_k};
@@ -31,9 +33,13 @@ void for_each_tile(const LineBlocksPlan& plan, int threads, Work work) {
   const auto team = static_cast<int>(std::clamp<Index>(tiles, 1, threads));
   const std::size_t each = plan.workspace();
   std::vector<std::byte> workspace(each * static_cast<std::size_t>(team));
-#pragma omp parallel for num_threads(team) schedule(static) firstprivate(ieee_thread)
-  for (Index i = 0; i < tiles; ++i) {
-    work(i, workspace.data() + each * static_cast<std::size_t>(omp_get_thread_num()));
+#pragma omp parallel num_threads(team) firstprivate(ieee_thread)
+  {
+#pragma omp for schedule(static)
+    for (Index i = 0; i < tiles; ++i) {
+      work(i, workspace.data() + each * static_cast<std::size_t>(omp_get_thread_num()));
+    }
+    finish_streams();
   }
 }
 
@@ -63,12 +69,19 @@ void quantize_tile(const LineBlocksPlan& plan, const LayoutKernels& layouts,
     copy_tile(layouts, to_read(x), copy, t.rows, t.columns, static_cast<std::size_t>(size));
     x = copy;
   }
-  const Tile<std::byte> codes = plan.copies_codes ? plan.codes_copy(workspace) : final_codes;
+  Tile<std::byte> codes = plan.copies_codes ? plan.codes_copy(workspace) : final_codes;
   const bool lines = reinterpret_cast<std::uintptr_t>(codes.data) % 64 == 0 &&
                      (t.rows == 1 || codes.stride_r % 64 == 0);
   const Index elements = plan.x.extent[0] * plan.x.extent[1] * plan.x.extent[2];
   const Stores large = elements >= kStreamedBytes ? Stores::streamed : Stores::cached;
   const Stores stores = lines && !plan.copies_codes ? large : Stores::cached;
+
+  const auto copy_back = [&](Index k, Index columns) {
+    if (!plan.copies_codes) return;
+    std::byte* to = final_codes.data + k * final_codes.stride_k;
+    copy_tile(layouts, to_read(codes), {to, final_codes.stride_r, final_codes.stride_k}, t.rows,
+              columns, 1, large);
+  };
 
   if (plan.axis == BlockAxis::columns) {
     for (Index r = 0; r < t.rows; ++r) {
@@ -76,21 +89,26 @@ void quantize_tile(const LineBlocksPlan& plan, const LayoutKernels& layouts,
                      bytes(codes.data + r * codes.stride_r),
                      bytes(scales.data + r * scales.stride_r), stores);
     }
+    copy_back(0, t.columns);
   } else {
     const LineBlocksTile after(plan, number + 1);  // past the last tile: some address, never read
-    for (Index b = 0; b < s.rows; ++b) {
-      const Index r = b * plan.block;
-      const std::byte* next = b + 1 < s.rows ? x.data + (r + plan.block) * x.stride_r * size
-                              : plan.copies_x
-                                  ? x.data
-                                  : plan.x.at(after.expert, after.row, after.column).data;
-      kernels.mx_panel(x.data + r * x.stride_r * size, x.stride_r, plan.block, t.columns, rule,
-                       bytes(codes.data + r * codes.stride_r), codes.stride_r,
-                       bytes(scales.data + b * scales.stride_r), stores, next);
+    const std::byte* below =
+        plan.copies_x ? x.data : plan.x.at(after.expert, after.row, after.column).data;
+    const Index strip = plan.copies_codes ? kStripColumns : t.columns;
+    if (plan.copies_codes) codes.stride_r = strip;
+    for (Index k = 0; k < t.columns; k += strip) {
+      const Index count = std::min(strip, t.columns - k);
+      const std::byte* next = k + strip < t.columns ? x.data + (k + strip) * size : below;
+      for (Index b = 0; b < s.rows; ++b) {
+        const Index r = b * plan.block;
+        kernels.mx_panel(x.data + (r * x.stride_r + k) * size, x.stride_r, plan.block, count, rule,
+                         bytes(codes.data + r * codes.stride_r), codes.stride_r,
+                         bytes(scales.data + b * scales.stride_r + k), stores,
+                         next + r * x.stride_r * size);
+      }
+      copy_back(k, count);
     }
   }
-  if (plan.copies_codes)
-    copy_tile(layouts, to_read(codes), final_codes, t.rows, t.columns, 1, large);
 }
 
 /// Scales of adjacent columns while the tiles write them, and their way to where they belong: a

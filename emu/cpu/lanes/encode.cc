@@ -271,7 +271,6 @@ HWY_FLATTEN void mx_run(const void* from, Index blocks, Index block, const MxRul
       scale_run<S, From>(x + b * block, block, multipliers[b], to + b * block);
     }
   }
-  if (stores == Stores::streamed) hwy::FlushStream();
 }
 
 template <FormatSpec S, typename From>
@@ -280,8 +279,9 @@ HWY_FLATTEN void mx_panel(const void* from, Index x_stride, Index rows, Index co
                           std::uint8_t* scales, Stores stores, const void* next) noexcept {
   using X = typename From::Element;
   const auto* x = static_cast<const X*>(from);
-  alignas(64) std::uint32_t amax[kPanelColumns] = {};
+  alignas(64) std::uint32_t amax[kPanelColumns];
   alignas(64) float multipliers[kPanelColumns];
+  __builtin_memset(amax, 0, static_cast<std::size_t>(columns) * sizeof(*amax));
   for (Index r = 0; r < rows; ++r) {
     prefetch_row(x + (r + kRowsAhead) * x_stride, columns);
     amax_columns<From>(x + r * x_stride, columns, rule.profile.nan, amax);
@@ -291,7 +291,6 @@ HWY_FLATTEN void mx_panel(const void* from, Index x_stride, Index rows, Index co
     prefetch_row(static_cast<const X*>(next) + r * x_stride, columns);
     scale_row<S, From>(x + r * x_stride, columns, multipliers, codes + r * codes_stride, stores);
   }
-  if (stores == Stores::streamed) hwy::FlushStream();
 }
 
 template <FormatSpec S, typename From, Overflow overflow>

@@ -95,12 +95,11 @@ HWY_FLATTEN void transpose_plane(const Number* from, Index from_step, Number* to
   constexpr Index kNumbers = kLine / sizeof(Number);
   const Index squares_r = rows / kSquare * kSquare;
   const Index squares_k = columns / kSquare * kSquare;
-  if (columns > kNumbers) {
+  if (columns > kNumbers || stores == Stores::streamed) {
     const bool aligned = reinterpret_cast<std::uintptr_t>(to) % std::uintptr_t{kLine} == 0 &&
                          to_step % kNumbers == 0;
     const Stores way = aligned ? stores : Stores::cached;
     transpose_wide(from, from_step, to, to_step, squares_r, squares_k, way);
-    if (way == Stores::streamed) hwy::FlushStream();
   } else {
     transpose_narrow(from, from_step, to, to_step, squares_r, squares_k);
   }

@@ -71,24 +71,24 @@ struct NormalCodes {
 };
 
 /// A normal code is the magnitude less the shift, rounded; what lies below half of the least
-/// subnormal is 0 the same way.
+/// subnormal is 0 the same way.  A product with 2^-drop rounds halves up, hence one less where the
+/// last bit kept is even.
 template <FormatSpec S>
 HWY_INLINE NormalCodes encode_normals(W word0, W word1, W shift0, W shift1) {
   constexpr int m = S.mantissa_bits;
   constexpr int drop = 7 - m;
-  const W zero = _mm512_set1_epi16(m << 7);  // rounds to code 0
   const auto moved = [](W word, W shift) {
     return _mm512_sub_epi16(_mm512_and_si512(word, _mm512_set1_epi16(0x7FFF)), shift);
   };
-  const auto rounded = [&](W word, W at) {
-    const W below_half = _mm512_set1_epi16((1 << (drop - 1)) - 1 - (m << 7));
-    const W up = _mm512_add_epi16(_mm512_max_epi16(at, zero), below_half);
-    const __mmask32 odd = _mm512_test_epi16_mask(word, _mm512_set1_epi16(1 << drop));
-    return _mm512_srli_epi16(_mm512_mask_sub_epi16(up, odd, up, _mm512_set1_epi16(-1)), drop);
+  const auto rounded = [](W word, W at) {
+    const __mmask32 even = _mm512_testn_epi16_mask(word, _mm512_set1_epi16(1 << drop));
+    const W down = _mm512_mask_add_epi16(at, even, at, _mm512_set1_epi16(-1));
+    return _mm512_mulhrs_epi16(down, _mm512_set1_epi16(1 << (15 - drop)));
   };
   const W at0 = moved(word0, shift0);
   const W at1 = moved(word1, shift1);
-  const W bytes = _mm512_packus_epi16(rounded(word0, at0), rounded(word1, at1));
+  const W counted = _mm512_packus_epi16(rounded(word0, at0), rounded(word1, at1));
+  const W bytes = _mm512_subs_epu8(counted, _mm512_set1_epi8(m << m));
   const W least = _mm512_min_epu16(at0, at1);
   return {_mm512_min_epu8(bytes, _mm512_set1_epi8(S.max_finite())),
           _mm512_cmplt_epu16_mask(least, _mm512_set1_epi16((m + 1) << 7)) != 0};
@@ -203,7 +203,6 @@ void mx_run_bf16(const void* from, Index blocks, Index block, const MxRule& rule
   }
   in_float_lanes<S>().mx_run(all + whole * block, blocks - whole, block, rule,
                              codes + whole * block, scales + whole, Stores::cached);
-  if (stores == Stores::streamed) _mm_sfence();
 }
 
 template <FormatSpec S>
@@ -212,57 +211,37 @@ void mx_panel_bf16(const void* from, Index x_stride, Index rows, Index columns, 
                    const void* next) noexcept {
   constexpr Index strip = 64;  // columns of one store
   const auto* x = static_cast<const std::uint16_t*>(from);
+  const auto* after = static_cast<const std::uint16_t*>(next);
   const Index whole = columns / strip * strip;
-  alignas(64) std::uint16_t amax[kPanelColumns] = {};
-  alignas(64) std::uint16_t shifts[kPanelColumns];
   const W positive = _mm512_set1_epi16(0x7FFF);
-  for (Index r = 0; r < rows; r += kRowsTogether) {
-    const Index step = rows - r < kRowsTogether ? rows - r : kRowsTogether;
-    const std::uint16_t* row = x + r * x_stride;
-    for (Index k = 0; k < whole; k += 32) {
-      W top = _mm512_load_si512(amax + k);
-      for (Index i = 0; i < step; ++i) {
-        const W word = _mm512_loadu_si512(row + i * x_stride + k);
-        top = _mm512_max_epu16(top, _mm512_and_si512(word, positive));
-      }
-      _mm512_store_si512(amax + k, top);
+  for (Index k = 0; k < whole; k += strip, x += strip, after += strip) {
+    W top0 = _mm512_setzero_si512();
+    W top1 = top0;
+    for (Index r = 0; r < rows; ++r) {
+      const std::uint16_t* row = x + r * x_stride;
+      top0 = larger(top0, _mm512_and_si512(_mm512_loadu_si512(row), positive));
+      top1 = larger(top1, _mm512_and_si512(_mm512_loadu_si512(row + 32), positive));
     }
-  }
-  std::uint64_t special[kPanelColumns / strip];
-  for (Index k = 0; k < whole; k += strip) {
-    special[k / strip] = 0;
-    for (Index half = 0; half < strip; half += 32) {
-      const HalfScales<S> scale = half_scales<S>(_mm512_load_si512(amax + k + half), rule);
-      _mm256_storeu_si256(reinterpret_cast<__m256i*>(scales + k + half), scale.bytes);
-      _mm512_store_si512(shifts + k + half, scale.shifts);
-      special[k / strip] |= scale.special;
+    const HalfScales<S> scale0 = half_scales<S>(top0, rule);
+    const HalfScales<S> scale1 = half_scales<S>(top1, rule);
+    _mm512_storeu_si512(scales + k,
+                        _mm512_inserti64x4(_mm512_castsi256_si512(scale0.bytes), scale1.bytes, 1));
+    for (Index r = 0; r < rows; ++r) {
+      // Into the second level: the first one waits for few lines at a time.
+      _mm_prefetch(after + r * x_stride, _MM_HINT_T1);
+      _mm_prefetch(after + r * x_stride + 32, _MM_HINT_T1);
+      const std::uint16_t* row = x + r * x_stride;
+      store_codes<S>(codes + r * codes_stride + k, _mm512_loadu_si512(row),
+                     _mm512_loadu_si512(row + 32), scale0.shifts, scale1.shifts, stores);
     }
-  }
-  for (Index first = 0; first < rows; first += kRowsTogether) {
-    const Index end = rows - first < kRowsTogether ? rows : first + kRowsTogether;
-    for (Index k = 0; k < whole; k += strip) {
-      const W shift0 = _mm512_load_si512(shifts + k);
-      const W shift1 = _mm512_load_si512(shifts + k + 32);
-      for (Index r = first; r < end; ++r) {
-        const std::uint16_t* after = static_cast<const std::uint16_t*>(next) + r * x_stride + k;
-        _mm_prefetch(after, _MM_HINT_T1);
-        _mm_prefetch(after + 32, _MM_HINT_T1);
-        const std::uint16_t* row = x + r * x_stride + k;
-        store_codes<S>(codes + r * codes_stride + k, _mm512_loadu_si512(row),
-                       _mm512_loadu_si512(row + 32), shift0, shift1, stores);
-      }
-    }
-  }
-  for (Index k = 0; k < whole; k += strip) {
-    if (special[k / strip] == 0) continue;
-    in_float_lanes<S>().mx_panel(x + k, x_stride, rows, strip, rule, codes + k, codes_stride,
-                                 scales + k, Stores::cached, x + k);
+    if ((scale0.special | scale1.special) == 0) continue;
+    in_float_lanes<S>().mx_panel(x, x_stride, rows, strip, rule, codes + k, codes_stride,
+                                 scales + k, Stores::cached, x);
   }
   if (whole < columns) {
-    in_float_lanes<S>().mx_panel(x + whole, x_stride, rows, columns - whole, rule, codes + whole,
-                                 codes_stride, scales + whole, Stores::cached, x + whole);
+    in_float_lanes<S>().mx_panel(x, x_stride, rows, columns - whole, rule, codes + whole,
+                                 codes_stride, scales + whole, Stores::cached, x);
   }
-  if (stores == Stores::streamed) _mm_sfence();
 }
 
 }  // namespace

@@ -1,8 +1,6 @@
 // MX quantisation of bf16 in 16-bit lanes: amax, scales, codes.  Whole blocks of normal codes need
 // integers alone; others go through WordKernels, and those whose scale is NaN, as where an element
 // is, through the float lanes.
-#include <hwy/cache_control.h>
-
 #include "emu/cpu/lanes/scale_lanes.h"
 #include "emu/cpu/lanes/tables.h"
 #include "emu/cpu/lanes/words.h"
@@ -40,7 +38,8 @@ HWY_INLINE I shift_lanes(I magnitudes, I code) {
   return hn::IfThenElse(hn::Gt(magnitudes, all(0x7F7FFFFF)), all(kNoShift), shift);
 }
 
-/// Codes of two vectors by integers alone, and true; nothing, and false, if one is subnormal.
+/// Codes of two vectors by integers alone; false if one of them is subnormal: then they are not
+/// these.  What is dropped rounds as in mx_bf16_avx512.cc.
 template <FormatSpec S>
 HWY_INLINE bool code_normals(const std::uint16_t* x, H shift0, H shift1, std::uint8_t* to,
                              Stores stores) {
@@ -49,31 +48,26 @@ HWY_INLINE bool code_normals(const std::uint16_t* x, H shift0, H shift1, std::ui
   const auto moved = [](H word, H by)
                          HWY_ATTR { return hn::Sub(hn::And(word, all_shorts(0x7FFF)), by); };
   const auto rounded = [](H word, H at) HWY_ATTR {
-    const auto zero = hn::Set(kSignedShorts, std::int16_t{m << 7});  // rounds to code 0
-    const auto field = hn::Max(hn::BitCast(kSignedShorts, at), zero);
-    const H odd = hn::And(hn::ShiftRight<drop>(word), all_shorts(1));
-    const H up = hn::Add(hn::BitCast(kShorts, field), all_shorts((1 << (drop - 1)) - 1 - (m << 7)));
-    return hn::ShiftRight<drop>(hn::Add(up, odd));
+    const H even =
+        hn::VecFromMask(kShorts, hn::Eq(hn::And(word, all_shorts(1 << drop)), hn::Zero(kShorts)));
+    return hn::MulFixedPoint15(hn::BitCast(kSignedShorts, hn::Add(at, even)),
+                               hn::Set(kSignedShorts, std::int16_t{1 << (15 - drop)}));
   };
   const H word0 = hn::LoadU(kShorts, x);
   const H word1 = hn::LoadU(kShorts, x + shorts());
   const H at0 = moved(word0, shift0);
   const H at1 = moved(word1, shift1);
-  const H least = hn::Min(at0, at1);
-  if (HWY_UNLIKELY(
-          !hn::AllTrue(kShorts, hn::Eq(hn::Max(least, all_shorts((m + 1) << 7)), least)))) {
-    return false;
-  }
   const auto all_bytes = [](int value)
                              HWY_ATTR { return hn::Set(kBytes, static_cast<std::uint8_t>(value)); };
-  const B code =
-      hn::Min(packed(rounded(word0, at0), rounded(word1, at1)), all_bytes(S.max_finite()));
+  const B counted = packed_saturated(rounded(word0, at0), rounded(word1, at1));
+  const B code = hn::Min(hn::SaturatedSub(counted, all_bytes(m << m)), all_bytes(S.max_finite()));
   B sign = hn::And(packed_signs(word0, word1), all_bytes(0x80));
   if constexpr (S.special == Special::nan_minus_0) {
     sign = hn::IfThenZeroElse(hn::Eq(code, all_bytes(0)), sign);
   }
   store_bytes(to, hn::Or(code, sign), stores);
-  return true;
+  const H least = hn::Min(at0, at1);
+  return hn::AllTrue(kShorts, hn::Eq(hn::Max(least, all_shorts((m + 1) << 7)), least));
 }
 
 template <FormatSpec S>
@@ -128,83 +122,102 @@ HWY_FLATTEN void mx_run(const void* from, Index blocks, Index block, const MxRul
                                  Stores::cached);
     }
   }
-  if (stores == Stores::streamed) hwy::FlushStream();
+}
+
+constexpr Index kStrip = 64;  // columns: a line of codes
+
+/// Scales of a strip, and what its columns subtract.
+struct StripScales {
+  alignas(64) std::uint16_t amax[kStrip] = {};
+  alignas(64) std::uint16_t shifts[kStrip];
+  alignas(64) std::uint8_t bytes[kStrip];
+  bool shifted = true;    ///< every column
+  bool some_nan = false;  ///< scale
+};
+
+/// All the rest from amax.  Apart, so that its constants take no registers of the loops over rows.
+template <FormatSpec S>
+HWY_NOINLINE void set_scales(StripScales& of, const MxRule& rule) {
+  for (Index k = 0; k < kStrip; k += shorts()) {
+    const I pairs = hn::BitCast(kInts, hn::Load(kShorts, of.amax + k));
+    const I amax0 = hn::ShiftLeft<16>(pairs);
+    const I amax1 = hn::And(pairs, all(static_cast<int>(0xFFFF0000u)));
+    const I first = scale_lanes<S>(amax0, rule);
+    const I second = scale_lanes<S>(amax1, rule);
+    const H shift =
+        hn::OddEven(hn::BitCast(kShorts, hn::ShiftLeft<16>(shift_lanes<S>(amax1, second))),
+                    hn::BitCast(kShorts, shift_lanes<S>(amax0, first)));
+    hn::Store(shift, kShorts, of.shifts + k);
+    const auto both = hn::BitCast(kSignedShorts, hn::Or(first, hn::ShiftLeft<16>(second)));
+    hn::StoreU(hn::DemoteTo(kShortBytes, both), kShortBytes, of.bytes + k);
+    of.shifted = of.shifted && hn::AllFalse(kShorts, hn::Eq(shift, all_shorts(kNoShift)));
+    of.some_nan =
+        of.some_nan || !hn::AllFalse(kInts, hn::Eq(hn::Max(first, second), all(kNanScale)));
+  }
+}
+
+/// Codes of rows of a strip as WordKernels make them.
+template <FormatSpec S>
+HWY_NOINLINE void strip_by_floats(const StripScales& scale, const WordRows& of) {
+  alignas(64) float even[kStrip / 2];
+  alignas(64) float odd[kStrip / 2];
+  for (Index i = 0; i < kStrip / 2; i += lanes()) {
+    alignas(64) std::uint16_t pairs[kMaxLanes];
+    __builtin_memcpy(pairs, scale.bytes + 2 * i, 2 * static_cast<std::size_t>(lanes()));
+    const I both = hn::BitCast(kInts, hn::PromoteTo(kWords, hn::Load(kHalves, pairs)));
+    hn::StoreU(reciprocal_lanes(hn::And(both, all(0xFF))), kFloats, even + i);
+    hn::StoreU(reciprocal_lanes(shift_right<8>(both)), kFloats, odd + i);
+  }
+  kWordKernels[kFormat<S>].columns[static_cast<int>(WordRule::multiply)](of, even, odd);
 }
 
 template <FormatSpec S>
 HWY_FLATTEN void mx_panel(const void* from, Index x_stride, Index rows, Index columns,
                           const MxRule& rule, std::uint8_t* codes, Index codes_stride,
                           std::uint8_t* scales, Stores stores, const void* next) noexcept {
-  constexpr Index kStrip = 64;  // columns that go through the float lanes if one of them has to
-  constexpr Index kPadded = kPanelColumns + 2 * kMaxShorts;
-  const WordKernels& words = kWordKernels[kFormat<S>];
   const auto* x = static_cast<const std::uint16_t*>(from);
-  alignas(64) std::uint16_t amax[kPadded] = {};
-  alignas(64) float even[kPadded / 2];
-  alignas(64) float odd[kPadded / 2];
-  alignas(64) std::uint16_t shifts[kPadded];
-  alignas(64) std::uint8_t bytes[kPadded];
-  words.amax_columns(x, x_stride, rows, columns, amax);
-  const Index line = 2 * shorts();
-  for (Index k = 0; k < (columns + line - 1) / line * line; k += shorts()) {
-    const I pairs = hn::BitCast(kInts, hn::LoadU(kShorts, amax + k));
-    const I amax0 = hn::ShiftLeft<16>(pairs);
-    const I amax1 = hn::And(pairs, all(static_cast<int>(0xFFFF0000u)));
-    const I first = scale_lanes<S>(amax0, rule);
-    const I second = scale_lanes<S>(amax1, rule);
-    hn::StoreU(hn::OddEven(hn::BitCast(kShorts, hn::ShiftLeft<16>(shift_lanes<S>(amax1, second))),
-                           hn::BitCast(kShorts, shift_lanes<S>(amax0, first))),
-               kShorts, shifts + k);
-    hn::StoreU(reciprocal_lanes(first), kFloats, even + k / 2);
-    hn::StoreU(reciprocal_lanes(second), kFloats, odd + k / 2);
-    const auto both = hn::BitCast(kSignedShorts, hn::Or(first, hn::ShiftLeft<16>(second)));
-    hn::StoreU(hn::DemoteTo(kShortBytes, both), kShortBytes, bytes + k);
-  }
-  __builtin_memcpy(scales, bytes, static_cast<std::size_t>(columns));
-  const auto ahead = static_cast<Index>(reinterpret_cast<std::uintptr_t>(next) -
-                                        reinterpret_cast<std::uintptr_t>(from)) /
-                     Index{sizeof(*x)};
-  const auto by_floats = [&](Index r, Index k, Index count_r, Index count_k) {
-    words.columns[static_cast<int>(WordRule::multiply)](
-        {x + r * x_stride + k, x_stride, count_r, count_k, codes + r * codes_stride + k,
-         codes_stride, stores, ahead},
-        even + k / 2, odd + k / 2);
-  };
-  const Index whole = columns / line * line;
-  Index r = 0;
-  for (Index left = 0; r < rows && left <= whole / line;) {
-    const Index end = rows - r < kRowsTogether ? rows : r + kRowsTogether;
-    left = 0;  // pieces of these rows that integers left to floats
-    for (Index k = 0; k < whole; k += line) {
-      const H shift0 = hn::LoadU(kShorts, shifts + k);
-      const H shift1 = hn::LoadU(kShorts, shifts + k + shorts());
-      const H none = all_shorts(kNoShift);
-      const bool shifted =
-          hn::AllFalse(kShorts, hn::Or(hn::Eq(shift0, none), hn::Eq(shift1, none)));
-      for (Index i = r; i < end; ++i) {
-        const std::uint16_t* row = x + i * x_stride + k;
-        __builtin_prefetch(row + ahead, 0, 2);
-        __builtin_prefetch(row + ahead + shorts(), 0, 2);
-        if (shifted && code_normals<S>(row, shift0, shift1, codes + i * codes_stride + k, stores)) {
-          continue;
-        }
-        ++left;
-        by_floats(i, k, 1, line);
-      }
+  const auto* after = static_cast<const std::uint16_t*>(next);
+  const Index pair = 2 * shorts();
+  const Index whole = columns / kStrip * kStrip;
+  for (Index k = 0; k < whole; k += kStrip, x += kStrip, after += kStrip, codes += kStrip) {
+    StripScales scale;
+    for (Index i = 0; i < kStrip; i += shorts()) {
+      H top = hn::Zero(kShorts);
+      for (Index r = 0; r < rows; ++r) top = joined(top, x + r * x_stride + i);
+      hn::Store(top, kShorts, scale.amax + i);
     }
-    r = end;
+    set_scales<S>(scale, rule);
+    __builtin_memcpy(scales + k, scale.bytes, kStrip);
+    Index left = scale.shifted ? 0 : rows;  // rows that integers left to floats
+    Index r = 0;
+    for (; r < rows && left <= r / 4 + 1; ++r) {
+      const std::uint16_t* row = x + r * x_stride;
+      std::uint8_t* to = codes + r * codes_stride;
+      // Into the second level: the first one waits for few lines at a time.
+      __builtin_prefetch(after + r * x_stride, 0, 2);
+      __builtin_prefetch(after + r * x_stride + kStrip / 2, 0, 2);
+      bool normal = true;
+      for (Index i = 0; i < kStrip; i += pair) {
+        const H shift0 = hn::Load(kShorts, scale.shifts + i);
+        const H shift1 = hn::Load(kShorts, scale.shifts + i + shorts());
+        normal &= code_normals<S>(row + i, shift0, shift1, to + i, stores);
+      }
+      if (HWY_LIKELY(normal)) continue;
+      ++left;
+      strip_by_floats<S>(scale, {row, x_stride, 1, kStrip, to, codes_stride, stores});
+    }
+    if (r < rows) {
+      strip_by_floats<S>(scale, {x + r * x_stride, x_stride, rows - r, kStrip,
+                                 codes + r * codes_stride, codes_stride, stores});
+    }
+    if (!scale.some_nan) continue;
+    in_float_lanes<S>().mx_panel(x, x_stride, rows, kStrip, rule, codes, codes_stride, scales + k,
+                                 Stores::cached, x);
   }
-  if (r < rows) by_floats(r, 0, rows - r, whole);
-  if (whole < columns) by_floats(0, whole, rows, columns - whole);
-  for (Index k = 0; k < columns; k += kStrip) {
-    const Index count = columns - k < kStrip ? columns - k : kStrip;
-    bool special = false;
-    for (Index i = k; i < k + count; ++i) special = special || bytes[i] == kNanScale;
-    if (!special) continue;
-    in_float_lanes<S>().mx_panel(x + k, x_stride, rows, count, rule, codes + k, codes_stride,
-                                 scales + k, Stores::cached, x + k);
+  if (whole < columns) {
+    in_float_lanes<S>().mx_panel(x, x_stride, rows, columns - whole, rule, codes, codes_stride,
+                                 scales + whole, Stores::cached, x);
   }
-  if (stores == Stores::streamed) hwy::FlushStream();
 }
 
 }  // namespace

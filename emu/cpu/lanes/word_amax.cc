@@ -8,10 +8,6 @@ namespace {
 /// Rows read side by side: memory feeds so many streams faster than one.
 constexpr Index kRowsRead = 16;
 
-HWY_INLINE H joined(H top, const std::uint16_t* x) {
-  return hn::Max(top, hn::And(hn::LoadU(kShorts, x), all_shorts(0x7FFF)));
-}
-
 /// The largest magnitudes of each lane over a block.
 HWY_INLINE H lanes_of_block(const std::uint16_t* x, Index width) {
   const Index step = shorts();

@@ -26,6 +26,19 @@ HWY_INLINE B packed(V a, V b) {
     return hn::ConcatEven(kBytes, hn::BitCast(kBytes, b), hn::BitCast(kBytes, a));
   }
 }
+/// The same of signed words, those outside of a byte's range as its ends.
+template <typename V>
+HWY_INLINE B packed_saturated(V a, V b) {
+  if constexpr (HWY_TARGET == HWY_AVX2) {
+    return packed(a, b);
+  } else {
+    const auto clamped = [](V v) HWY_ATTR {
+      constexpr hn::DFromV<V> tag;
+      return hn::Min(hn::Max(v, hn::Zero(tag)), hn::Set(tag, std::int16_t{0xFF}));
+    };
+    return packed(clamped(a), clamped(b));
+  }
+}
 /// The sign bits of words, each above any 7 bits, in that order.
 template <typename V>
 HWY_INLINE B packed_signs(V a, V b) {
@@ -55,6 +68,11 @@ HWY_INLINE void store_bytes(std::uint8_t* to, B packed, Stores stores) {
 /// Codes of two vectors of words, one in the lower byte of each.
 HWY_INLINE void store_codes(std::uint8_t* to, H first, H second, Stores stores) {
   store_bytes(to, packed(first, second), stores);
+}
+
+/// The largest magnitudes so far and those at x.
+HWY_INLINE H joined(H top, const std::uint16_t* x) {
+  return hn::Max(top, hn::And(hn::LoadU(kShorts, x), all_shorts(0x7FFF)));
 }
 
 /// Those of WordKernels, for every format.
