@@ -1,7 +1,9 @@
-// Every float there is through the device's converters, its exp and its erf, against the host's.
+// Every float there is through the device's converters, its exp and its erf, against the host's,
+// and through approximate functions, against the instructions themselves.
 #include "formats/erf.h"
 #include "ops/convert.h"
 #include "ops/elementwise.h"
+#include "tests/cuda/approximate_functions.h"
 #include "tests/cuda/float_functions.h"
 #include "tests/cuda/twin.h"
 
@@ -65,6 +67,22 @@ TEST_F(CudaEveryFloat, HasTheHostsExpSigmaErfAndTanh) {
   compare<float>(Dtype::f32, by(test::FloatFunction::sigma), sigmoid_rn);
   compare<float>(Dtype::f32, by(test::FloatFunction::erf), erf_rn);
   compare<float>(Dtype::f32, by(test::FloatFunction::tanh), tanh_rn);
+}
+
+class CudaApproximate : public test::OnDevice {};
+
+TEST_F(CudaApproximate, EveryFloatIsTheInstructions) {
+  using test::Approximate;
+  for (const Approximate f :
+       {Approximate::rcp_ftz, Approximate::rsqrt_ftz, Approximate::sqrt_ftz, Approximate::ex2_ftz,
+        Approximate::rcp, Approximate::rsqrt, Approximate::sqrt, Approximate::ex2,
+        Approximate::lg2_ftz, Approximate::lg2, Approximate::tanh}) {
+    EXPECT_EQ(test::differing(f), 0) << "function " << static_cast<int>(f);
+  }
+}
+
+TEST_F(CudaApproximate, RandomQuotientsAreTheInstructions) {
+  EXPECT_EQ(test::differing_quotients(std::int64_t{1} << 30), 0);
 }
 
 }  // namespace

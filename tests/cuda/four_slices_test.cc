@@ -31,14 +31,9 @@ TEST_F(CudaProducts, OfOutliersHaveTheBytesOfCpu) {
     for (const auto& [pass, out] :
          {std::pair{Pass::forward, Dtype::bf16}, std::pair{Pass::wgrad, Dtype::bf16},
           std::pair{Pass::forward, Dtype::f32}, std::pair{Pass::wgrad, Dtype::f32}}) {
-      GemmSpec spec;
-      spec.scales = row.scales;
+      GemmSpec spec =
+          spec_of(row.scales, pass, out, {800, 0, 160}, 288, pass == Pass::forward ? 1120 : 320);
       spec.a = spec.b = Dtype::e5m2;
-      spec.pass = pass;
-      spec.out = out;
-      spec.groups = {800, 0, 160};
-      spec.n = 288;
-      spec.k = pass == Pass::forward ? 1120 : 320;
       const auto code = [&](Index, Index) -> std::uint32_t {
         const bool outlier = random() % static_cast<unsigned>(row.every) == 0;
         const float x = std::ldexp(normal(random), outlier ? row.power : 0);
@@ -62,13 +57,9 @@ TEST_F(CudaProducts, OfBoundsOfFourSlicesHaveTheBytesOfCpu) {
     for (const Pass pass : {Pass::forward, Pass::wgrad}) {
       std::mt19937_64 random(31);
       const Index length = kind == Kind::longest ? 32512 : kind == Kind::longer ? 32513 : 704;
-      GemmSpec spec;
-      spec.scales = Scales::none;
-      spec.pass = pass;
-      spec.out = Dtype::bf16;
-      spec.n = 16;
-      spec.k = pass == Pass::forward ? length : 16;
-      spec.groups = {pass == Pass::forward ? 16 : length};
+      GemmSpec spec =
+          spec_of(Scales::none, pass, Dtype::bf16, {pass == Pass::forward ? 16 : length}, 16,
+                  pass == Pass::forward ? length : 16);
       GemmCase gemm(spec);
       // Of a: the last line of four is beyond the end.
       const auto moved = [&](std::uint32_t code, Index line) {

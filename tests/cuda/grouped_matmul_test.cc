@@ -21,15 +21,10 @@ TEST_F(CudaProducts, OfMixedSidesHaveTheBytesOfCpu) {
   for (const Scales scales : kMixedScales) {
     for (const Pass pass : {Pass::forward, Pass::wgrad}) {
       for (const CaseFill fill : {CaseFill::moderate, CaseFill::wide, CaseFill::special}) {
-        GemmSpec spec;
-        spec.scales = scales;
-        spec.pass = pass;
+        GemmSpec spec =
+            spec_of(scales, pass, seed % 2 == 0 ? Dtype::f32 : Dtype::bf16, {64, 0, 192}, 133, 192);
         spec.fill = fill;
-        spec.out = seed % 2 == 0 ? Dtype::f32 : Dtype::bf16;
-        spec.groups = {64, 0, 192};
         spec.spare_rows = 64;
-        spec.n = 133;
-        spec.k = 192;
         spec.layout = static_cast<Layout>(seed % 4);
         spec.seed = ++seed;
         for (const Accumulation& sum : {kExact, kFmaChain}) {
@@ -56,17 +51,12 @@ std::vector<GemmSpec> large_specs() {
   for (const Scales scales : kUsualScales) {
     for (const Pass pass : {Pass::forward, Pass::wgrad}) {
       for (const CaseFill fill : kFills) {
-        GemmSpec spec;
-        spec.scales = scales;
-        spec.pass = pass;
+        GemmSpec spec = spec_of(scales, pass, seed % 2 == 0 ? Dtype::f32 : Dtype::bf16,
+                                {160, 0, 32, 416}, 300, 544);
         spec.fill = fill;
         spec.a = seed % 3 == 0 ? Dtype::e5m2 : Dtype::e4m3;
         spec.b = seed % 3 == 2 ? Dtype::e5m2 : Dtype::e4m3;
-        spec.out = seed % 2 == 0 ? Dtype::f32 : Dtype::bf16;
-        spec.groups = {160, 0, 32, 416};
         spec.spare_rows = 32;
-        spec.n = 300;
-        spec.k = 544;
         spec.layout = seed % 4 == 1 ? Layout::padded : Layout::packed;
         spec.seed = ++seed;
         all.push_back(spec);
@@ -141,13 +131,9 @@ TEST_F(CudaProducts, OfLinesOfEveryReachHaveTheBytesOfCpu) {
   for (const Dtype out : {Dtype::bf16, Dtype::f32}) {
     for (const Pass pass : {Pass::forward, Pass::wgrad}) {
       for (const Index n : {320, 9}) {
-        GemmSpec spec;
-        spec.scales = Scales::none;
-        spec.pass = pass;
-        spec.out = out;
-        spec.groups = n == 9 ? std::vector<Index>{450} : std::vector<Index>{300, 150};
-        spec.n = n;
-        spec.k = 560;
+        GemmSpec spec =
+            spec_of(Scales::none, pass, out,
+                    n == 9 ? std::vector<Index>{450} : std::vector<Index>{300, 150}, n, 560);
         GemmCase gemm(spec);
         fill(gemm, code, code);
         EXPECT_EQ(differing(gemm, kExact), 0) << describe(spec);
@@ -158,22 +144,17 @@ TEST_F(CudaProducts, OfLinesOfEveryReachHaveTheBytesOfCpu) {
 
 /// Sums that int32 does not hold at once, and lines that are too long for planes.
 TEST_F(CudaProducts, OfLongLinesHaveTheBytesOfCpu) {
-  const auto spec_of = [](Scales scales, Index length, Pass pass) {
-    GemmSpec spec;
-    spec.scales = scales;
-    spec.pass = pass;
+  const auto of_length = [](Scales scales, Index length, Pass pass) {
     const bool forward = pass == Pass::forward;
-    spec.out = forward ? Dtype::f32 : Dtype::bf16;
-    spec.groups = forward ? std::vector<Index>{5, 2} : std::vector<Index>{64, length};
-    spec.n = forward ? 3 : 16;
-    spec.k = forward ? length : 16;
-    return spec;
+    return spec_of(scales, pass, forward ? Dtype::f32 : Dtype::bf16,
+                   forward ? std::vector<Index>{5, 2} : std::vector<Index>{64, length},
+                   forward ? 3 : 16, forward ? length : 16);
   };
-  std::vector<GemmSpec> all{spec_of(Scales::none, (Index{1} << 20) + 32, Pass::forward)};
+  std::vector<GemmSpec> all{of_length(Scales::none, (Index{1} << 20) + 32, Pass::forward)};
   for (const Scales scales : {Scales::mx, Scales::none, Scales::blockwise}) {
     for (const Index length : {Index{43648}, Index{50016}}) {
       for (const Pass pass : {Pass::forward, Pass::wgrad}) {
-        all.push_back(spec_of(scales, length, pass));
+        all.push_back(of_length(scales, length, pass));
       }
     }
   }
@@ -195,13 +176,7 @@ TEST_F(CudaProducts, OfManyResidualsHaveTheBytesOfCpu) {
   for (const Dtype out : {Dtype::bf16, Dtype::f32}) {
     for (const Pass pass : {Pass::forward, Pass::wgrad}) {
       for (const Scales scales : {Scales::rowwise, Scales::mx}) {
-        GemmSpec spec;
-        spec.out = out;
-        spec.pass = pass;
-        spec.scales = scales;
-        spec.groups = {224, 0, 96};
-        spec.n = 320;
-        spec.k = 1024;
+        GemmSpec spec = spec_of(scales, pass, out, {224, 0, 96}, 320, 1024);
         GemmCase gemm(spec);
         fill(gemm, code_of, code_of);
         EXPECT_EQ(differing(gemm, kExact), 0) << describe(spec);
@@ -217,13 +192,7 @@ TEST_F(CudaProducts, OfScaledRunsHaveTheBytesOfCpu) {
   for (const Dtype out : {Dtype::bf16, Dtype::f32}) {
     for (const Pass pass : {Pass::forward, Pass::wgrad}) {
       for (const bool one_sign : {false, true}) {
-        GemmSpec spec;
-        spec.scales = Scales::blockwise;
-        spec.pass = pass;
-        spec.out = out;
-        spec.groups = {416, 0, 1184};
-        spec.n = 300;
-        spec.k = 1680;
+        GemmSpec spec = spec_of(Scales::blockwise, pass, out, {416, 0, 1184}, 300, 1680);
         GemmCase gemm(spec);
         const auto code_of = [&](Index line, Index c) -> std::uint32_t {
           if (one_sign) return 0x7Eu;
@@ -260,12 +229,7 @@ TEST_F(CudaProducts, OfScaledRunsHaveTheBytesOfCpu) {
 /// 2^14 more than 2^31 times, had a tile of two slices no last chunk.
 TEST_F(CudaProducts, OfOneSignAndLongLinesHaveTheBytesOfCpu) {
   for (const Dtype out : {Dtype::bf16, Dtype::f32}) {
-    GemmSpec spec;
-    spec.out = out;
-    spec.scales = Scales::rowwise;
-    spec.groups = {5, 2};
-    spec.n = 3;
-    spec.k = 163840;
+    GemmSpec spec = spec_of(Scales::rowwise, Pass::forward, out, {5, 2}, 3, 163840);
     GemmCase gemm(spec);
     // 120 and 0, by 8 and -128 but for one element: slices of 240, and of 15 beside 240.
     fill(

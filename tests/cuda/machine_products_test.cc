@@ -29,12 +29,7 @@ TEST_F(CudaProducts, OfMachinesWithSchedulesOfUsersHaveTheBytesOfCpu) {
   changed[5].mantissa = 23;
   for (const Accumulation& sum : changed) {
     for (const Pass pass : {Pass::forward, Pass::wgrad}) {
-      GemmSpec spec;
-      spec.scales = Scales::rowwise;
-      spec.pass = pass;
-      spec.groups = {700, 129};
-      spec.n = 150;
-      spec.k = 1000;
+      GemmSpec spec = spec_of(Scales::rowwise, pass, Dtype::bf16, {700, 129}, 150, 1000);
       EXPECT_EQ(differing(spec, sum), 0) << sum.split << " " << sum.promote << " " << sum.bits;
     }
   }

@@ -21,11 +21,7 @@ TEST_F(CudaPackedRows, WholeRowsOfEveryLengthAgree) {
         Strided x = filled(wide, {2, 3, width}, seed % 3 == 0 ? lie : Lie{"contiguous"}, how, seed);
         Strided codes(format, {2, 3, width}, {"contiguous"});
         Strided scales(Dtype::f32, {2, 3, 1}, {"contiguous"});
-        ASSERT_TRUE(agrees(
-            {&x}, {&codes, &scales},
-            [&](auto& b, auto& in, auto& out) {
-              quantize(b, {in[0], {}, {out[0], out[1], kWholeRow}, f32_rule(kTorchaoRowwise)});
-            }))
+        ASSERT_TRUE(quantized(x, codes, scales, kWholeRow, f32_rule(kTorchaoRowwise)))
             << width << ", fill " << static_cast<int>(how);
       }
     }
@@ -49,11 +45,7 @@ TEST_F(CudaPackedRows, BlocksOf128WithFloatScalesAgree) {
           Strided x = filled(wide, shape, {"contiguous"}, how, seed);
           Strided codes(seed % 2 == 0 ? Dtype::e4m3 : Dtype::e5m2fnuz, shape, {"contiguous"});
           Strided scales(Dtype::f32, shape_of_scales(shape, kRowBlock), lie);
-          ASSERT_TRUE(
-              agrees({&x}, {&codes, &scales},
-                     [&](auto& b, auto& in, auto& out) {
-                       quantize(b, {in[0], {}, {out[0], out[1], kRowBlock}, f32_rule(rule)});
-                     }))
+          ASSERT_TRUE(quantized(x, codes, scales, kRowBlock, f32_rule(rule)))
               << describe(x.operand()) << ", fill " << static_cast<int>(how) << ", " << lie.name;
         }
       }

@@ -16,14 +16,9 @@ TEST_F(CudaProducts, OfSpreadScalesHaveTheBytesOfCpu) {
   for (const Scales scales : kUsualScales) {
     for (const int reach : {0, 6, 14, 20, 28, 60}) {
       for (const Pass pass : {Pass::forward, Pass::wgrad}) {
-        GemmSpec spec;
-        spec.scales = scales;
+        GemmSpec spec = spec_of(scales, pass, reach % 20 == 0 ? Dtype::f32 : Dtype::bf16,
+                                {800, 0, 160}, 288, pass == Pass::forward ? 1120 : 320);
         spec.a = spec.b = reach % 4 == 0 ? Dtype::e5m2 : Dtype::e4m3;
-        spec.pass = pass;
-        spec.out = reach % 20 == 0 ? Dtype::f32 : Dtype::bf16;
-        spec.groups = {800, 0, 160};
-        spec.n = 288;
-        spec.k = pass == Pass::forward ? 1120 : 320;
         const auto power = [&] {
           return static_cast<int>(random() % static_cast<unsigned>(2 * reach + 1)) - reach;
         };
@@ -65,13 +60,8 @@ TEST_F(CudaProducts, OfResiduesOfOneSignHaveTheBytesOfCpu) {
   for (const Dtype out : {Dtype::bf16, Dtype::f32}) {
     for (const Pass pass : {Pass::forward, Pass::wgrad}) {
       constexpr Index kLength = 1100 * 128 + 32;
-      GemmSpec spec;
-      spec.scales = Scales::none;
-      spec.pass = pass;
-      spec.out = out;
-      spec.n = 48;
-      spec.k = pass == Pass::forward ? kLength : 48;
-      spec.groups = {pass == Pass::forward ? 48 : kLength};
+      GemmSpec spec = spec_of(Scales::none, pass, out, {pass == Pass::forward ? 48 : kLength}, 48,
+                              pass == Pass::forward ? kLength : 48);
       GemmCase gemm(spec);
       const auto code = [](Index line, Index c) -> std::uint32_t {
         const int power = c == line ? 38 : c == line + 48 ? 0 : 7;

@@ -17,13 +17,7 @@ constexpr std::pair<Pass, Dtype> kCases[] = {{Pass::forward, Dtype::bf16},
 TEST_F(CudaProducts, OfManyLowestSlicesHaveTheBytesOfCpu) {
   std::mt19937_64 random(13);
   for (const auto& [pass, out] : kCases) {
-    GemmSpec spec;
-    spec.scales = Scales::none;
-    spec.pass = pass;
-    spec.out = out;
-    spec.groups = {700, 410};
-    spec.n = 320;
-    spec.k = 1200;
+    GemmSpec spec = spec_of(Scales::none, pass, out, {700, 410}, 320, 1200);
     GemmCase gemm(spec);
     const auto code_of = [&](Index line, Index c) -> std::uint32_t {
       const auto bits = static_cast<std::uint32_t>(random());
@@ -53,13 +47,8 @@ TEST_F(CudaProducts, OfLowestSlicesAloneHaveTheBytesOfCpu) {
     for (const auto& [pass, out] : kCases) {
       std::mt19937_64 random(17);
       const Index lines = kind == Kind::none ? 1000 : 16;
-      GemmSpec spec;
-      spec.scales = Scales::none;
-      spec.pass = pass;
-      spec.out = out;
-      spec.n = lines;
-      spec.k = pass == Pass::forward ? 704 : lines;
-      spec.groups = {pass == Pass::forward ? lines : 704};
+      GemmSpec spec = spec_of(Scales::none, pass, out, {pass == Pass::forward ? lines : 704}, lines,
+                              pass == Pass::forward ? 704 : lines);
       GemmCase gemm(spec);
       const auto code = [&](std::uint32_t exponent, std::uint32_t binades) {
         const auto bits = static_cast<std::uint32_t>(random());
@@ -91,13 +80,8 @@ TEST_F(CudaProducts, OfSwigluHaveTheBytesOfCpu) {
   for (const Scales scales : {Scales::mx, Scales::none}) {
     for (const auto& [pass, out] : kCases) {
       for (const bool both : {false, true}) {
-        GemmSpec spec;
-        spec.scales = scales;
-        spec.pass = pass;
-        spec.out = out;
-        spec.groups = {1312, 0, 160};
-        spec.n = 288;
-        spec.k = pass == Pass::forward ? 2048 : 320;
+        GemmSpec spec =
+            spec_of(scales, pass, out, {1312, 0, 160}, 288, pass == Pass::forward ? 2048 : 320);
         const auto code = [&](bool gated) -> std::uint32_t {
           const float gate = 1.7f * normal(random);
           const float x = normal(random) * (gated ? 1.7f * gate / (1 + std::exp(-gate)) : 1.0f);
@@ -117,13 +101,8 @@ TEST_F(CudaProducts, OfSwigluHaveTheBytesOfCpu) {
 /// it: which way, only that says.  Few enough outputs that all may be in doubt.
 TEST_F(CudaProducts, OfFarElementsHaveTheBytesOfCpu) {
   for (const auto& [pass, out] : kCases) {
-    GemmSpec spec;
-    spec.scales = Scales::none;
-    spec.pass = pass;
-    spec.out = out;
-    spec.groups = {pass == Pass::forward ? 16 : 416};
-    spec.n = 16;
-    spec.k = pass == Pass::forward ? 416 : 16;
+    GemmSpec spec = spec_of(Scales::none, pass, out, {pass == Pass::forward ? 16 : 416}, 16,
+                            pass == Pass::forward ? 416 : 16);
     GemmCase gemm(spec);
     const auto line = [](Index i, Index c) -> std::uint32_t {
       if (c == 1) return (127 + 74) << 7;
@@ -147,13 +126,9 @@ TEST_F(CudaProducts, OfNineProductsHaveTheBytesOfCpu) {
       const bool is_long = kind == Kind::longest || kind == Kind::longer;
       const Index length = kind == Kind::longest ? 43520 : kind == Kind::longer ? 43521 : 416;
       const Index lines = is_long ? 8 : 296;
-      GemmSpec spec;
-      spec.scales = Scales::none;
-      spec.pass = pass;
-      spec.out = Dtype::f32;
-      spec.n = is_long ? 8 : 40;
-      spec.k = pass == Pass::forward ? length : lines;
-      spec.groups = {pass == Pass::forward ? lines : length};
+      GemmSpec spec =
+          spec_of(Scales::none, pass, Dtype::f32, {pass == Pass::forward ? lines : length},
+                  is_long ? 8 : 40, pass == Pass::forward ? length : lines);
       GemmCase gemm(spec);
       fill(
           gemm,

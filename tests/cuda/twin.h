@@ -7,6 +7,7 @@
 
 #include "emu/backends.h"
 #include "emu/cuda/cuda_backend.h"
+#include "ops/quantize.h"
 #include "tests/support/strided.h"
 
 namespace mxo::test {
@@ -54,6 +55,21 @@ class OnDevice : public testing::Test {
       same = same && equal;
     }
     return same;
+  }
+
+  /// One quantize of x into codes and scales.
+  bool quantized(Strided& x, Strided& codes, Strided& scales, const BlockExtents& block,
+                 const ScaleRule& rule = {}, ScaleStorage storage = ScaleStorage::row_major) {
+    return agrees({&x}, {&codes, &scales}, [&](auto& b, auto& in, auto& out) {
+      Quantize op{in[0], {}, {out[0], out[1], block}, rule};
+      op.to.storage = storage;
+      quantize(b, op);
+    });
+  }
+  bool dequantized(Strided& codes, Strided& scales, const BlockExtents& block, Strided& back) {
+    return agrees({&codes, &scales}, {&back}, [&](auto& b, auto& in, auto& out) {
+      dequantize(b, {{in[0], in[1], block}, {}, out[0]});
+    });
   }
 
   std::unique_ptr<Backend> device_;

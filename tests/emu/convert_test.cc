@@ -18,9 +18,10 @@ std::vector<std::vector<std::byte>> encoded(Backend& backend, const Operand& x,
   std::vector<std::vector<std::byte>> all;
   for (const Dtype format : kFormats) {
     for (const Overflow overflow : {Overflow::saturate, Overflow::nonfinite}) {
-      for (const NanSign nan : {NanSign::positive, NanSign::of_operand}) {
+      for (const auto& [nan, rounding] : {std::pair{NanSign::positive, E8M0Rounding::up},
+                                          {NanSign::of_operand, E8M0Rounding::nearest},
+                                          {NanSign::of_operand, E8M0Rounding::zero}}) {
         Strided codes(format, shape, lie);
-        const auto rounding = nan == NanSign::positive ? E8M0Rounding::up : E8M0Rounding::nearest;
         encode(backend, {x, codes.result(), overflow, nan, rounding});
         all.push_back(codes.bytes());
       }
@@ -209,8 +210,7 @@ TEST(ElementRounding, EveryBackendRoundsQuantisedElementsSo) {
       x.as<float>()[r * 32 + k] = k == 0 ? 448.0f : v;
     }
   }
-  NamedTensors in;
-  in.emplace("x", x);
+  NamedTensors in{{"x", x}};
   const auto values = line<kE4M3>();
   for (const Rounding how : kAll) {
     const std::string name = kRoundingNames[static_cast<int>(how)];

@@ -120,9 +120,8 @@ std::pair<Index, Index> places(std::string_view halves, Index f) {
 
 TEST(Gates, EveryStackHasItsOwnStepsInEveryOrderOfHalves) {
   for (const auto& [type, stored] : kNarrow) {
-    NamedTensors in;
-    in.emplace("x", random({kRows, 2 * kWidth}, 1, 4.0f, type));
-    in.emplace("probs", random({kRows}, 2, 1.0f));
+    NamedTensors in{{"x", random({kRows, 2 * kWidth}, 1, 4.0f, type)},
+                    {"probs", random({kRows}, 2, 1.0f)}};
     for (const GateCase& c : gate_cases(stored)) {
       for (const char* halves : {"gate_first", "up_first", "interleaved"}) {
         Settings set = c.settings;
@@ -144,8 +143,7 @@ TEST(Gates, EveryStackHasItsOwnStepsInEveryOrderOfHalves) {
 }
 
 TEST(Gates, AGateWithoutUpMultipliesNothing) {
-  NamedTensors in;
-  in.emplace("x", random({kRows, kWidth}, 3, 4.0f));
+  NamedTensors in{{"x", random({kRows, kWidth}, 3, 4.0f)}};
   const Settings set = {{"activation", "relu_squared"}, {"halves", "gate_only"}};
   const NamedTensors out = call("cpu", "swiglu", in, set);
   ASSERT_EQ(out.at("y").shape(), (std::vector<Index>{kRows, kWidth}));
@@ -177,10 +175,9 @@ double real(std::string_view name, double a, double b) {
 }
 
 TEST(Gates, GradientsAgreeWithDifferencesInDouble) {
-  NamedTensors in;
-  in.emplace("x", random({kRows, 2 * kWidth}, 5, 4.0f));
-  in.emplace("dy", random({kRows, kWidth}, 6, 1.0f));
-  in.emplace("probs", random({kRows}, 7, 1.0f));
+  NamedTensors in{{"x", random({kRows, 2 * kWidth}, 5, 4.0f)},
+                  {"dy", random({kRows, kWidth}, 6, 1.0f)},
+                  {"probs", random({kRows}, 7, 1.0f)}};
   for (const GateCase& c : gate_cases(bf16)) {
     std::string name = c.name;
     const bool eager = name.ends_with("_eager");
@@ -229,9 +226,8 @@ TEST(Gates, GradientsAgreeWithDifferencesInDouble) {
 TEST(Gates, EagerGradientsRoundWhereAutogradStores) {
   for (const auto& [type, stored] : kNarrow) {
     const char* narrow = type == Dtype::bf16 ? "bf16" : "f16";
-    NamedTensors in;
-    in.emplace("x", random({kRows, 2 * kWidth}, 8, 4.0f, type));
-    in.emplace("dy", random({kRows, kWidth}, 9, 1.0f, type));
+    NamedTensors in{{"x", random({kRows, 2 * kWidth}, 8, 4.0f, type)},
+                    {"dy", random({kRows, kWidth}, 9, 1.0f, type)}};
     const Settings oss = {{"alpha", "1.702"},
                           {"limit", "7"},
                           {"up_offset", "1"},
@@ -263,9 +259,8 @@ TEST(Gates, EagerGradientsRoundWhereAutogradStores) {
 /// no step of its own, and where the activation alone is stored alpha rounds nothing.
 TEST(Gates, GradientsOfSiluAreStoredOnce) {
   for (const auto& [type, stored] : kNarrow) {
-    NamedTensors in;
-    in.emplace("x", random({kRows, 2 * kWidth}, 8, 4.0f, type));
-    in.emplace("dy", random({kRows, kWidth}, 9, 1.0f, type));
+    NamedTensors in{{"x", random({kRows, 2 * kWidth}, 8, 4.0f, type)},
+                    {"dy", random({kRows, kWidth}, 9, 1.0f, type)}};
     for (const auto& [steps, text, alpha] :
          {std::tuple{"activation", "1", 1.0f}, {"every", "1", 1.0f}, {"activation", "1.5", 1.5f}}) {
       const NamedTensors out = call("cpu", "swiglu_backward", in,
@@ -288,8 +283,7 @@ TEST(Gates, GradientsOfSiluAreStoredOnce) {
 
 TEST(Gates, MinusZeroStaysWithoutAnOffset) {
   const auto negative = [](float a, float b, const Settings& set, bool back) {
-    NamedTensors in;
-    in.emplace("x", Tensor(Dtype::f32, {1, 2}));
+    NamedTensors in{{"x", Tensor(Dtype::f32, {1, 2})}};
     in.at("x").as<float>()[0] = a;
     in.at("x").as<float>()[1] = b;
     if (back) in.emplace("dy", Tensor(Dtype::f32, {1, 1})).first->second.as<float>()[0] = 1.0f;
@@ -303,8 +297,7 @@ TEST(Gates, MinusZeroStaysWithoutAnOffset) {
 }
 
 TEST(Gates, QuantisedInOnePassAreTheTwoSteps) {
-  NamedTensors in;
-  in.emplace("x", random({kRows, 2 * kWidth}, 10, 3.0f, Dtype::bf16));
+  NamedTensors in{{"x", random({kRows, 2 * kWidth}, 10, 3.0f, Dtype::bf16)}};
   const Tensor dy = random({kRows, kWidth}, 11, 1.0f, Dtype::bf16);
   for (const GateCase& c : gate_cases(bf16)) {
     for (const char* halves : {"gate_first", "interleaved"}) {

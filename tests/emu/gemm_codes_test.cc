@@ -7,8 +7,6 @@
 namespace mxo {
 namespace {
 
-class GemmCodes : public test::TileTables {};
-
 /// Codes under e8m0 scales, K-vectors of one span.
 struct Codes {
   Tensor codes, scales;
@@ -28,6 +26,26 @@ struct Codes {
       const int above = static_cast<int>(random() % static_cast<unsigned>(spread + 1));
       scales.as<std::uint8_t>()[i] = static_cast<std::uint8_t>(centre + above);
     }
+  }
+  /// Of E4M3 under scales of 1: element(line, place).
+  template <typename Element>
+  Codes(Index lines, Index depth, const Element& element)
+      : codes(Dtype::e4m3, {lines, depth}), scales(Dtype::e8m0, {lines, depth / kMxBlock}) {
+    for (Index i = 0; i < codes.elements(); ++i) {
+      const auto value = static_cast<float>(element(i / depth, i % depth));
+      codes.as<E4M3>()[i] = encode<kE4M3>(value, Overflow::saturate);
+    }
+    std::fill_n(scales.as<std::uint8_t>(), scales.elements(), std::uint8_t{127});
+  }
+};
+
+class GemmCodes : public test::TileTables {
+ protected:
+  void expect_same(const Codes& x, const Codes& w) {
+    expect_same_codes(x.codes, x.scales, w.codes, w.scales);
+  }
+  void expect_same_across(const Codes& dy, const Codes& x) {
+    expect_same_codes_across(dy.codes, dy.scales, x.codes, x.scales);
   }
 };
 
@@ -53,9 +71,9 @@ TEST_P(GemmCodes, RoundSumsOfCodesWhoseDepthIsOneSpan) {
         const Codes x(dtypes[turn % 4], 20, depth, centre, spread, random, draw);
         const Codes w(dtypes[turn / 4 % 4], 36, depth, 124 + turn % 5, spread / 2, random, draw);
         if (turn / 3 % 2 == 0) {
-          expect_same_codes(x.codes, x.scales, w.codes, w.scales);
+          expect_same(x, w);
         } else {
-          expect_same_codes_across(x.codes, x.scales, w.codes, w.scales);
+          expect_same_across(x, w);
         }
         ++turn;
       }
@@ -65,31 +83,25 @@ TEST_P(GemmCodes, RoundSumsOfCodesWhoseDepthIsOneSpan) {
 
 TEST_P(GemmCodes, RoundSumsBesideATieByWhatLiesFarBelowTheirLastBitInF32) {
   // 2^16 + odd 2^9 + 2^8 + tail 2^-12: a tie of bf16 but for a tail that f32 would lose.
-  std::mt19937 random(7);
-  Index at = 0;
-  const Codes x(Dtype::e4m3, 24, 32, 127, 0, random, [&] {
-    const Index row = at / 32;
+  const Codes x(24, 32, [](Index row, Index place) {
     const double sign = row % 2 == 0 ? 1 : -1;
     const double odd = row / 2 % 2 == 0 ? 0 : 1;
     const double tail = static_cast<double>(row / 4 % 3 - 1) * 0x1p-6;
     const double elements[] = {sign * 256, sign * 16, sign * 32 * odd, tail, 0.0};
-    return elements[std::min<Index>(at++ % 32, 4)];
+    return elements[std::min<Index>(place, 4)];
   });
-  at = 0;
-  const Codes w(Dtype::e4m3, 40, 32, 127, 0, random, [&] {
-    const double tail = at / 32 % 2 == 0 ? 0x1p-6 : -0x1p-6;
+  const Codes w(40, 32, [](Index row, Index place) {
+    const double tail = row % 2 == 0 ? 0x1p-6 : -0x1p-6;
     const double elements[] = {256.0, 16.0, 16.0, tail, 0.0};
-    return elements[std::min<Index>(at++ % 32, 4)];
+    return elements[std::min<Index>(place, 4)];
   });
-  expect_same_codes(x.codes, x.scales, w.codes, w.scales);
-  expect_same_codes_across(x.codes, x.scales, w.codes, w.scales);
+  expect_same(x, w);
+  expect_same_across(x, w);
 }
 
 TEST_P(GemmCodes, RoundSumsOfFewBlocksBesideATieByWhatLiesInOtherBlocks) {
   // The same in pieces: the tie from two blocks, the tail that f32 loses from a third, or two tails
   // that cancel.
-  std::mt19937 random(10);
-  constexpr Index kDepth = 192;
   const auto element = [](Index line, Index place, bool of_x) {
     const double tail = static_cast<double>(line % 3 - 1) * 0x1p-6;
     if (place == 0) return 256.0;
@@ -99,17 +111,9 @@ TEST_P(GemmCodes, RoundSumsOfFewBlocksBesideATieByWhatLiesInOtherBlocks) {
     if (place == 130) return of_x ? 0x1p-6 : tail;
     return 0.0;
   };
-  Index at = 0;
-  const Codes x(Dtype::e4m3, 24, kDepth, 127, 0, random, [&] {
-    const Index i = at++;
-    return element(i / kDepth, i % kDepth, true);
-  });
-  at = 0;
-  const Codes w(Dtype::e4m3, 40, kDepth, 127, 0, random, [&] {
-    const Index i = at++;
-    return element(i / kDepth, i % kDepth, false);
-  });
-  expect_same_codes_across(x.codes, x.scales, w.codes, w.scales);
+  const Codes x(24, 192, [&](Index line, Index place) { return element(line, place, true); });
+  const Codes w(40, 192, [&](Index line, Index place) { return element(line, place, false); });
+  expect_same_across(x, w);
 }
 
 TEST_P(GemmCodes, RoundSumsOfOneBlockBesideATieByWhatAGreaterPartialSumHasCut) {
@@ -121,20 +125,17 @@ TEST_P(GemmCodes, RoundSumsOfOneBlockBesideATieByWhatAGreaterPartialSumHasCut) {
       {448, 2.25, -448, 16, 4},
       {448, 0.28125, 448, 16, 0.09375},  // 257 + 2^-7
   };
-  std::mt19937 random(12);
   for (int i = 0; i < 4; i += 2) {
     for (const double sign : {1.0, -1.0}) {
       const auto codes = [&](Index lines, const std::vector<double>& of, double by) {
-        Index at = 0;
-        return Codes(Dtype::e4m3, lines, 32, 127, 0, random, [&] {
-          const auto place = static_cast<std::size_t>(at++ % 32);
-          return place % 2 == 0 && place < 10 ? by * of[place / 2] : 0.0;
+        return Codes(lines, 32, [&](Index, Index place) {
+          return place % 2 == 0 && place < 10 ? by * of[static_cast<std::size_t>(place / 2)] : 0.0;
         });
       };
       const Codes x = codes(33, factors[i], sign);
       const Codes w = codes(49, factors[i + 1], 1.0);
-      expect_same_codes_across(x.codes, x.scales, w.codes, w.scales);
-      expect_same_codes_across(w.codes, w.scales, x.codes, x.scales);
+      expect_same_across(x, w);
+      expect_same_across(w, x);
     }
   }
 }
@@ -143,7 +144,6 @@ TEST_P(GemmCodes, RoundSumsOfBlocksWhoseAdditionInF32CutsWhatDecides) {
   // Each block is exact.  2 * 5 * 448^2 takes 2^-4 from what the third adds, +-(5 + 2^-4); two more
   // take the large sums back, and the last makes a tie of what is left: 257 beside 256, or 259
   // beside 260.
-  std::mt19937 random(13);
   for (const double sign : {1.0, -1.0}) {
     const double last[] = {sign > 0 ? 15.0 : 16.0, sign > 0 ? 3.0 : 2.0};
     const auto element = [&](Index place, bool of_x) {
@@ -153,11 +153,9 @@ TEST_P(GemmCodes, RoundSumsOfBlocksWhoseAdditionInF32CutsWhatDecides) {
       if (block == 5) return at > 1 ? 0.0 : !of_x ? last[at] : at == 0 ? 16.0 : 4.0;
       return at >= 5 ? 0.0 : block >= 3 && of_x ? -448.0 : 448.0;
     };
-    Index at = 0;
-    const Codes x(Dtype::e4m3, 16, 192, 127, 0, random, [&] { return element(at++ % 192, true); });
-    at = 0;
-    const Codes w(Dtype::e4m3, 32, 192, 127, 0, random, [&] { return element(at++ % 192, false); });
-    expect_same_codes_across(x.codes, x.scales, w.codes, w.scales);
+    const Codes x(16, 192, [&](Index, Index place) { return element(place, true); });
+    const Codes w(32, 192, [&](Index, Index place) { return element(place, false); });
+    expect_same_across(x, w);
   }
 }
 
@@ -187,7 +185,7 @@ TEST_P(GemmCodes, RoundSumsOfFewBlocksOfLargeAndSmallElements) {
         const int centre = centres[turn / 2 % 3];
         const Codes x(dtypes[turn % 4], 33, depth, centre, spread, random, of_x);
         const Codes w(dtypes[turn / 4 % 4], 49, depth, centre, spread, random, of_w);
-        expect_same_codes_across(x.codes, x.scales, w.codes, w.scales);
+        expect_same_across(x, w);
         ++turn;
       }
     }
@@ -196,25 +194,20 @@ TEST_P(GemmCodes, RoundSumsOfFewBlocksOfLargeAndSmallElements) {
 
 TEST_P(GemmCodes, RoundLongSumsOfLowBytesThatF32DoesNotHold) {
   // Integers below 256 of 2^-6 each: products add up to 2^24 + 2^16, a tie of bf16, and one more.
-  std::mt19937 random(8);
   const auto factor = [](Index place) {
     return place < 292 ? 240 : place == 292 ? 96 : place == 293 ? 32 : place == 294 ? 1 : 0;
   };
   for (const Index depth : {Index{320}, Index{512}}) {
-    Index at = 0;
-    const Codes x(Dtype::e4m3, 24, depth, 127, 0, random, [&] {
-      const Index line = at / depth;
-      const Index place = (at++ + line * 37) % depth;
+    const Codes x(24, depth, [&](Index line, Index at) {
+      const Index place = (at + line * 37) % depth;
       return factor(place) * (line % 3 == 1 ? -0x1p-6 : 0x1p-6);
     });
-    at = 0;
-    const Codes w(Dtype::e4m3, 40, depth, 127, 0, random, [&] {
-      const Index line = at / depth;
-      const Index place = (at++ + line % 24 * 37) % depth;
+    const Codes w(40, depth, [&](Index line, Index at) {
+      const Index place = (at + line % 24 * 37) % depth;
       const int product = place == 292 ? 240 : place == 293 ? 16 : factor(place);
       return product * (place == 294 && line % 2 == 1 ? -0x1p-6 : 0x1p-6);
     });
-    expect_same_codes(x.codes, x.scales, w.codes, w.scales);
+    expect_same(x, w);
   }
 }
 

@@ -20,11 +20,10 @@ class GroupedLinearCaptures : public testing::TestWithParam<Capture> {
   const std::int64_t* cfg_ = test::tensor_of(file_, key_ + "cfg").as<std::int64_t>();
 
   NamedTensors inputs() const {
-    NamedTensors in;
-    in["x"] = test::retyped(file_, key_ + "x", Dtype::bf16);
-    in["w"] = test::retyped(file_, key_ + "w", Dtype::bf16);
-    in["dy"] = test::retyped(file_, key_ + "go", Dtype::bf16);
-    in["group_ends"] = test::tensor_of(file_, key_ + "offs");
+    NamedTensors in{{"x", test::retyped(file_, key_ + "x", Dtype::bf16)},
+                    {"w", test::retyped(file_, key_ + "w", Dtype::bf16)},
+                    {"dy", test::retyped(file_, key_ + "go", Dtype::bf16)},
+                    {"group_ends", test::tensor_of(file_, key_ + "offs")}};
     return in;
   }
   NamedTensors run(Backend& backend, std::string_view sum) const {

@@ -25,11 +25,10 @@ INSTANTIATE_TEST_SUITE_P(Backends, GroupedLinearOptions, testing::Values("refere
                          [](const auto& row) { return std::string(row.param); });
 
 NamedTensors small_layer(Dtype dtype = Dtype::bf16) {
-  NamedTensors in;
-  in["x"] = random_floats(dtype, {128, 64}, 1);
-  in["w"] = random_floats(dtype, {3, 32, 64}, 2);
-  in["dy"] = random_floats(dtype, {128, 32}, 3);
-  in["group_ends"] = group_ends_of({32, 32, 96});
+  NamedTensors in{{"x", random_floats(dtype, {128, 64}, 1)},
+                  {"w", random_floats(dtype, {3, 32, 64}, 2)},
+                  {"dy", random_floats(dtype, {128, 32}, 3)},
+                  {"group_ends", group_ends_of({32, 32, 96})}};
   return in;
 }
 

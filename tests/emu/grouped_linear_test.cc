@@ -14,20 +14,6 @@ NamedTensors call(Backend& backend, std::string_view op, NamedTensors inputs, Se
   return call_operator(backend, op, inputs, Parameters(std::move(set)));
 }
 
-/// The last two axes of a bf16 or f32 tensor exchanged.
-Tensor transposed_copy(const Tensor& w) {
-  Tensor t(w.dtype(), {w.extent(0), w.extent(2), w.extent(1)});
-  for (Index e = 0; e < w.extent(0); ++e) {
-    for (Index n = 0; n < w.extent(1); ++n) {
-      for (Index k = 0; k < w.extent(2); ++k) {
-        put(t, (e * w.extent(2) + k) * w.extent(1) + n,
-            get(w, (e * w.extent(1) + n) * w.extent(2) + k));
-      }
-    }
-  }
-  return t;
-}
-
 /// How one recipe makes the operands of its products.
 struct Family {
   std::string quantizer;
@@ -84,16 +70,13 @@ class ByHand {
       ends = px.at("padded_ends");
     }
     const Tensor& w = in.at("w");
-    NamedTensors out;
-    out["y"] = forward(x, w, ends);
-    out["dx"] = forward(dy, transposed_copy(w), ends);
-    out["dw"] = wgrad(dy, x, ends);
+    NamedTensors out{{"y", forward(x, w, ends)},
+                     {"dx", forward(dy, exchanged(w), ends)},
+                     {"dw", wgrad(dy, x, ends)}};
     if (pad) {
       for (const char* name : {"y", "dx"}) {
-        NamedTensors back;
-        back["y"] = out[name];
-        back["group_ends"] = in.at("group_ends");
-        back["padded_starts"] = starts;
+        NamedTensors back{
+            {"y", out[name]}, {"group_ends", in.at("group_ends")}, {"padded_starts", starts}};
         out[name] = call(backend_, "unpad_groups", back, {{"rows", rows}}).at("x");
       }
     }
@@ -195,11 +178,10 @@ const Variant kVariants[] = {
 
 NamedTensors inputs_of(const Shape& shape, Dtype dtype, std::uint64_t seed) {
   const auto groups = static_cast<Index>(shape.ends.size());
-  NamedTensors in;
-  in["x"] = random_floats(dtype, {shape.tokens, shape.k}, seed);
-  in["w"] = random_floats(dtype, {groups, shape.n, shape.k}, seed + 1);
-  in["dy"] = random_floats(dtype, {shape.tokens, shape.n}, seed + 2);
-  in["group_ends"] = group_ends_of(shape.ends);
+  NamedTensors in{{"x", random_floats(dtype, {shape.tokens, shape.k}, seed)},
+                  {"w", random_floats(dtype, {groups, shape.n, shape.k}, seed + 1)},
+                  {"dy", random_floats(dtype, {shape.tokens, shape.n}, seed + 2)},
+                  {"group_ends", group_ends_of(shape.ends)}};
   return in;
 }
 

@@ -63,15 +63,10 @@ TEST_P(ExactProducts, EqualTheBigNumberTwinForEveryPairOfFormats) {
   RecordProperty("results", std::to_string(results));
 }
 
-std::string name_of_scaling(const testing::TestParamInfo<Scales>& row) {
-  constexpr std::string_view names[] = {"Mx", "Bf16", "Rowwise", "Blockwise"};
-  return std::string(names[static_cast<std::size_t>(row.param)]);
-}
-
 INSTANTIATE_TEST_SUITE_P(All, ExactProducts,
                          testing::Values(Scales::mx, Scales::none, Scales::rowwise,
                                          Scales::blockwise),
-                         name_of_scaling);
+                         [](const auto& row) { return std::string(name_of(row.param)); });
 
 }  // namespace
 }  // namespace mxo::test

@@ -1,4 +1,4 @@
-// Layouts of scales: worked examples, every byte once, the same on every backend.
+// Layouts of scales: every byte once, the same on every backend.
 #include "ops/scale_layouts.h"
 #include "tests/support/contestants.h"
 #include "tests/support/products.h"
@@ -64,30 +64,6 @@ Tensor unswizzle(Backend& backend, const Case& c, const Tensor& blocked) {
   unswizzle_scales(backend, {blocked.operand(), c.grouped() ? ends.operand() : Operand{},
                              scales.result(), c.layout});
   return scales;
-}
-
-TEST(Layouts, PutTheWorkedExamplesWhereTheTableSays) {
-  struct Spot {
-    Case c;
-    Index row, column, flat;
-  };
-  using enum ScaleLayout;
-  const Case plain{blocked, {201, 8}, {}};
-  const Case rows{m_groups, {224, 8}, {64, 64, 224}};
-  const Case columns{k_groups, {130, 6}, {1, 1, 6}};
-  const Spot spots[] = {
-      {plain, 0, 3, 3},       {plain, 0, 4, 512},    {plain, 32, 0, 4},       {plain, 127, 7, 1023},
-      {plain, 200, 6, 1674},  {rows, 63, 7, 1015},   {rows, 64, 0, 1024},     {rows, 223, 7, 3059},
-      {columns, 129, 0, 528}, {columns, 0, 1, 1024}, {columns, 129, 5, 2576},
-  };
-  const auto reference = make_reference_backend();
-  for (const Spot& spot : spots) {
-    const Tensor scales = scales_of(spot.c.shape);
-    const Tensor out = swizzle(*reference, spot.c, scales);
-    EXPECT_EQ(out.as<std::uint8_t>()[spot.flat],
-              scales.as<std::uint8_t>()[spot.row * spot.c.shape[1] + spot.column])
-        << spot.row << ", " << spot.column;
-  }
 }
 
 TEST(Layouts, EveryByteArrivesOnceAndTheRestIsZero) {

@@ -13,10 +13,9 @@ constexpr Index kN = 24;
 constexpr Index kK = 40;
 
 NamedTensors operands() {
-  NamedTensors in;
-  in["dy"] = random_floats(Dtype::bf16, {70, kN}, 1, 2);
-  in["x"] = random_floats(Dtype::bf16, {70, kK}, 2, 2);
-  in["group_ends"] = group_ends_of({33, 33, 66});
+  NamedTensors in{{"dy", random_floats(Dtype::bf16, {70, kN}, 1, 2)},
+                  {"x", random_floats(Dtype::bf16, {70, kK}, 2, 2)},
+                  {"group_ends", group_ends_of({33, 33, 66})}};
   return in;
 }
 

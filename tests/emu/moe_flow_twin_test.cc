@@ -98,32 +98,10 @@ class FlowByOperators : public ByOperators {
         call("scaling_aware_transpose",
              {{"codes", rows.codes}, {"scales", rows.scales}, {"group_ends", ends_}},
              {{"format", format_}});
-    return {with_axes_exchanged(t.at("codes"), 1), t.at("scales")};
+    return {exchanged(t.at("codes")), t.at("scales")};
   }
   /// Codes and scales [E, K, N] of [E, N, K]: the same squares.
-  static Rows transposed_weight(const Rows& w) {
-    return {with_axes_exchanged(w.codes, w.codes.extent(0)),
-            with_axes_exchanged(w.scales, w.scales.extent(0))};
-  }
-  /// The last two axes of `count` matrices exchanged.
-  static Tensor with_axes_exchanged(const Tensor& from, Index count) {
-    std::vector<Index> shape = from.shape();
-    std::swap(shape[shape.size() - 1], shape[shape.size() - 2]);
-    Tensor to(from.dtype(), shape);
-    const Index rows = shape[shape.size() - 2];
-    const Index columns = shape[shape.size() - 1];
-    const std::size_t size = size_of(from.dtype());
-    for (Index e = 0; e < count; ++e) {
-      for (Index r = 0; r < rows; ++r) {
-        for (Index c = 0; c < columns; ++c) {
-          std::copy_n(from.data() + static_cast<std::size_t>((e * columns + c) * rows + r) * size,
-                      size,
-                      to.data() + static_cast<std::size_t>((e * rows + r) * columns + c) * size);
-        }
-      }
-    }
-    return to;
-  }
+  static Rows transposed_weight(const Rows& w) { return {exchanged(w.codes), exchanged(w.scales)}; }
   /// The weight of each padded row: on one rank rows lie by expert, then by token.
   Tensor row_weights(const Tensor& experts, const Tensor& weights) const {
     const auto* ends = ends_.as<std::int32_t>();

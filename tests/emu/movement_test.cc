@@ -151,23 +151,6 @@ TEST_P(Movement, PermutesColumnMajorRowsAsTheyAre) {
   EXPECT_EQ(y, (std::vector<std::uint16_t>{2, 6, 3, 7, 4, 8}));
 }
 
-TEST_P(Movement, AnEmptyExpertTakesOneAlignment) {
-  NamedTensors in;
-  in["tokens_per_expert"] = Tensor(Dtype::i32, {4});
-  in["tokens_per_expert"].as<std::int32_t>()[1] = 3;
-  in["tokens_per_expert"].as<std::int32_t>()[3] = 6;
-  const NamedTensors out =
-      call_operator(*backend_, "permute_indices", in,
-                    test::settings({"experts=2", "ranks=2", "alignment=5", "max_len=17"}));
-  const auto* ends = out.at("ends").as<std::int32_t>();
-  EXPECT_EQ(ends[0], 5);
-  EXPECT_EQ(ends[1], 15);
-  const std::vector<std::int32_t> expected{-1, -1, -1, -1, -1, 0,  1,  2, 3,
-                                           4,  5,  6,  7,  8,  -1, -1, -1};
-  const auto* found = out.at("indices").as<std::int32_t>();
-  EXPECT_EQ(std::vector<std::int32_t>(found, found + 17), expected);
-}
-
 TEST_P(Movement, TakesAnEmptyOperandWhoseAddressLiesInTheResult) {
   Strided x(Dtype::f32, {4, 2}, kLies[0]), want(Dtype::f32, {4, 2}, kLies[0]);
   const Strided indices = integers({});

@@ -230,24 +230,5 @@ TEST(Quantize, WithBlockedScalesGivesWhatQuantizeAndSwizzleGiveInTwoSteps) {
   }
 }
 
-class InstructionSet : public testing::TestWithParam<std::string> {};
-
-TEST_P(InstructionSet, IsHeldAgainstTheReferenceHere) {
-  bool known = false;
-  for (const cpu::Isa isa : cpu::all_isas()) {
-    if (name_of(isa) != GetParam()) continue;
-    known = true;
-    if (!cpu::machine_has(isa)) GTEST_SKIP() << "this machine has no " << GetParam();
-  }
-  EXPECT_TRUE(known);
-  bool held = false;
-  for (const auto& contestant : contestants()) held = held || contestant.isa == GetParam();
-  EXPECT_TRUE(held);
-}
-
-INSTANTIATE_TEST_SUITE_P(All, InstructionSet,
-                         testing::Values("scalar", "avx2", "avx512", "avx512_vnni", "amx"),
-                         [](const auto& test) { return test.param; });
-
 }  // namespace
 }  // namespace mxo::test

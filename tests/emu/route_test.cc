@@ -11,21 +11,22 @@ TEST(Route, OrdersByScoreWithTiesToTheLowerExpertAndNanLast) {
   Tensor logits(Dtype::f32, {2, 5});
   const float kLogits[] = {1.0f, 3.0f, 3.0f, -2.0f, 2.0f, 0.0f, NAN, 0.5f, 0.5f, -1.0f};
   std::memcpy(logits.data(), kLogits, sizeof kLogits);
-  NamedTensors in;
-  in.emplace("logits", logits);
-  const NamedTensors out = call("reference", "route", in,
+  const NamedTensors out = call("reference", "route", {{"logits", logits}},
                                 {{"top_k", "5"}, {"score", "sigmoid"}, {"normalize", "false"}});
   const std::int32_t want[] = {1, 2, 4, 0, 3, 2, 3, 0, 4, 1};
   EXPECT_EQ(std::memcmp(out.at("experts").data(), want, sizeof want), 0);
   EXPECT_EQ(out.at("weights").as<float>()[0], sigma_by_mpfr(3.0f));
   EXPECT_TRUE(std::isnan(out.at("weights").as<float>()[9]));
   EXPECT_EQ(out.at("tokens_per_expert").as<std::int32_t>()[1], 2);
+  const NamedTensors one = call("reference", "route", {{"logits", logits}}, {{"top_k", "1"}});
+  EXPECT_EQ(one.at("weights").as<float>()[0], 1.0f);  // of the only one chosen
 }
 
 TEST(Route, GroupsAreScoredAndTheOthersMaskedAsAsked) {
   struct Row {
     const char *group_score, *other_groups;
     std::int32_t first, second;
+    const char *groups = "2", *limited_groups = "1";
   };
   Tensor logits(Dtype::f32, {1, 4}), bias(Dtype::f32, {4});
   const float kLogits[] = {3.0f, -9.0f, 2.0f, 1.5f};
@@ -33,12 +34,14 @@ TEST(Route, GroupsAreScoredAndTheOthersMaskedAsAsked) {
   std::fill_n(bias.as<float>(), 4, -2.0f);  // choices are negative: a zero is more
   for (const char* backend : {"reference", "cpu"}) {
     for (const Row& row : {Row{"two_best", "excluded", 2, 3}, Row{"best", "excluded", 0, 1},
-                           Row{"two_best", "zero", 0, 1}, Row{"best", "zero", 2, 3}}) {
+                           Row{"two_best", "zero", 0, 1}, Row{"best", "zero", 2, 3},
+                           // A group of one expert scores as it does.
+                           Row{"two_best", "excluded", 0, 2, "4", "2"}}) {
       const NamedTensors out = call(backend, "route", {{"logits", logits}, {"bias", bias}},
                                     {{"top_k", "2"},
                                      {"score", "sigmoid"},
-                                     {"groups", "2"},
-                                     {"limited_groups", "1"},
+                                     {"groups", row.groups},
+                                     {"limited_groups", row.limited_groups},
                                      {"group_score", row.group_score},
                                      {"other_groups", row.other_groups}});
       EXPECT_EQ(out.at("experts").as<std::int32_t>()[0], row.first) << row.group_score;
@@ -47,25 +50,14 @@ TEST(Route, GroupsAreScoredAndTheOthersMaskedAsAsked) {
   }
 }
 
-TEST(Route, AGroupOfOneExpertScoresAsItDoes) {
-  Tensor logits(Dtype::f32, {1, 4});
-  const float kLogits[] = {3.0f, 1.0f, 2.0f, 0.0f};
-  std::memcpy(logits.data(), kLogits, sizeof kLogits);
-  for (const char* backend : {"reference", "cpu"}) {
-    const NamedTensors out = call(backend, "route", {{"logits", logits}},
-                                  {{"top_k", "2"}, {"groups", "4"}, {"limited_groups", "2"}});
-    EXPECT_EQ(out.at("experts").as<std::int32_t>()[0], 0);
-    EXPECT_EQ(out.at("experts").as<std::int32_t>()[1], 2);
-  }
-}
-
 TEST(Route, OfGptOssChoosesByLogitsAndWeighsTheChosen) {
   const Index tokens = 100;
   const Index experts = 32;
   const Index k = 4;
-  NamedTensors in;
-  in.emplace("logits", normal_floats({tokens, experts}, 31, 3.0f));
-  for (const char* normalize : {"true", "false"}) {  // softmax has divided already
+  // Softmax has divided already; of logits far apart it has zeros, and the larger is chosen.
+  for (const auto& [normalize, spread] :
+       {std::pair{"true", 3.0f}, {"false", 3.0f}, {"true", 200.0f}}) {
+    const NamedTensors in{{"logits", normal_floats({tokens, experts}, 31, spread)}};
     for (const char* backend : {"reference", "cpu"}) {
       const NamedTensors out = call(backend, "route", in,
                                     {{"top_k", "4"},
@@ -93,33 +85,6 @@ TEST(Route, OfGptOssChoosesByLogitsAndWeighsTheChosen) {
   }
 }
 
-/// Of logits that softmax of all rounds to one score, the larger is chosen all the same.
-TEST(Route, OfGptOssTellsLogitsApartWhoseScoresAreZero) {
-  NamedTensors in;
-  Tensor logits(Dtype::f32, {1, 4});
-  const float values[] = {-200.0f, 0.0f, -300.0f, -150.0f};
-  std::copy_n(values, 4, logits.as<float>());
-  in.emplace("logits", logits);
-  const auto second = [&](const char* score) {
-    return call("cpu", "route", in, {{"top_k", "2"}, {"score", score}})
-        .at("experts")
-        .as<std::int32_t>()[1];
-  };
-  EXPECT_EQ(second("softmax"), 0);
-  EXPECT_EQ(second("softmax_of_chosen"), 3);
-}
-
-TEST(Route, TheOnlyOneChosenWeighsOne) {
-  for (const char* backend : {"reference", "cpu"}) {
-    for (const char* score : {"softmax_of_chosen", "softmax", "sigmoid"}) {
-      NamedTensors in;
-      in.emplace("logits", normal_floats({7, 1}, 32, 3.0f));
-      const NamedTensors out = call(backend, "route", in, {{"top_k", "1"}, {"score", score}});
-      for (Index t = 0; t < 7; ++t) EXPECT_EQ(out.at("weights").as<float>()[t], 1.0f) << score;
-    }
-  }
-}
-
 /// sqrt(log1p(exp(x))), each step rounded to f32 from 200 bits; x itself above 20.
 float root_of_softplus(float x) {
   const float softplus = x > 20.0f ? x : by_mpfr(exp_by_mpfr(x), mpfr_log1p);
@@ -134,13 +99,10 @@ TEST(Route, RootOfSoftplusIsRoundedAtEachStep) {
     const NamedTensors out =
         call(backend, "route", {{"logits", logits}},
              {{"top_k", "16"}, {"score", "sqrtsoftplus"}, {"normalize", "false"}});
-    for (Index t = 0; t < 40; ++t) {
-      for (Index j = 0; j < 16; ++j) {
-        const Index e = out.at("experts").as<std::int32_t>()[t * 16 + j];
-        EXPECT_EQ(out.at("weights").as<float>()[t * 16 + j],
-                  root_of_softplus(logits.as<float>()[t * 16 + e]))
-            << backend << " " << logits.as<float>()[t * 16 + e];
-      }
+    for (Index i = 0; i < 640; ++i) {
+      const std::int32_t expert = out.at("experts").as<std::int32_t>()[i];
+      const float logit = logits.as<float>()[i / 16 * 16 + expert];
+      EXPECT_EQ(out.at("weights").as<float>()[i], root_of_softplus(logit)) << backend << logit;
     }
   }
 }
@@ -149,8 +111,7 @@ TEST(Route, LogitsOf16BitsAreTheirValues) {
   const Tensor logits = normal_floats({50, 16}, 23, 2.0f);
   for (const char* type : {"bf16", "f16"}) {
     NamedTensors wide;
-    NamedTensors narrow;
-    narrow.emplace("logits", call("cpu", "cast", {{"x", logits}}, {{"out", type}}).at("y"));
+    NamedTensors narrow{{"logits", call("cpu", "cast", {{"x", logits}}, {{"out", type}}).at("y")}};
     wide.emplace("logits",
                  call("cpu", "cast", {{"x", narrow.at("logits")}}, {{"out", "f32"}}).at("y"));
     for (const char* backend : {"cpu", "reference"}) {

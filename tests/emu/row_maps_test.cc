@@ -5,18 +5,13 @@
 #include <random>
 
 #include "tests/support/every_memory.h"
+#include "tests/support/random_tensors.h"
 
 namespace mxo {
 namespace {
 
 using Ints = std::vector<std::int32_t>;
 
-Tensor ints(const Ints& values, std::vector<Index> shape) {
-  Tensor t(Dtype::i32, std::move(shape));
-  std::copy(values.begin(), values.end(), t.as<std::int32_t>());
-  return t;
-}
-Tensor ints(const Ints& values) { return ints(values, {static_cast<Index>(values.size())}); }
 Ints values_of(const Tensor& t) {
   return {t.as<std::int32_t>(), t.as<std::int32_t>() + t.elements()};
 }
@@ -30,19 +25,21 @@ TEST(RowMaps, AlignedGroupsOfDeepGemmGoBothWays) {
     Ints rows, counts, ends;
     const int groups = 1 + static_cast<int>(random() % 6);
     for (int e = 0; e < groups; ++e) {
-      const auto count = static_cast<Index>(random() % 20);
+      const auto count = static_cast<Index>(round == 7 ? 0 : random() % 20);
       counts.push_back(static_cast<std::int32_t>(count));
       for (Index i = 0; i < round_up(count, alignment); ++i) rows.push_back(i < count ? e : -1);
       ends.push_back(static_cast<std::int32_t>(rows.size()));
     }
     const auto all = static_cast<Index>(rows.size());
     const NamedTensors back = test::call_everywhere(
-        "groups_to_rows", {{"group_ends", ints(ends)}, {"counts", ints(counts)}},
+        "groups_to_rows",
+        {{"group_ends", test::integers_of(ends)}, {"counts", test::integers_of(counts)}},
         {{"rows", std::to_string(all)}});
     EXPECT_EQ(values_of(back.at("m_indices")), rows);
     // The last group ends at its last row: what is behind belongs to none.
-    const NamedTensors there = test::call_everywhere("rows_to_groups", {{"m_indices", ints(rows)}},
-                                                     {{"experts", std::to_string(groups)}});
+    const NamedTensors there =
+        test::call_everywhere("rows_to_groups", {{"m_indices", test::integers_of(rows)}},
+                              {{"experts", std::to_string(groups)}});
     Ints want(ends.size(), 0);
     const auto last = std::find_if(rows.rbegin(), rows.rend(), [](int e) { return e >= 0; });
     for (std::size_t e = 0; e < want.size(); ++e) {
@@ -59,7 +56,8 @@ TEST(RowMaps, MaskedMatricesGoBothWaysInEveryType) {
     Tensor x(dtype, {9, width});
     for (std::size_t i = 0; i < x.bytes(); ++i) x.data()[i] = static_cast<std::byte>(i % 119 + 1);
     const NamedTensors masked = test::call_everywhere(
-        "groups_to_masked", {{"x", x}, {"group_ends", ints({3, 3, 8, 9})}}, {{"max_rows", "6"}});
+        "groups_to_masked", {{"x", x}, {"group_ends", test::integers_of({3, 3, 8, 9})}},
+        {{"max_rows", "6"}});
     EXPECT_EQ(values_of(masked.at("counts")), counts);
     const Tensor& y = masked.at("y");
     ASSERT_EQ(y.shape(), (std::vector<Index>{4, 6, width}));
@@ -76,29 +74,10 @@ TEST(RowMaps, MaskedMatricesGoBothWaysInEveryType) {
       }
     }
     const NamedTensors back = test::call_everywhere(
-        "masked_to_groups", {{"y", y}, {"counts", ints(counts)}}, {{"rows", "9"}});
+        "masked_to_groups", {{"y", y}, {"counts", test::integers_of(counts)}}, {{"rows", "9"}});
     EXPECT_EQ(values_of(back.at("group_ends")), (Ints{3, 3, 8, 9}));
     EXPECT_EQ(std::memcmp(back.at("x").data(), x.data(), x.bytes()), 0);
   }
-}
-
-TEST(RowMaps, GroupsWithoutRowsEndAtTheBegin) {
-  const NamedTensors none =
-      test::call_everywhere("rows_to_groups", {{"m_indices", ints({-1, -1})}}, {{"experts", "3"}});
-  EXPECT_EQ(values_of(none.at("group_ends")), (Ints{0, 0, 0}));
-}
-
-/// The example in the docstring of vLLM's moe_align_block_size, whose experts count from 1.
-TEST(ExpertMaps, TheExampleOfVllmIsAligned) {
-  const Tensor experts = ints({2, 3, 4, 1, 2, 4, 1, 3, 4, 1, 2, 3}, {4, 3});
-  const NamedTensors out =
-      test::call_everywhere("moe_align_block_size", {{"experts", experts}},
-                            {{"experts", "5"}, {"block", "4"}, {"length", "16"}});
-  EXPECT_EQ(values_of(out.at("sorted_token_ids")),
-            (Ints{3, 6, 9, 12, 0, 4, 10, 12, 1, 7, 11, 12, 2, 5, 8, 12}));
-  EXPECT_EQ(values_of(out.at("expert_ids")), (Ints{1, 2, 3, 4}));
-  EXPECT_EQ(values_of(out.at("num_tokens_post_pad")), Ints{16});
-  EXPECT_EQ(values_of(out.at("group_ends")), (Ints{0, 4, 8, 12, 16}));
 }
 
 /// What vLLM's test takes as golden: a stable sort by expert, blocks counted, zeros in the rest.
@@ -140,8 +119,8 @@ TEST(ExpertMaps, AlignedBlocksAreAStableSortByExpert) {
     if (mapped) {
       for (auto& e : blocks) e = e < 0 ? -1 : map[static_cast<std::size_t>(e)];
     }
-    NamedTensors in{{"experts", ints(ids, {tokens, k})}};
-    if (mapped) in.emplace("expert_map", ints(map));
+    NamedTensors in{{"experts", test::integers_of({tokens, k}, ids)}};
+    if (mapped) in.emplace("expert_map", test::integers_of(map));
     const NamedTensors out = test::call_everywhere("moe_align_block_size", in,
                                                    {{"experts", std::to_string(experts)},
                                                     {"block", std::to_string(block)},
@@ -200,7 +179,8 @@ TEST(ExpertMaps, CapacityKeepsTheFirstOrTheHeaviestSlots) {
       for (const std::size_t i : list) want[i] = e;
       counts[static_cast<std::size_t>(e)] = static_cast<std::int32_t>(list.size());
     }
-    NamedTensors in{{"experts", ints(ids, {tokens, k})}, {"expert_map", ints(map)}};
+    NamedTensors in{{"experts", test::integers_of({tokens, k}, ids)},
+                    {"expert_map", test::integers_of(map)}};
     if (heavy) {
       Tensor w(Dtype::f32, {tokens, k});
       std::copy(weights.begin(), weights.end(), w.as<float>());

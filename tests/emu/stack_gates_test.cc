@@ -172,23 +172,6 @@ TEST_P(StackGates, RoutersChooseTheStacksExperts) {
   }
 }
 
-TEST_P(StackGates, RoutersOfAnotherRuleChooseOthers) {
-  const auto other = [&](const char* name, bool bias, std::vector<std::string> set) {
-    NamedTensors in{{"logits", expected_output("logits")}};
-    if (bias) in["bias"] = expected_output("bias");
-    set.push_back("top_k=4");
-    NamedTensors out = call_operator(*backend_, "route", in, settings(set));
-    sort_slots(out.at("experts"), out.at("weights"));
-    return differing(expected_output(std::string("router.") + name + ".experts"),
-                     out.at("experts"));
-  };
-  EXPECT_GT(other("vllm.two_best", true,
-                  {"score=sigmoid", "groups=8", "limited_groups=4", "group_score=best"}),
-            0);
-  EXPECT_GT(other("vllm.two_best", false, {"score=sigmoid", "groups=8", "limited_groups=4"}), 0);
-  EXPECT_GT(other("vllm.best", false, {"groups=8", "limited_groups=4"}), 0);
-}
-
 }  // namespace
 
 /// transformers' own router of gpt-oss: weights in f32, and in bf16 where its logits are.

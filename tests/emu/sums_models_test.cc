@@ -63,11 +63,10 @@ TEST_P(F16Accumulators, AreTheF32ModelRoundedToNearestF16AfterEveryChunk) {
   const std::string name = unit.name;
   const Tensor& c16 = test::tensor_of(file, name + ".c");
   const Tensor& d16 = test::tensor_of(file, name + ".d");
-  NamedTensors in;
-  in.emplace("a", unit.a == Dtype::f16 ? test::retyped(file, name + ".a", Dtype::f16)
-                                       : test::tensor_of(file, name + ".a"));
-  in.emplace("b", unit.b == Dtype::f16 ? test::retyped(file, name + ".b", Dtype::f16)
-                                       : test::tensor_of(file, name + ".b"));
+  NamedTensors in{{"a", unit.a == Dtype::f16 ? test::retyped(file, name + ".a", Dtype::f16)
+                                             : test::tensor_of(file, name + ".a")},
+                  {"b", unit.b == Dtype::f16 ? test::retyped(file, name + ".b", Dtype::f16)
+                                             : test::tensor_of(file, name + ".b")}};
   Tensor c(Dtype::f32, c16.shape());
   for (Index i = 0; i < c.elements(); ++i) {
     c.as<float>()[i] = decode(F16{c16.as<std::uint16_t>()[i]});

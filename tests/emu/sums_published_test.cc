@@ -240,7 +240,8 @@ TEST(SumsPublished, Cdna3) {
       {"16x40", "16x40", 0x4B800000, 0x4B800008},
   };
   for (const Case& row : fp8) {
-    expect_codes(row.a, row.b, row.c, 32, {"sum=mi300_mfma", "format_a=e4m3fnuz", "format_b=e4m3fnuz"}, row.d, row.a);
+    expect_codes(row.a, row.b, row.c, 32,
+                 {"sum=mi300_mfma", "format_a=e4m3fnuz", "format_b=e4m3fnuz"}, row.d, row.a);
   }
 }
 
@@ -266,7 +267,8 @@ TEST(SumsPublished, CapturesOfOthers) {
       "B7 B9 39 41 36",
       "38 B9 36 34 BF 37 BE BC 2D B9 BA 40 A3 40 30 B5 BB 3F B9 38 B6 AE BC 3D 3E 3D AD "
       "A2 BE B6 29 9E",
-      0, 32, {"sum=h200_wgmma_fast", "format_a=e5m2", "format_b=e5m2"}, 0x403FDC00, "H200 wgmma e5m2");
+      0, 32, {"sum=h200_wgmma_fast", "format_a=e5m2", "format_b=e5m2"}, 0x403FDC00,
+      "H200 wgmma e5m2");
   const Tensor wide_a =
       operand("3F7A 3F87 BEA6 3FBF BF3D 3EAD 3F80 3FE8 3F62 3F5D BF8C 3EB3 3CF1 3E9C 3F86 3F59",
               Dtype::bf16, 16);

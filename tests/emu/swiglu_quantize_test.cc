@@ -1,10 +1,8 @@
-// swiglu_quantize and its gradients give the bytes of the two steps; swiglu's kernels each other's.
+// swiglu_quantize and its gradients give the bytes of the two steps.
 #include "ops/swiglu_quantize.h"
 
 #include <gtest/gtest.h>
 
-#include "emu/cpu/float_kernels.h"
-#include "ops/catalogue.h"
 #include "tests/support/contestants.h"
 #include "tests/support/random_tensors.h"
 #include "tests/support/strided.h"
@@ -172,38 +170,6 @@ TEST(SwigluQuantize, TakesAnyStridesAndWritesNothingBetweenThem) {
     }
   }
   fused_is_unfused(questions);
-}
-
-TEST(Swiglu, KernelsGiveTheBitsOfTheScalarOnes) {
-  constexpr Index kMany = (1 << 17) + 5;
-  std::vector<float> a(kMany);
-  std::vector<float> b(kMany);
-  std::vector<float> dy(kMany);
-  Random random(3);
-  for (std::size_t i = 0; i < a.size(); ++i) {
-    a[i] = i % 2 == 0 ? bit_cast<float>(random.word()) : random.unit() * 128.0f;
-    b[i] = bit_cast<float>(random.word());
-    dy[i] = random.unit();
-  }
-  const auto run = [&](cpu::Isa isa) {
-    std::vector<std::vector<float>> out(4, std::vector<float>(kMany));
-    const cpu::FloatKernels& kernels = cpu::float_kernels(isa);
-    kernels.gate[0][0](a.data(), b.data(), kMany, 0.75f, out[0].data());
-    kernels.gradient[0][0][0](a.data(), b.data(), dy.data(), kMany, 0.75f, out[1].data(),
-                              out[2].data(), out[3].data());
-    for (float& product : out[3]) {
-      if (std::isnan(product)) product = 1.0f;  // of any sign and payload
-    }
-    return out;
-  };
-  const auto want = run(cpu::Isa::scalar);
-  for (const cpu::Isa isa : cpu::machine_isas()) {
-    const auto got = run(isa);
-    for (std::size_t i = 0; i < want.size(); ++i) {
-      EXPECT_EQ(std::memcmp(want[i].data(), got[i].data(), kMany * sizeof(float)), 0)
-          << name_of(isa) << " output " << i;
-    }
-  }
 }
 
 }  // namespace

@@ -36,8 +36,7 @@ TEST(TritonKernels, GatesAreRepeatedOnEveryBackend) {
       if (type == "f32" && form == std::string("rounded"))
         continue;  // 16 bits are what it rounds to
       set.push_back("rounding=" + (type == "f32" ? std::string("none") : type));
-      NamedTensors in;
-      in.emplace("x", tensor_of(file, "silu_mul." + type + ".x"));
+      NamedTensors in{{"x", tensor_of(file, "silu_mul." + type + ".x")}};
       const Tensor& expected = tensor_of(file, "silu_mul." + type + "." + form);
       for (const std::string& name : every_backend()) {
         const NamedTensors out = call_operator(*make_backend(name, 2), "swiglu", in, settings(set));

@@ -151,14 +151,6 @@ TEST(Approximate, ResultsScaleByPowersOfTwo) {
   }
 }
 
-TEST(ApproximateUnit, RootsOfPowersOfFourAreExact) {
-  for (const int e : {-126, -40, -2, 0, 2, 60, 126}) {
-    EXPECT_EQ(rsqrt_approx_ftz(std::ldexp(1.0f, e)), std::ldexp(1.0f, -e / 2)) << e;
-    EXPECT_EQ(rsqrt_approx(std::ldexp(1.0f, e)), std::ldexp(1.0f, -e / 2)) << e;
-    EXPECT_EQ(sqrt_approx(std::ldexp(1.0f, e)), std::ldexp(1.0f, e / 2)) << e;
-  }
-}
-
 TEST(Approximate, PowersAreSquaresBelowTheNormalRangeOnly) {
   const float x = 0.7f;
   EXPECT_EQ(ex2_approx(x), ex2_approx_ftz(x));

@@ -6,6 +6,7 @@
 #include "formats/aliases.h"
 #include "formats/dtype.h"
 #include "formats/nearest_name.h"
+#include "tests/support/refusal.h"
 
 namespace mxo {
 namespace {
@@ -31,16 +32,11 @@ TEST(DtypeTable, GivesEveryTypeItsOwnNames) {
 }
 
 TEST(DtypeTable, NamesTheFormatsThereAreWhenAskedForAnother) {
-  try {
-    dtype_named("e3m4");
-    FAIL() << "e3m4 is no format of ours";
-  } catch (const Error& error) {
-    EXPECT_EQ(error.fault(), Fault::argument);
-    EXPECT_NE(std::string(error.what()).find("e3m4"), std::string::npos);
-    EXPECT_NE(std::string(error.what()).find("e4m3fnuz"), std::string::npos);
-    EXPECT_NE(std::string(error.what()).find("e8m0"), std::string::npos);
-    EXPECT_EQ(std::string(error.what()).find("i16"), std::string::npos);
+  const std::string said = refusal([] { dtype_named("e3m4"); }, Fault::argument);
+  for (const char* part : {"e3m4", "e4m3fnuz", "e8m0"}) {
+    EXPECT_NE(said.find(part), std::string::npos) << said;
   }
+  EXPECT_EQ(said.find("i16"), std::string::npos) << said;
 }
 
 TEST(DtypeTable, SizesAreThoseOfTheTypesTheVisitorsName) {
@@ -91,12 +87,6 @@ TEST(FormatSpec, RangesAreThoseOfTheStandards) {
     EXPECT_EQ(said.spec.quantum_exponent(), said.quantum_exponent) << said.max_finite;
     EXPECT_EQ(said.spec.max_finite(), said.max_finite) << said.bits;
     EXPECT_EQ(said.spec.max_exponent(), said.max_exponent) << said.max_finite;
-  }
-}
-
-TEST(FormatSpec, EqualsItselfAlone) {
-  for (const Said& a : kSaid) {
-    for (const Said& b : kSaid) EXPECT_EQ(a.spec == b.spec, &a == &b);
   }
 }
 

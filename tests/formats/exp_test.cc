@@ -12,28 +12,9 @@
 namespace mxo {
 namespace {
 
-TEST(Exp, KeepsSubnormalsAndOverflowsWhereTheRealValueDoes) {
+TEST(Exp, EndsAreZeroInfinityAndOne) {
   EXPECT_EQ(exp_rn(0.0f), 1.0f);
-  EXPECT_EQ(exp_rn(-0.0f), 1.0f);
-  EXPECT_EQ(bit_cast<std::uint32_t>(exp_rn(1.0f)), 0x402DF854u);  // 2.7182817459106445
-  EXPECT_EQ(exp_rn(-103.0f), 0x1p-149f);
-  EXPECT_EQ(exp_rn(-104.0f), 0.0f);
-  EXPECT_LT(exp_rn(88.72283f), INFINITY);
-  EXPECT_EQ(exp_rn(88.72284f), INFINITY);
-  EXPECT_EQ(exp_rn(-INFINITY), 0.0f);
-  EXPECT_TRUE(std::isnan(exp_rn(NAN)));
-}
-
-TEST(Sigmoid, IsAHalfAtZeroAndReachesBothEnds) {
   EXPECT_EQ(sigmoid_rn(0.0f), 0.5f);
-  EXPECT_EQ(sigmoid_rn(20.0f), 1.0f);
-  EXPECT_EQ(sigmoid_rn(INFINITY), 1.0f);
-  EXPECT_EQ(sigmoid_rn(-INFINITY), 0.0f);
-  EXPECT_EQ(sigmoid_rn(-103.0f), 0x1p-149f);
-  EXPECT_TRUE(std::isnan(sigmoid_rn(NAN)));
-}
-
-TEST(Exp, FarBeyondTheBoundsAreZeroInfinityOne) {
   for (const float far : {1000.0f, 1e30f, INFINITY}) {
     EXPECT_EQ(exp_rn(far), INFINITY) << far;
     EXPECT_EQ(exp_rn(-far), 0.0f) << far;
@@ -115,7 +96,8 @@ void expect_in_binades(std::uint32_t first, std::uint32_t end, int each,
 TEST(Exp, FloatsOfEveryBinadeAreCorrectlyRounded) { expect_in_binades(90, 136, 1000, expect_both); }
 
 TEST(Exp, FloatsBesideTheBoundsAreCorrectlyRounded) {
-  for (const float bound : {89.0f, -104.0f, 30.0f, 17.0f, -88.0f, -87.0f, 88.5f}) {
+  for (const float bound :
+       {89.0f, -104.0f, -103.0f, 88.72283f, 30.0f, 17.0f, 1.0f, -88.0f, -87.0f, 88.5f}) {
     const auto word = bit_cast<std::uint32_t>(bound);
     for (const std::uint32_t near : {word - 1, word, word + 1}) expect_both(near);
   }

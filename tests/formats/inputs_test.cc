@@ -27,6 +27,9 @@ TEST(Inputs, AreTheWordsOfThePublishedGenerator) {
             (PhiloxWords{{0x6627E8D5u, 0xE169C58Du, 0xBC57AC4Cu, 0x9B00DBD8u}}));
   EXPECT_EQ(philox(PhiloxWords{{~0u, ~0u, ~0u, ~0u}}, ~std::uint64_t{0}),
             (PhiloxWords{{0x408F276Du, 0x41C83B0Eu, 0xA20BC7C6u, 0x6D5451FDu}}));
+  EXPECT_EQ(philox(PhiloxWords{{0x243F6A88u, 0x85A308D3u, 0x13198A2Eu, 0x03707344u}},
+                   0x299F31D0A4093822ull),
+            (PhiloxWords{{0xD16CFE09u, 0x94FDCCEBu, 0x5001E420u, 0x24126EA1u}}));
 }
 
 TEST(Inputs, HaveTheSharesTheyAreNamedAfter) {

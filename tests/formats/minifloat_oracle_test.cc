@@ -165,5 +165,33 @@ TEST(Minifloat, NanOperandsKeepTheirSignWhereAsked) {
   }
 }
 
+/// The f32 bits a package gives for a code, against ours; NaN as a class.
+template <typename Code>
+void expect_decodes(std::string_view file, const std::string& table) {
+  const Tensor& values = tensor_of(capture(file), table);
+  ASSERT_EQ(values.elements(), 256) << table;
+  for (unsigned bits = 0; bits < 256; ++bits) {
+    const auto expected = bit_cast<float>(values.as<std::int32_t>()[bits]);
+    const float found = decode(Code{static_cast<std::uint8_t>(bits)});
+    if (std::isnan(expected)) {
+      EXPECT_TRUE(std::isnan(found)) << table << " code " << bits;
+    } else {
+      EXPECT_EQ(bit_cast<std::uint32_t>(found), bit_cast<std::uint32_t>(expected))
+          << table << " code " << bits;
+    }
+  }
+}
+
+TEST(CapturedDecode, GivesTheValueOfEveryCodeThatPackagesGive) {
+  for (const std::string package : {"torch", "ml_dtypes"}) {
+    const std::string file = package + "_casts", table = package + ".decode.float8_";
+    expect_decodes<E4M3>(file, table + "e4m3fn");
+    expect_decodes<E4M3Fnuz>(file, table + "e4m3fnuz");
+    expect_decodes<E5M2>(file, table + "e5m2");
+    expect_decodes<E5M2Fnuz>(file, table + "e5m2fnuz");
+    expect_decodes<E8M0>(file, table + "e8m0fnu");
+  }
+}
+
 }  // namespace
 }  // namespace mxo::test

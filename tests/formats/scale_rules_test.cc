@@ -9,27 +9,10 @@
 namespace mxo {
 namespace {
 
-TEST(ScaleProfile, EqualsItselfAlone) {
-  EXPECT_TRUE(kOcp == kOcp);
-  EXPECT_TRUE(kTorchao == ScaleProfile{});
-  EXPECT_FALSE(kOcp == kTorchao);
-  EXPECT_FALSE(kTorchaoCuda == kTorchao);
-  EXPECT_FALSE(kTransformerEngine == kTorchaoCuda);
-}
-
 TEST(ScaleProfile, BlockWithNanHasTheStacksByte) {
   EXPECT_EQ(shared_scale<kE4M3>(quiet_nan(), ScaleMode::rceil, kJaxMx).bits, 0);
   EXPECT_EQ(shared_scale<kE4M3>(quiet_nan(), ScaleMode::floor, kFlashinferMx).bits, 0x7F);
   EXPECT_EQ(shared_scale<kE4M3>(quiet_nan(), ScaleMode::rceil, kTorchao).bits, 0xFF);
-}
-
-TEST(ScaleRule, EqualsItselfAlone) {
-  const ScaleRule rule = mx_rule(ScaleMode::floor, kOcp);
-  EXPECT_TRUE(rule == mx_rule(ScaleMode::floor, kOcp));
-  EXPECT_FALSE(rule == mx_rule(ScaleMode::ceil, kOcp));
-  EXPECT_FALSE(rule == mx_rule(ScaleMode::floor));
-  EXPECT_FALSE(f32_rule(kDeepGemm) == f32_rule(kDeepGemm, kTorchCast));
-  EXPECT_FALSE(f32_rule(kDeepGemm) == f32_rule(kDeepGemmCuda));
 }
 
 bool regular(const ScaleProfile& profile, const ElementRule& element = {}) {

@@ -175,16 +175,6 @@ TEST(Views, FindElementsByTheirStrides) {
   EXPECT_EQ(offset_of_three[5], 6);
 }
 
-TEST(Views, RoundQuotientsUp) {
-  EXPECT_EQ(ceil_div(0, 4), 0);
-  EXPECT_EQ(ceil_div(1, 4), 1);
-  EXPECT_EQ(ceil_div(4, 4), 1);
-  EXPECT_EQ(ceil_div(5, 4), 2);
-  EXPECT_EQ(round_up(0, 4), 0);
-  EXPECT_EQ(round_up(5, 4), 8);
-  EXPECT_EQ(round_up(8, 4), 8);
-}
-
 std::string said_of(Dtype dtype, const std::vector<Index>& shape) {
   return refusal([&] { require_room("q: y", dtype, shape); });
 }

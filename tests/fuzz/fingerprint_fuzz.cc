@@ -31,9 +31,7 @@ void fit(Backend& backend, const ProbeKind& kind, const Tensor& y) {
   // What fits gives every bit when it is run.
   Call again = call;
   again.set = found.fits.front().set;
-  NamedTensors actual;
-  actual.emplace("y", y);
-  if (!match(run_call(backend, again), actual).identical()) std::abort();
+  if (!match(run_call(backend, again), {{"y", y}}).identical()) std::abort();
 }
 
 }  // namespace

@@ -8,6 +8,7 @@
 #include "emu/backends.h"
 #include "golden/judge/bound.h"
 #include "tests/golden/expected.h"
+#include "tests/golden/tensors.h"
 
 namespace mxo {
 namespace {
@@ -44,9 +45,7 @@ Parameters settings_of(const Case& c) {
 void quantize(NamedTensors& in, const std::string& name, const char* block) {
   Parameters set;
   set.set("block", block);
-  NamedTensors given;
-  given.emplace("x", std::move(in.at(name)));
-  NamedTensors out = call_operator(backend(), "quantize", given, set);
+  NamedTensors out = call_operator(backend(), "quantize", {{"x", std::move(in.at(name))}}, set);
   in.erase(name);
   for (const char* part : {"codes", "scales"}) in[name + "." + part] = std::move(out.at(part));
 }
@@ -82,10 +81,7 @@ NamedTensors inputs_of(const Case& c, std::mt19937& random) {
       if (i % c.k >= c.k / 2) w[i] = w[i - c.k / 2];
     }
   }
-  Tensor ends(Dtype::i32, {2});
-  ends.as<std::int32_t>()[0] = static_cast<std::int32_t>(c.rows / 3);
-  ends.as<std::int32_t>()[1] = static_cast<std::int32_t>(c.rows);
-  in.emplace("group_ends", std::move(ends));
+  in.emplace("group_ends", ends_at({c.rows / 3, c.rows}));
   if (c.scaled) {
     quantize(in, "x", "1x128");
     quantize(in, "w", "128x128");
@@ -93,43 +89,8 @@ NamedTensors inputs_of(const Case& c, std::mt19937& random) {
   return in;
 }
 
-TEST(BesideExact, NothingPassesThatTheBoundRefuses) {
-  std::mt19937 random(7);
-  for (const Case& c : kCases) {
-    SCOPED_TRACE(std::string(c.op) + " " + std::to_string(c.k) + " " + std::to_string(c.spread));
-    const NamedTensors in = inputs_of(c, random);
-    const auto bound =
-        bound_when_asked(c.op, c.output, in, settings_of(c), "", Roundings::worst, &backend());
-    ASSERT_TRUE(bound && bound->sure);
-    const ErrorBound one_by_one = computed(*bound);
-    const Index columns = std::string_view(c.output) == "dw" ? c.k : c.n;
-    const OutputBlock all{0, bound->size() / columns, 0, columns};
-    for (const double part : {0.0, 0.01, 0.9, 0.999, 1.0, 1.001, 1.1, 100.0, -1.0, -1.001}) {
-      std::vector<float> values;
-      for (Index i = 0; i < bound->size(); ++i) {
-        const ElementBound of = one_by_one.at(i);
-        values.push_back(static_cast<float>(of.exact + part * of.stray));
-      }
-      const std::vector<bool> sure = bound->sure(
-          all, [&](Index i) { return static_cast<double>(values[static_cast<std::size_t>(i)]); });
-      Index passed = 0;
-      for (Index i = 0; i < bound->size(); ++i) {
-        if (!sure[static_cast<std::size_t>(i)]) continue;
-        ++passed;
-        ASSERT_TRUE(
-            bound->admits(i, Dtype::f32, static_cast<double>(values[static_cast<std::size_t>(i)])))
-            << i << " at " << part;
-      }
-      const bool normal = c.spread < 20;  // no sums below f32's normal numbers
-      if (part == 100 || (part == 0 && normal)) {
-        EXPECT_EQ(passed, part == 0 ? bound->size() : 0);
-      }
-      if (part == 0.01 && normal && !c.cancels) {
-        EXPECT_GT(passed, bound->size() / 2);
-      }
-    }
-  }
-}
+/// Parts of the bound away from the exact product.
+constexpr double kParts[] = {0.0, 0.01, 0.9, 0.999, 1.0, 1.001, 1.1, 100.0, -1.0, -1.001};
 
 TEST(BesideExact, NoVerdictAndNoFigureChanges) {
   std::mt19937 random(8);
@@ -143,8 +104,19 @@ TEST(BesideExact, NoVerdictAndNoFigureChanges) {
     for (Index i = 0; i < expected.elements(); ++i) {
       const ElementBound of = bound->at(i);
       expected.as<float>()[i] = static_cast<float>(of.exact);
-      const double part = random() % 64 == 0 ? 1.2 : static_cast<double>(random() % 1000) * 1e-3;
+      const double inside = static_cast<double>(random() % 1000) * 1e-3;
+      const double part = random() % 16 == 0 ? kParts[random() % std::size(kParts)] : inside;
       actual.as<float>()[i] = static_cast<float>(of.exact + part * of.stray);
+    }
+    const auto surely_passes = [&](const Tensor& y) {
+      const OutputBlock all{0, bound->size() / columns, 0, columns};
+      const auto sure =
+          bound->sure(all, [&](Index i) { return static_cast<double>(y.as<float>()[i]); });
+      return std::count(sure.begin(), sure.end(), true);
+    };
+    if (c.spread < 20) {  // no sums below f32's normal numbers
+      EXPECT_EQ(surely_passes(expected), bound->size());
+      EXPECT_GT(surely_passes(actual), 0);
     }
     actual.as<float>()[3] = std::nanf("");
     actual.as<float>()[4] = INFINITY;

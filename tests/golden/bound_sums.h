@@ -10,6 +10,7 @@
 #include "golden/judge/rounding_cell.h"
 #include "golden/museum/operands.h"
 #include "ops/sums.h"
+#include "tests/golden/expected.h"
 
 namespace mxo {
 
@@ -44,11 +45,7 @@ struct Held {
 /// Operands of a kind, 64 x 64 outputs of `k` products; `small`: results near the least numbers.
 inline Call operands_of_kind(Backend& b, OperandKind kind, Index k, std::uint64_t seed,
                              bool small) {
-  ProductSize size;
-  size.ends = {40, 64};
-  size.rows = 64;
-  size.n = 64;
-  size.k = k;
+  const ProductSize size{{40, 64}, 64, 64, k};
   const bool fnuz = kind == OperandKind::fp8_fnuz || kind == OperandKind::mx_fnuz;
   Call call;
   if (kind == OperandKind::mx || kind == OperandKind::mx_fnuz) {
@@ -100,8 +97,7 @@ inline void hold_machine(Backend& b, const SumRow& row, Index k, std::uint64_t s
   Call call = operands_of_kind(b, kind, k, seed, small);
   call.set.set("sum", row.name);
   call.set.set("out", seed % 3 == 0 ? "bf16" : "f32");
-  NamedTensors inputs;
-  for (const auto& [name, tensor] : call.inputs) inputs.emplace(name, *tensor);
+  const NamedTensors inputs = operands_of(call);
   try {
     const NamedTensors out = run_call(b, call);
     const Tensor& y = out.at("y");
@@ -127,8 +123,7 @@ inline float sum_in_some_order(std::vector<float> terms, std::mt19937_64& random
 /// One bf16 product whose outputs are summed in orders of their own, products rounded or fused.
 inline void hold_orders(Backend& b, Index k, std::uint64_t seed, bool small, Held& held) {
   const Call call = operands_of_kind(b, OperandKind::bf16, k, seed, small);
-  NamedTensors inputs;
-  for (const auto& [name, tensor] : call.inputs) inputs.emplace(name, *tensor);
+  const NamedTensors inputs = operands_of(call);
   const auto bound = certified_bound(call.op, "y", inputs, call.set, "");
   std::mt19937_64 random(seed);
   const BF16* x = call.input("x").as<BF16>();

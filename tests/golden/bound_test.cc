@@ -20,15 +20,10 @@ TEST(Bound, IsOfSumsAloneAndOfFiniteOperands) {
   const auto backend = make_cpu_backend();
   EXPECT_FALSE(certified_bound("grouped_matmul", "dw", product_inputs(), {}, ""));
   EXPECT_FALSE(certified_bound("grouped_linear", "y", product_inputs(), {}, ""));
-  ProductSize size;
-  size.ends = {2, 4};
-  size.rows = 4;
-  size.n = 32;
-  size.k = 64;
+  const ProductSize size{{2, 4}, 4, 32, 64};
   const Call call = rowwise_product(*backend, 1, size);
   const auto exact_with = [&](const char* scales, float scale) {
-    NamedTensors in;
-    for (const auto& [name, tensor] : call.inputs) in.emplace(name, *tensor);
+    NamedTensors in = operands_of(call);
     in.at(scales).as<float>()[0] = scale;
     return certified_bound("grouped_matmul", "y", in, {}, "")->exact;
   };
@@ -100,46 +95,58 @@ TEST(Bound, IsNoneForRoundedSlotsAndOtherGates) {
   const auto backend = make_cpu_backend();
   const auto world = make_world("in_process");
   const Call call = rank_exhibits()[0].operands(*backend, *world, 1);
-  NamedTensors inputs;
-  for (const auto& [operand, held] : call.inputs) inputs.emplace(operand, *held);
+  const NamedTensors inputs = operands_of(call);
   Parameters set = call.set;
   EXPECT_TRUE(certified_bound("combine", "rank0.out", inputs, set, ""));
   set.set("steps", "fused");
   EXPECT_TRUE(certified_bound("combine", "rank0.out", inputs, set, ""));
   set.set("steps", "bf16");
   EXPECT_FALSE(certified_bound("combine", "rank0.out", inputs, set, ""));
-  NamedTensors x;
-  x.emplace("x", Tensor(Dtype::f32, {2, 8}));
-  Parameters gelu;
-  gelu.set("activation", "gelu");
+  const NamedTensors x{{"x", Tensor(Dtype::f32, {2, 8})}};
   EXPECT_TRUE(certified_bound("swiglu", "y", x, {}, ""));
-  EXPECT_FALSE(certified_bound("swiglu", "y", x, gelu, ""));
+  EXPECT_FALSE(certified_bound("swiglu", "y", x, with({{"activation", "gelu"}}), ""));
 }
 
-/// Blocks restart at each group; ends are no multiples of anything.
-Call numbered_wgrad(Backend& backend, const char* dy_block, const char* x_block) {
-  Tensor ends = ends_of({70, 70, 270, 300});
-  NamedTensors in;
-  for (const std::string name : {"dy", "x"}) {
-    const bool is_dy = name == "dy";
-    NamedTensors call;
-    call.emplace("x", random_floats({320, is_dy ? 96 : 160}, is_dy ? 1 : 2));
-    call.emplace("group_ends", ends);
-    Parameters set;
-    set.set("block", is_dy ? dy_block : x_block);
-    set.set("scale", "f32");
-    NamedTensors out = call_operator(backend, "quantize", call, set);
-    for (Index i = 0; i < out.at("scales").elements(); ++i) {  // of one size no order would show
-      out.at("scales").as<float>()[i] *= std::ldexp(1.0f, static_cast<int>(i % 7) - 3);
+/// Operands that were quantised, and what a product is told of them.
+struct Side {
+  std::string name;
+  std::vector<Index> shape;
+  std::string block;
+  std::string scale = "f32";
+  unsigned seed = 1;
+  bool grouped = false;  ///< blocks restart at each group
+};
+struct Quantised {
+  Quantised(Backend& backend, const std::vector<Side>& sides,
+            const std::vector<std::int32_t>& ends) {
+    for (const Side& side : sides) {
+      NamedTensors call{{"x", random_floats(side.shape, side.seed)}};
+      if (side.grouped) call.emplace("group_ends", ends_of(ends));
+      NamedTensors out = call_operator(backend, "quantize", call,
+                                       with({{"block", side.block}, {"scale", side.scale}}));
+      in.emplace(side.name + ".codes", std::move(out.at("codes")));
+      in.emplace(side.name + ".scales", std::move(out.at("scales")));
+      set.set("block_" + side.name, side.block);
     }
-    in.emplace(name + ".codes", std::move(out.at("codes")));
-    in.emplace(name + ".scales", std::move(out.at("scales")));
+    in.emplace("group_ends", ends_of(ends));
   }
-  in.emplace("group_ends", std::move(ends));
-  Call call = make_call("grouped_matmul_wgrad", std::move(in), {});
-  call.set.set("block_dy", dy_block);
-  call.set.set("block_x", x_block);
-  return call;
+  NamedTensors in;
+  Parameters set;
+};
+
+/// Ends are no multiples of anything.
+Call numbered_wgrad(Backend& backend, const char* dy_block, const char* x_block) {
+  Quantised q(
+      backend,
+      {{"dy", {320, 96}, dy_block, "f32", 1, true}, {"x", {320, 160}, x_block, "f32", 2, true}},
+      {70, 70, 270, 300});
+  for (const char* name : {"dy.scales", "x.scales"}) {  // of one size no order would show
+    Tensor& scales = q.in.at(name);
+    for (Index i = 0; i < scales.elements(); ++i) {
+      scales.as<float>()[i] *= std::ldexp(1.0f, static_cast<int>(i % 7) - 3);
+    }
+  }
+  return make_call("grouped_matmul_wgrad", std::move(q.in), q.set);
 }
 
 TEST(Bound, HoldsWeightGradientsAndRefusesWrongScales) {
@@ -151,8 +158,7 @@ TEST(Bound, HoldsWeightGradientsAndRefusesWrongScales) {
   }
   for (auto& [what, call] : calls) {
     call.set.set("out", "f32");
-    NamedTensors inputs;
-    for (const auto& [name, tensor] : call.inputs) inputs.emplace(name, *tensor);
+    NamedTensors inputs = operands_of(call);
     const auto held_by = [&, &call = call](const char* sum, const char* claim) {
       call.set.set("sum", sum);
       const Tensor dw = run_call(*backend, call).at("dw");
@@ -172,34 +178,6 @@ TEST(Bound, HoldsWeightGradientsAndRefusesWrongScales) {
     EXPECT_GT(held_by("fma_chain", ""), 0) << what;
   }
 }
-
-/// Operands that were quantised, and what a product is told of them.
-struct Side {
-  std::string name;
-  std::vector<Index> shape;
-  std::string block;
-  std::string scale = "f32";
-  unsigned seed = 1;
-};
-struct Quantised {
-  Quantised(Backend& backend, const std::vector<Side>& sides,
-            const std::vector<std::int32_t>& ends) {
-    for (const Side& side : sides) {
-      NamedTensors call;
-      call.emplace("x", random_floats(side.shape, side.seed));
-      Parameters quantiser;
-      quantiser.set("block", side.block);
-      quantiser.set("scale", side.scale);
-      NamedTensors out = call_operator(backend, "quantize", call, quantiser);
-      in.emplace(side.name + ".codes", std::move(out.at("codes")));
-      in.emplace(side.name + ".scales", std::move(out.at("scales")));
-      set.set("block_" + side.name, side.block);
-    }
-    in.emplace("group_ends", ends_of(ends));
-  }
-  NamedTensors in;
-  Parameters set;
-};
 
 /// The least scale times the least code is no bf16: a machine that dequantises first has zeros.
 TEST(BoundOperands, DequantisesForTheMachinesThatDo) {
@@ -272,10 +250,9 @@ TEST(BoundOperands, IsNoneForScalesOfOtherBlocks) {
 
 /// dw = main_grad + p is another sum than p.
 TEST(BoundOperands, IsNoneOfWhatJoinsAMainGradient) {
-  NamedTensors in;
-  in.emplace("dy", Tensor(Dtype::bf16, {4, 2}));
-  in.emplace("x", Tensor(Dtype::bf16, {4, 3}));
-  in.emplace("group_ends", ends_of({4}));
+  NamedTensors in{{"dy", Tensor(Dtype::bf16, {4, 2})},
+                  {"x", Tensor(Dtype::bf16, {4, 3})},
+                  {"group_ends", ends_of({4})}};
   EXPECT_TRUE(certified_bound("grouped_matmul_wgrad", "dw", in, {}, ""));
   in.emplace("main_grad", Tensor(Dtype::f32, {1, 2, 3}));
   EXPECT_FALSE(certified_bound("grouped_matmul_wgrad", "dw", in, {}, ""));

@@ -249,8 +249,7 @@ TEST(GroupRows, AreThoseOfTheOutputsThatHaveThem) {
     std::string_view set;  // name=value, or nothing
     Index rows, columns;
   };
-  NamedTensors inputs;
-  inputs.emplace("group_ends", tensor_from<std::int32_t>(Dtype::i32, {2}, {1, 2}));
+  NamedTensors inputs{{"group_ends", tensor_from<std::int32_t>(Dtype::i32, {2}, {1, 2})}};
   const Tensor tensor(Dtype::f32, {3, 4});
   for (const Row& row :
        {Row{"grouped_linear", "dx", "", 2, -1}, Row{"grouped_linear", "dw", "", -1, -1},

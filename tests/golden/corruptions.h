@@ -122,7 +122,6 @@ inline std::vector<Call> calls_to_spoil(Backend& b) {
   const NamedTensors x{{"x", random_floats({48, 256}, 8)}};
   const NamedTensors padded{{"x", random_bf16({100, 64}, 8)},
                             {"group_ends", ends_of({33, 33, 70, 100})}};
-  const NamedTensors logits{{"logits", random_floats({96, 16}, 8)}};
   const Call mx = make_call("quantize", x, {});
   const Parameters vllm = with({{"block", "1x128"}, {"scale", "f32"}, {"rule", "vllm"}});
   const Call blockwise = make_call("quantize", x, vllm);
@@ -139,7 +138,7 @@ inline std::vector<Call> calls_to_spoil(Backend& b) {
       make_call("dequantize", run_call(b, mx), {}),
       make_call("dequantize", run_call(b, blockwise), with({{"block", "1x128"}, {"scale", "f32"}})),
       make_call("pad_groups", padded, {}),
-      make_call("route", logits, with({{"top_k", "3"}})),
+      make_call("route", {{"logits", random_floats({96, 16}, 8)}}, with({{"top_k", "3"}})),
       make_call("swiglu", {{"x", random_bf16({64, 128}, 8)}}, with({{"rounding", "bf16"}}))};
 }
 

@@ -133,8 +133,7 @@ TEST(DeclaredType, FilesSayWhatTheirBytesMean) {
 TEST(DeclaredType, ACallNamesItsCodes) {
   const Tensor bytes(Dtype::u8, {1, 32});
   const Tensor scales(Dtype::u8, {1, 1});
-  NamedTensors inputs;
-  inputs.emplace("x", Tensor(Dtype::f32, {1, 32}));
+  NamedTensors inputs{{"x", Tensor(Dtype::f32, {1, 32})}};
   for (const auto& [found, outcome] :
        {std::pair{Dtype::e5m2, Outcome::pass}, {Dtype::e4m3, Outcome::fail}}) {
     Parameters set;

@@ -45,10 +45,7 @@ ErrorBound weighed_swiglu(const std::vector<std::pair<float, float>>& gates) {
     x.as<float>()[i] = a;
     x.as<float>()[n + i] = b;
   }
-  NamedTensors inputs;
-  inputs.emplace("x", std::move(x));
-  inputs.emplace("probs", floats({1}, {3}));
-  return swiglu_bound(inputs);
+  return swiglu_bound({{"x", x}, {"probs", floats({1}, {3})}});
 }
 
 TEST(ElementBounds, PromiseNothingOfSwigluPastTheRangeOfF32) {

@@ -17,6 +17,14 @@ inline JudgedOutput question(std::string name, const Tensor& expected, const Ten
   return {std::move(name), owe(expected), actual};
 }
 
+/// The tensors of a call.
+template <typename Call>
+NamedTensors operands_of(const Call& call) {
+  NamedTensors in;
+  for (const auto& [name, tensor] : call.inputs) in.emplace(name, *tensor);
+  return in;
+}
+
 inline CompareOptions gated(std::string_view gate) {
   CompareOptions options;
   options.gate = parse_gate(gate);

@@ -71,12 +71,11 @@ Call captured_product(const TensorFile& file, const std::string& operands) {
   Tensor w(b.dtype(), {1, b.extent(0), b.extent(1)});
   std::memcpy(w.data(), b.data(), b.bytes());
   const auto one = [](Index) { return 1.0f; };
-  NamedTensors in;
-  in.emplace("x.scales", filled<float>(Dtype::f32, {a.extent(0)}, one));
-  in.emplace("w.scales", filled<float>(Dtype::f32, {1, b.extent(0)}, one));
-  in.emplace("group_ends", ends_at({a.extent(0)}));
-  in.emplace("x.codes", a);
-  in.emplace("w.codes", std::move(w));
+  NamedTensors in{{"x.scales", filled<float>(Dtype::f32, {a.extent(0)}, one)},
+                  {"w.scales", filled<float>(Dtype::f32, {1, b.extent(0)}, one)},
+                  {"group_ends", ends_at({a.extent(0)})},
+                  {"x.codes", a},
+                  {"w.codes", w}};
   Parameters set;
   set.set("out", "f32");
   return make_call("grouped_matmul", in, set);

@@ -37,10 +37,9 @@ TEST(FoundByFuzzing, OutputsThatSumNothingAreExplained) {
   const NamedTensors none = operands_of(
       "x.codes e4m3 64 0, x.scales e8m0 64 0, w.codes e4m3 1 64 0, w.scales e8m0 1 64 0, "
       "group_ends = 64");
-  NamedTensors rows;
-  rows.emplace("dy", random_floats({64, 32}, 7));
-  rows.emplace("x", random_floats({64, 48}, 8));
-  rows.emplace("group_ends", ends_of({64, 64}));
+  NamedTensors rows{{"dy", random_floats({64, 32}, 7)},
+                    {"x", random_floats({64, 48}, 8)},
+                    {"group_ends", ends_of({64, 64})}};
   for (const auto& [op, inputs] :
        {std::pair{"grouped_matmul", none}, {"grouped_matmul_wgrad", rows}}) {
     const Call call = make_call(op, inputs, {});

@@ -57,6 +57,16 @@ struct Twin {
   Rational stray;
   Rational reach;  ///< what a sum on the way may reach
   bool rounded = true;
+
+  /// One more term of the sum.
+  void add(const Rational& term) {
+    real = real + term;
+    reach = reach + term.magnitude();
+  }
+  /// Its k terms are rounded and added in any order.
+  void round(Index k) {
+    stray = gamma(k) * reach + Rational(static_cast<double>(k)) * twin::power(-149);
+  }
 };
 
 struct Counts {

@@ -81,9 +81,7 @@ TEST(GateTwin, HoldsSwiglu) {
     const float a = wide ? drawn(-149, 127) : drawn(-8, 7);
     const float b = wide ? drawn(-149, 127) : drawn(-6, 6);
     const float p = wide ? drawn(-60, 20) : drawn(-6, 0);
-    NamedTensors in;
-    in.emplace("x", floats({1, 2}, {a, b}));
-    in.emplace("probs", floats({1}, {p}));
+    NamedTensors in{{"x", floats({1, 2}, {a, b})}, {"probs", floats({1}, {p})}};
     const ErrorBound bound = swiglu_bound(in);
     const Rational s = silu(static_cast<double>(a));
     const Rational rb(static_cast<double>(b));
@@ -134,11 +132,8 @@ TEST(GateTwin, HoldsSwiglu) {
 /// |code s - x| <= |nearest s - x| + 4 u |x| for every code of a format.
 void hold_codes(const char* format, const char* scale, const Tensor& x, Index& passed,
                 Index& refused) {
-  NamedTensors in;
-  in.emplace("x", x);
-  Parameters set;
-  set.set("format", format);
-  set.set("scale", scale);
+  NamedTensors in{{"x", x}};
+  Parameters set = with({{"format", format}, {"scale", scale}});
   const bool powers = std::string(scale) == "e8m0";
   if (!powers) set.set("block", "1x128");
   const NamedTensors outputs = call_operator(*make_reference_backend(), "quantize", in, set);

@@ -12,9 +12,8 @@ TEST(GateTwin, HoldsProductsOfPlainOperands) {
   for (std::uint64_t seed = 0; seed < 120; ++seed) {
     const Dtype type = seed % 3 == 0 ? Dtype::f16 : seed % 3 == 1 ? Dtype::bf16 : Dtype::f32;
     const Index k = seed % 7 == 0 ? 130 : static_cast<Index>(1 + seed % 9);
-    NamedTensors in;
-    in.emplace("x", operand(type, {2, k}, seed));
-    in.emplace("w", operand(type, {1, 3, k}, seed + 1000));
+    NamedTensors in{{"x", operand(type, {2, k}, seed)},
+                    {"w", operand(type, {1, 3, k}, seed + 1000)}};
     // The sum is 2^128 - 2^105, below the largest f32; with what it strays it is not.
     const float large[] = {0x1.FEp127f, 0x1.FEp119f, 0x1.FCp111f, 0, 0};
     for (Index at = 0; type == Dtype::bf16 && k == 5 && at < k; ++at) {
@@ -28,15 +27,11 @@ TEST(GateTwin, HoldsProductsOfPlainOperands) {
       for (Index i = 0; i < 6; ++i) {
         Twin twin;
         for (Index at = 0; at < k; ++at) {
-          const Rational term = Rational(value_at(in.at("x"), type, i / 3 * k + at)) *
-                                Rational(value_at(in.at("w"), type, i % 3 * k + at));
-          twin.real = twin.real + term;
-          twin.reach = twin.reach + term.magnitude();
+          twin.add(Rational(value_at(in.at("x"), type, i / 3 * k + at)) *
+                   Rational(value_at(in.at("w"), type, i % 3 * k + at)));
         }
         twin.rounded = claim.empty();
-        if (twin.rounded) {
-          twin.stray = gamma(k) * twin.reach + Rational(static_cast<double>(k)) * twin::power(-149);
-        }
+        if (twin.rounded) twin.round(k);
         hold(*bound, i, twin, claim + " " + std::to_string(seed) + " " + std::to_string(i), seen);
         if (HasFatalFailure()) return;
       }
@@ -52,10 +47,9 @@ TEST(GateTwin, HoldsWeightGradients) {
   Counts seen;
   for (std::uint64_t seed = 0; seed < 20; ++seed) {
     const Index first = static_cast<Index>(seed % 2);
-    NamedTensors in;
-    in.emplace("dy", operand(Dtype::bf16, {7, 2}, seed));
-    in.emplace("x", operand(Dtype::bf16, {7, 3}, seed + 700));
-    in.emplace("group_ends", ends_of({static_cast<int>(first), 6}));
+    NamedTensors in{{"dy", operand(Dtype::bf16, {7, 2}, seed)},
+                    {"x", operand(Dtype::bf16, {7, 3}, seed + 700)},
+                    {"group_ends", ends_of({static_cast<int>(first), 6})}};
     for (const std::string claim : {"exact", ""}) {
       const auto bound = certified_bound("grouped_matmul_wgrad", "dw", in, {}, claim);
       ASSERT_TRUE(bound);
@@ -65,13 +59,10 @@ TEST(GateTwin, HoldsWeightGradients) {
         const Index begin = i < 6 ? 0 : first;
         const Index end = i < 6 ? first : 6;
         for (Index r = begin; r < end; ++r) {
-          const Rational term = Rational(value_at(in.at("dy"), Dtype::bf16, r * 2 + i % 6 / 3)) *
-                                Rational(value_at(in.at("x"), Dtype::bf16, r * 3 + i % 3));
-          twin.real = twin.real + term;
-          twin.reach = twin.reach + term.magnitude();
+          twin.add(Rational(value_at(in.at("dy"), Dtype::bf16, r * 2 + i % 6 / 3)) *
+                   Rational(value_at(in.at("x"), Dtype::bf16, r * 3 + i % 3)));
         }
-        const Rational k(static_cast<double>(end - begin));
-        if (twin.rounded) twin.stray = gamma(end - begin) * twin.reach + k * twin::power(-149);
+        if (twin.rounded) twin.round(end - begin);
         hold(*bound, i, twin, claim + " " + std::to_string(seed) + " " + std::to_string(i), seen);
         if (HasFatalFailure()) return;
       }
@@ -89,11 +80,10 @@ TEST(GateTwin, HoldsTiesThatDoublesCannotTell) {
     for (const double rest : {-0x1p-100, 0.0, 0x1p-100}) {
       const double v = std::ldexp(128 + static_cast<double>(random() % 128), -7);
       const bool below = random() % 2 == 0;
-      NamedTensors in;
-      in.emplace("x", floats({1, 4}, {static_cast<float>(v), below ? -0x1p-8f : 0x1p-8f,
-                                      static_cast<float>(rest), 0.0f}));
-      in.emplace("w", floats({1, 1, 4}, {1, 1, 1, 1}));
-      in.emplace("group_ends", ends_of({1}));
+      NamedTensors in{{"x", floats({1, 4}, {static_cast<float>(v), below ? -0x1p-8f : 0x1p-8f,
+                                            static_cast<float>(rest), 0.0f})},
+                      {"w", floats({1, 1, 4}, {1, 1, 1, 1})},
+                      {"group_ends", ends_of({1})}};
       const auto bound = certified_bound("grouped_matmul", "y", in, {}, "exact");
       Twin twin;
       twin.real = Rational(v) + Rational(below ? -0x1p-8 : 0x1p-8) + Rational(rest);
@@ -132,15 +122,12 @@ TEST(GateTwin, HoldsProductsOfScaledCodes) {
       }
       return t;
     };
-    NamedTensors in;
-    in.emplace("x.codes", codes({2, k}));
-    in.emplace("x.scales", scales({2, blocks}, exponents[0]));
-    in.emplace("w.codes", codes({1, 2, k}));
-    in.emplace("w.scales", scales({1, 1, blocks}, exponents[1]));
-    in.emplace("group_ends", ends_of({2}));
-    Parameters set;
-    set.set("block_x", "1x128");
-    set.set("block_w", "128x128");
+    NamedTensors in{{"x.codes", codes({2, k})},
+                    {"x.scales", scales({2, blocks}, exponents[0])},
+                    {"w.codes", codes({1, 2, k})},
+                    {"w.scales", scales({1, 1, blocks}, exponents[1])},
+                    {"group_ends", ends_of({2})}};
+    const Parameters set = with({{"block_x", "1x128"}, {"block_w", "128x128"}});
     for (const std::string claim : {"exact", ""}) {
       const auto bound = certified_bound("grouped_matmul", "y", in, set, claim);
       ASSERT_TRUE(bound);
@@ -196,15 +183,11 @@ TEST(GateTwin, HoldsSumsOfSlots) {
   for (std::uint64_t seed = 0; seed < 60; ++seed) {
     const Index k = 1 + static_cast<Index>(seed % 4);
     const Dtype type = seed % 2 == 0 ? Dtype::bf16 : Dtype::f16;
-    NamedTensors in;
-    Tensor experts(Dtype::i32, {1, k});
-    for (Index i = 0; i < k; ++i) experts.as<std::int32_t>()[i] = static_cast<std::int32_t>(i);
-    in.emplace("rank0.experts", std::move(experts));
-    in.emplace("rank0.y", operand(type, {k, 2}, seed));
-    in.emplace("rank0.weights", operand(Dtype::f32, {1, k}, seed + 500));
-    Parameters set;
-    set.set("experts", "4");
-    const auto bound = certified_bound("combine", "rank0.out", in, set, "");
+    const NamedTensors in{
+        {"rank0.experts", filled<std::int32_t>(Dtype::i32, {1, k}, [](Index i) { return i; })},
+        {"rank0.y", operand(type, {k, 2}, seed)},
+        {"rank0.weights", operand(Dtype::f32, {1, k}, seed + 500)}};
+    const auto bound = certified_bound("combine", "rank0.out", in, with({{"experts", "4"}}), "");
     ASSERT_TRUE(bound);
     for (Index i = 0; i < 2; ++i) {
       Twin twin;
@@ -215,7 +198,7 @@ TEST(GateTwin, HoldsSumsOfSlots) {
         twin.real = twin.real + term;
         twin.reach = twin.reach + term.magnitude();
       }
-      twin.stray = gamma(k) * twin.reach + Rational(static_cast<double>(k)) * twin::power(-149);
+      twin.round(k);
       hold(*bound, i, twin, std::to_string(seed), seen);
       if (HasFatalFailure()) return;
     }

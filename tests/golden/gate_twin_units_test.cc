@@ -78,10 +78,9 @@ TEST(GateTwin, HoldsSumsOfEveryMatrixUnit) {
       for (std::uint64_t seed = 0; seed < 12; ++seed) {
         const Index k = seed % 4 == 0 ? 150 : static_cast<Index>(1 + seed * 3 % 20);
         const std::string dot = *of.format ? ".codes" : "";
-        NamedTensors in;
-        in.emplace("x" + dot, numbers(of.type, {1, k}, seed));
-        in.emplace("w" + dot, numbers(of.type, {1, 2, k}, seed + 500));
-        in.emplace("group_ends", ends_of({1}));
+        NamedTensors in{{"x" + dot, numbers(of.type, {1, k}, seed)},
+                        {"w" + dot, numbers(of.type, {1, 2, k}, seed + 500)},
+                        {"group_ends", ends_of({1})}};
         Parameters set;
         if (*of.format) {  // a scale of 1 for each row
           in.emplace("x.scales", floats({1, 1}, {1}));
@@ -97,9 +96,7 @@ TEST(GateTwin, HoldsSumsOfEveryMatrixUnit) {
           for (Index at = 0; at < k; ++at) {
             const double x = value_at(in.at("x" + dot), of.type, at);
             const double w = value_at(in.at("w" + dot), of.type, i * k + at);
-            const Rational term = Rational(x) * Rational(w);
-            twin.real = twin.real + term;
-            twin.reach = twin.reach + term.magnitude();
+            twin.add(Rational(x) * Rational(w));
             binade = larger(binade, twin::power(std::max(std::ilogb(x), of.least)) *
                                         twin::power(std::max(std::ilogb(w), of.least)));
           }
@@ -167,12 +164,11 @@ TEST(GateTwin, HoldsSumsThatTakeScales) {
         const Index k = mx ? 96 : 200;
         const Coded x(type, {1, k}, run, mx, seed);
         const Coded w(type, {1, 1, k}, run, mx, seed + 600);
-        NamedTensors in;
-        in.emplace("x.codes", x.codes);
-        in.emplace("x.scales", x.scales);
-        in.emplace("w.codes", w.codes);
-        in.emplace("w.scales", w.scales);
-        in.emplace("group_ends", ends_of({1}));
+        NamedTensors in{{"x.codes", x.codes},
+                        {"x.scales", x.scales},
+                        {"w.codes", w.codes},
+                        {"w.scales", w.scales},
+                        {"group_ends", ends_of({1})}};
         Parameters set;
         set.set("sum", row.name);
         if (*how.fold) set.set("sum.fold", how.fold);
@@ -204,8 +200,7 @@ TEST(GateTwin, HoldsSumsThatTakeScales) {
             const double vx = value_at(x.codes, type, at);
             const double vw = value_at(w.codes, type, at);
             const Rational term = Rational(vx * sx) * Rational(vw * sw);
-            part.real = part.real + term;
-            part.reach = part.reach + term.magnitude();
+            part.add(term);
             if (term.magnitude() == Rational()) continue;
             // A subnormal code does not lower the exponent of a product; as bf16 it is normal.
             const auto top = [&](double v, double s) {

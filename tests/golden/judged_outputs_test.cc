@@ -4,7 +4,6 @@
 #include <gtest/gtest.h>
 
 #include "golden/files/safetensors.h"
-#include "golden/judge/elements.h"
 #include "golden/judged_record.h"
 #include "golden/museum/operands.h"
 #include "ops/forwarding_backend.h"
@@ -68,8 +67,7 @@ TEST(JudgedOutputs, NeedBothPartsOfAPair) {
 }
 
 TEST(JudgedOutputs, OfNoOperatorHaveNoBound) {
-  NamedTensors in;
-  in.emplace("x", Tensor(Dtype::f32, {2, 32}));
+  NamedTensors in{{"x", Tensor(Dtype::f32, {2, 32})}};
   // 1.0625 lies between the codes of 1 and 1.125.
   std::fill_n(in.at("x").as<float>(), 64, 1.0625f);
   const NamedTensors out = pair_of(Dtype::e8m0, {2, 1});
@@ -119,8 +117,7 @@ TEST(JudgedOutputs, SayWhichBoundWouldPass) {
   for (const float none : {3.0f, 4.0f, kNaN, kInf}) EXPECT_EQ(ones.judge(none).note, "") << none;
   EXPECT_EQ(ones.judge(4, "bound").outcome, Outcome::fail);
   EXPECT_EQ(ones.judge(4, "bound").note, "");
-  NamedTensors in;
-  in.emplace("x", floats({1, 4}, {1.5f, -0.75f, 2.0f, 0.3f}));
+  NamedTensors in{{"x", floats({1, 4}, {1.5f, -0.75f, 2.0f, 0.3f})}};
   const Parameters none;
   const NamedTensors out = call_operator(*make_reference_backend(), "swiglu", in, none);
   NamedTensors actual = out;
@@ -168,10 +165,9 @@ class Counting final : public ForwardingBackend {
 TEST(JudgedRecord, AsksTheBackendForTheExactProduct) {
   const auto cpu = make_cpu_backend();
   Counting backend(*cpu);
-  NamedTensors in;
-  in.emplace("x", random_bf16({32, 512}, 1));
-  in.emplace("w", random_bf16({1, 32, 512}, 2));
-  in.emplace("group_ends", test::ends_of({32}));
+  NamedTensors in{{"x", random_bf16({32, 512}, 1)},
+                  {"w", random_bf16({1, 32, 512}, 2)},
+                  {"group_ends", test::ends_of({32})}};
   TraceRecord record;
   record.op = "grouped_matmul";
   record.output = "y";

@@ -13,6 +13,7 @@
 #include "golden/suites/shapes/input_recipe.h"
 #include "golden/suites/shapes/normal_lanes.h"
 #include "tests/golden/scratch.h"
+#include "tests/golden/tensors.h"
 #include "tests/support/refusal.h"
 
 namespace mxo {
@@ -28,17 +29,6 @@ TEST(Sha256, GivesTheKnownAnswersOfFips180) {
   write_text_file(scratch / "a", million);
   EXPECT_EQ(sha256_of_file(scratch / "a"), expected);
   EXPECT_THROW(sha256_of_file(scratch / "b"), Error);
-}
-
-// Random123, tests/kat_vectors: philox4x32 10.
-TEST(Philox, GivesTheKnownAnswersOfRandom123) {
-  EXPECT_EQ(philox(PhiloxWords{}, 0),
-            (PhiloxWords{{0x6627e8d5u, 0xe169c58du, 0xbc57ac4cu, 0x9b00dbd8u}}));
-  EXPECT_EQ(philox(PhiloxWords{{~0u, ~0u, ~0u, ~0u}}, ~0ull),
-            (PhiloxWords{{0x408f276du, 0x41c83b0eu, 0xa20bc7c6u, 0x6d5451fdu}}));
-  EXPECT_EQ(philox(PhiloxWords{{0x243f6a88u, 0x85a308d3u, 0x13198a2eu, 0x03707344u}},
-                   0x299f31d0a4093822ull),
-            (PhiloxWords{{0xd16cfe09u, 0x94fdccebu, 0x5001e420u, 0x24126ea1u}}));
 }
 
 TEST(InputStream, IsAFunctionOfSeedCaseOperandAndElement) {
@@ -83,16 +73,9 @@ TEST(Outcome, RanksInvalidBeforeFailBeforeNotRun) {
   EXPECT_EQ(code({not_run, fail, invalid}), 3);
 }
 
-Tensor wide_ends(const std::vector<std::int64_t>& ends) {
-  Tensor t(Dtype::i64, {static_cast<Index>(ends.size())});
-  std::copy(ends.begin(), ends.end(), t.as<std::int64_t>());
-  return t;
-}
-
 TEST(Calls, TakeEndsOfEitherWidth) {
-  NamedTensors inputs;
-  inputs.emplace("group_ends", wide_ends({-1, 2147483647}));
-  inputs.emplace("other", wide_ends({5}));
+  NamedTensors inputs{{"group_ends", tensor_from<std::int64_t>(Dtype::i64, {2}, {-1, 2147483647})},
+                      {"other", tensor_from<std::int64_t>(Dtype::i64, {1}, {5})}};
   const Call call = make_call("pad_groups", inputs, {});
   EXPECT_EQ(call.op, "pad_groups");
   const Tensor& ends = call.input("group_ends");
@@ -101,14 +84,12 @@ TEST(Calls, TakeEndsOfEitherWidth) {
   EXPECT_EQ(ends.as<std::int32_t>()[1], 2147483647);
   EXPECT_EQ(call.input("other").dtype(), Dtype::i64);
   for (const std::int64_t beyond : {std::int64_t{2147483648}, std::int64_t{-2147483649}}) {
-    NamedTensors bad;
-    bad.emplace("group_ends", wide_ends({0, beyond}));
+    NamedTensors bad{{"group_ends", tensor_from<std::int64_t>(Dtype::i64, {2}, {0, beyond})}};
     EXPECT_EQ(refusal([&] { make_call("pad_groups", bad, {}); }, Fault::shape),
               "group_ends: found " + std::to_string(beyond) + ", needs a row that an i32 holds");
   }
   Tensor floats(Dtype::f32, {2});
-  NamedTensors other;
-  other.emplace("group_ends", floats);
+  NamedTensors other{{"group_ends", floats}};
   EXPECT_EQ(make_call("pad_groups", other, {}).input("group_ends").dtype(), Dtype::f32);
 }
 

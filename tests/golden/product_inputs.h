@@ -8,12 +8,11 @@ namespace mxo {
 
 /// x [2, 32] by w [1, 1, 32], all ones.
 inline NamedTensors product_inputs() {
-  NamedTensors in;
-  in.emplace("x.codes", Tensor(Dtype::u8, {2, 32}));
-  in.emplace("x.scales", Tensor(Dtype::u8, {2, 1}));
-  in.emplace("w.codes", Tensor(Dtype::u8, {1, 1, 32}));
-  in.emplace("w.scales", Tensor(Dtype::u8, {1, 1, 1}));
-  in.emplace("group_ends", tensor_from<std::int32_t>(Dtype::i32, {1}, {2}));
+  NamedTensors in{{"x.codes", Tensor(Dtype::u8, {2, 32})},
+                  {"x.scales", Tensor(Dtype::u8, {2, 1})},
+                  {"w.codes", Tensor(Dtype::u8, {1, 1, 32})},
+                  {"w.scales", Tensor(Dtype::u8, {1, 1, 1})},
+                  {"group_ends", tensor_from<std::int32_t>(Dtype::i32, {1}, {2})}};
   for (auto& [name, tensor] : in) {
     const bool codes = name.ends_with("codes");
     if (name == "group_ends") continue;

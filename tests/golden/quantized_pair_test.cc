@@ -54,8 +54,7 @@ struct Quantised {
 };
 
 NamedTensors only_x(std::vector<Index> shape) {
-  NamedTensors in;
-  in.emplace("x", tiles(std::move(shape)));
+  NamedTensors in{{"x", tiles(std::move(shape))}};
   return in;
 }
 

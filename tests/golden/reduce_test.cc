@@ -28,9 +28,7 @@ AnsweredCall whole_of(Backend& backend, const std::string& op, NamedTensors inpu
 
 /// bf16 product of groups 0 to 1, one of them empty.
 NamedTensors product_operands(Index rows, Index n, Index k) {
-  NamedTensors inputs;
-  inputs.emplace("x", random_bf16({rows, k}, 1));
-  inputs.emplace("w", random_bf16({3, n, k}, 2));
+  NamedTensors inputs{{"x", random_bf16({rows, k}, 1)}, {"w", random_bf16({3, n, k}, 2)}};
   const auto r = static_cast<std::int32_t>(rows);
   inputs.emplace("group_ends", ends_of({r / 4, r / 4, r}));
   return inputs;
@@ -49,8 +47,7 @@ Kernel kernel_of(Backend& backend,
 TEST(Reduce, FindsAOneElementFaultOfALargeProductInFewRuns) {
   const auto backend = make_cpu_backend({"best", 1});
   AnsweredCall whole = whole_of(*backend, "quantize", [] {
-    NamedTensors in;
-    in.emplace("x", random_bf16({4096, 2048}, 3));
+    NamedTensors in{{"x", random_bf16({4096, 2048}, 3)}};
     return in;
   }());
   // One code is wrong wherever this value stands: a fault of the data.
@@ -155,8 +152,7 @@ TEST(Reduce, WritesASuiteThatFailsForEveryOperator) {
 
 TEST(CaseAxes, CutTransposedBlocksAndBothHalves) {
   const auto backend = make_reference_backend();
-  NamedTensors in;
-  in.emplace("x", random_bf16({64, 96}, 5));
+  NamedTensors in{{"x", random_bf16({64, 96}, 5)}};
   const AnsweredCall turned =
       whole_of(*backend, "quantize", in, {{"block", "32x1"}, {"transpose", "true"}});
   const CaseAxes axes("quantize", turned.parameters, turned.inputs, turned.expected);

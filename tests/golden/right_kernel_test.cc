@@ -9,6 +9,7 @@
 #include "tests/golden/bound_sums.h"
 #include "tests/golden/expected.h"
 #include "tests/golden/tensors.h"
+#include "tests/support/products.h"
 
 namespace mxo {
 namespace {
@@ -241,36 +242,25 @@ TEST(RightKernel, PassesAndWrongOnesOfEveryRecipeAreRefused) {
   }
 }
 
-/// The last two axes of rows [first, last) of the middle one exchanged.
-Tensor turned(const Tensor& from, Index matrices, Index first, Index last) {
-  const Index rows = from.extent(from.rank() - 2);
-  const Index columns = from.extent(from.rank() - 1);
-  Tensor to(Dtype::bf16, {matrices, columns, last - first});
-  for (Index m = 0; m < matrices; ++m) {
-    for (Index c = 0; c < columns; ++c) {
-      for (Index r = first; r < last; ++r) {
-        to.as<std::uint16_t>()[(m * columns + c) * (last - first) + r - first] =
-            from.as<std::uint16_t>()[(m * rows + r) * columns + c];
-      }
-    }
-  }
-  return to;
+/// Rows [first, last) of a matrix in bf16, its axes exchanged.
+Tensor turned(const Tensor& from, Index first, Index last) {
+  Tensor part(Dtype::bf16, {last - first, from.extent(1)});
+  std::memcpy(part.data(), from.as<BF16>() + first * from.extent(1), part.bytes());
+  return test::exchanged(part);
 }
 
 /// dx is y of dy and w with its axes exchanged; dw of a group y of its columns of dy and of x.
 TEST(RightKernel, OfGradientsHasTheFiguresOfTheProductsTheyAre) {
   constexpr Index kRows = 24, kN = 40, kK = 72, kExperts = 2;
-  NamedTensors in;
-  in.emplace("x", random_bf16({kRows, kK}, 1));
-  in.emplace("w", random_bf16({kExperts, kN, kK}, 2));
-  in.emplace("dy", random_bf16({kRows, kN}, 3));
-  in.emplace("group_ends", ends_of({9, 24}));
+  NamedTensors in{{"x", random_bf16({kRows, kK}, 1)},
+                  {"w", random_bf16({kExperts, kN, kK}, 2)},
+                  {"dy", random_bf16({kRows, kN}, 3)},
+                  {"group_ends", ends_of({9, 24})}};
   // The largest of each group, which the bound of a cast follows.
   for (const Index row : {0, 9}) {
     in.at("x").as<BF16>()[row * kK] = in.at("dy").as<BF16>()[row * kN] = encode<kBF16>(1024.0f);
   }
-  Parameters set;
-  set.set("recipe", "bf16");
+  const Parameters set = with({{"recipe", "bf16"}});
   const auto same = [&set](const ErrorBound& a, Index first, const NamedTensors& product,
                            const Tensor& expected) {
     const auto y = linear_bound("y", product, set, expected);
@@ -283,23 +273,19 @@ TEST(RightKernel, OfGradientsHasTheFiguresOfTheProductsTheyAre) {
   const Tensor dx = random_bf16({kRows, kK}, 4);
   const auto of_dx = linear_bound("dx", in, set, dx);
   ASSERT_TRUE(of_dx);
-  same(*of_dx, 0,
-       {{"x", in.at("dy")},
-        {"w", turned(in.at("w"), kExperts, 0, kN)},
-        {"group_ends", in.at("group_ends")}},
-       dx);
+  same(
+      *of_dx, 0,
+      {{"x", in.at("dy")}, {"w", test::exchanged(in.at("w"))}, {"group_ends", in.at("group_ends")}},
+      dx);
   const Tensor dw = random_bf16({kExperts, kN, kK}, 5);
   const auto of_dw = linear_bound("dw", in, set, dw);
   ASSERT_TRUE(of_dw);
   for (const auto& [e, first, last] : {std::tuple<Index, Index, Index>{0, 0, 9}, {1, 9, 24}}) {
     Tensor part(Dtype::bf16, {kN, kK});
     std::memcpy(part.data(), dw.as<BF16>() + e * kN * kK, part.bytes());
-    const Tensor columns = turned(in.at("dy"), 1, first, last);
-    Tensor rows(Dtype::bf16, {kN, last - first});
-    std::memcpy(rows.data(), columns.data(), rows.bytes());
+    const Tensor w = test::reshaped(turned(in.at("x"), first, last), {1, kK, last - first});
     same(*of_dw, e * kN * kK,
-         {{"x", rows}, {"w", turned(in.at("x"), 1, first, last)}, {"group_ends", ends_of({kN})}},
-         part);
+         {{"x", turned(in.at("dy"), first, last)}, {"w", w}, {"group_ends", ends_of({kN})}}, part);
   }
 }
 
@@ -307,16 +293,11 @@ TEST(RightKernel, OfGradientsHasTheFiguresOfTheProductsTheyAre) {
 /// sums in bf16 do not reach it.
 TEST(RightKernel, OfProductsIsHeldToTheBoundOfEachElement) {
   for (std::uint64_t seed = 0; seed < 24; ++seed) {
-    ProductSize size;
-    size.ends = {9, 9, 20};
-    size.rows = 20;
-    size.n = 10;
-    size.k = 512;
+    const ProductSize size{{9, 9, 20}, 20, 10, 512};
     Call call = bf16_product(seed, size);
     call.set.set("out", seed % 2 == 0 ? "bf16" : "f32");
     const auto backend = make_backend("reference");
-    NamedTensors in;
-    for (const auto& [name, tensor] : call.inputs) in.emplace(name, *tensor);
+    const NamedTensors in = operands_of(call);
     const Tensor y = run_call(*backend, call).at("y");
     const auto bound =
         computed(*bound_when_asked(call.op, "y", in, call.set, "", Roundings::independent));

@@ -85,9 +85,8 @@ TEST(ScaleMap, OfPackedLayoutsIsTakenFromTheCall) {
 
 TEST(ProductFactor, IsNoneForScalesThatDoNotFit) {
   const auto fits = [](std::vector<Index> codes, std::vector<Index> scales, const char* block) {
-    NamedTensors in;
-    in.emplace("x.codes", filled<std::uint8_t>(Dtype::u8, codes, [](Index) { return 0x38; }));
-    in.emplace("x.scales", filled<float>(Dtype::f32, scales, [](Index i) { return i + 1; }));
+    NamedTensors in{{"x.codes", filled<std::uint8_t>(Dtype::u8, codes, [](Index) { return 0x38; })},
+                    {"x.scales", filled<float>(Dtype::f32, scales, [](Index i) { return i + 1; })}};
     Parameters set;
     set.set("block_x", block);
     return factor_of_rows(in, "x", set).has_value();

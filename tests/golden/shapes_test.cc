@@ -249,13 +249,6 @@ TEST_F(ShapeSuites, FailWhatIsMissingOrHasAnotherShape) {
   EXPECT_EQ(report.outcome(), Outcome::fail);
 }
 
-TEST_F(ShapeSuites, RefuseTheirOwnFilesAsOutputs) {
-  fs::copy(scratch_.path() / "suite" / "cases", scratch_.path() / "actual");
-  const Report report =
-      compare_shapes(scratch_.path() / "suite", scratch_.path() / "actual", {}, *backend_, ranks());
-  EXPECT_EQ(report.count(Outcome::invalid), 3);
-}
-
 TEST_F(ShapeSuites, ThatLeaveElementsOutAreInvalid) {
   const fs::path path = scratch_.path() / "suite";
   ShapeSuite suite = read_shape_suite(path);

@@ -1,8 +1,6 @@
 // Suites on disk: the same bytes everywhere, flags that are true, files made whole or not at all;
 // padding and unused bytes are neither read nor left unwritten.
-#include <fstream>
 #include <set>
-#include <sstream>
 
 #include <gtest/gtest.h>
 
@@ -21,18 +19,6 @@ namespace mxo {
 namespace {
 
 namespace fs = std::filesystem;
-
-std::map<std::string, std::string> contents(const fs::path& directory) {
-  std::map<std::string, std::string> files;
-  for (const auto& entry : fs::recursive_directory_iterator(directory)) {
-    if (!entry.is_regular_file()) continue;
-    std::ifstream in(entry.path(), std::ios::binary);
-    std::ostringstream text;
-    text << in.rdbuf();
-    files[fs::relative(entry.path(), directory).string()] = text.str();
-  }
-  return files;
-}
 
 /// Every instruction set there is, with one thread and with two; "best" is one of them.
 std::map<std::string, std::unique_ptr<Backend>> cpu_backends() {
@@ -76,16 +62,6 @@ TEST(Suites, GiveTheSameOutputsOnEveryBackendAndThreadCount) {
                   item.id + " on " + name);
     }
   }
-}
-
-TEST(Suites, WriteTheSameFilesOnEveryBackend) {
-  const Scratch scratch;
-  const GenerateOptions options{.suite = "all", .level = 0, .seed = 7, .spelling = {}};
-  generate(scratch / "reference", options, *make_reference_backend(), ranks());
-  generate(scratch / "cpu", options, *make_cpu_backend(), ranks());
-  const auto expected = contents(scratch / "reference");
-  EXPECT_GT(expected.size(), 50u);
-  EXPECT_TRUE(contents(scratch / "cpu") == expected);
 }
 
 TEST(Suites, HaveUniqueIdsKnownFlagsAndGrowWithTheLevel) {
@@ -282,38 +258,31 @@ Index expected_differences(const SuiteCase& item, const NamedTensors& inputs, co
 
 TEST(Poison, ChangesNoOwedElementOfAnyOperator) {
   for (const auto& backend : {make_reference_backend(), make_cpu_backend({"best", 2})}) {
-    std::map<std::string, NamedTensors> nan;  // by the name that both versions share
+    struct Version {
+      NamedTensors inputs, outputs;
+    };
+    std::map<std::string, Version> nan;  // by the name that both versions share
     for (const SuiteCase& item : suite_cases("poison", 1)) {
       const std::string stem = item.id.substr(0, item.id.rfind('.'));
-      const NamedTensors inputs = item.inputs(InputStream(5, item.id));
+      NamedTensors inputs = item.inputs(InputStream(5, item.id));
       NamedTensors outputs =
           call_operator(*backend, item.op, inputs, Parameters(item.parameters), &ranks());
       if (item.id.ends_with(".nan")) {
-        nan.emplace(stem, std::move(outputs));
-      } else {
-        EXPECT_EQ(expected_differences(item, inputs, nan.at(stem), outputs), 0) << item.id;
-        nan.erase(stem);
+        nan[stem] = {std::move(inputs), std::move(outputs)};
+        continue;
       }
+      const Version& other = nan.at(stem);
+      EXPECT_EQ(expected_differences(item, inputs, other.outputs, outputs), 0) << item.id;
+      EXPECT_TRUE(std::any_of(inputs.begin(), inputs.end(),
+                              [&](const auto& in) {
+                                return std::memcmp(in.second.data(),
+                                                   other.inputs.at(in.first).data(),
+                                                   in.second.bytes()) != 0;
+                              }))
+          << item.id << ": both versions are the same";
+      nan.erase(stem);
     }
     EXPECT_TRUE(nan.empty());
-  }
-}
-
-TEST(Poison, DiffersBetweenTheTwoVersionsOfACase) {
-  std::map<std::string, NamedTensors> nan;
-  for (const SuiteCase& item : suite_cases("poison", 0)) {
-    const std::string stem = item.id.substr(0, item.id.rfind('.'));
-    NamedTensors inputs = item.inputs(InputStream(5, item.id));
-    if (item.id.ends_with(".nan")) {
-      nan.emplace(stem, std::move(inputs));
-      continue;
-    }
-    bool differs = false;
-    for (const auto& [name, tensor] : inputs) {
-      const Tensor& other = nan.at(stem).at(name);
-      differs = differs || std::memcmp(tensor.data(), other.data(), tensor.bytes()) != 0;
-    }
-    EXPECT_TRUE(differs) << item.id;
   }
 }
 

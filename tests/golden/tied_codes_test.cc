@@ -86,40 +86,6 @@ Tensor near_ties(const Quantised& q, std::mt19937& random) {
   return x;
 }
 
-TEST(TiedCodes, AreThoseThatTheBoundAdmits) {
-  for (const Row& row : kCases) {
-    SCOPED_TRACE(::testing::PrintToString(row.set));
-    std::mt19937 random(7);
-    Tensor normal(row.elements, {kRows, kColumns});
-    std::normal_distribution<double> draw;
-    for (Index i = 0; i < normal.elements(); ++i) put(normal, i, draw(random));
-    Quantised q(row, near_ties(Quantised(row, normal), random));
-    Tensor wrong = *q.codes.expected;  // some are not what x gives: both sides hold them
-    for (Index i = 0; i < wrong.elements(); i += 7) wrong.as<std::uint8_t>()[i] ^= 1;
-    q.codes.expected = &wrong;
-    const auto bound = quantize_bound(q.in, q.set, q.codes, wrong, Roundings::independent);
-    ASSERT_TRUE(bound && bound->codes);
-    ExpectedOutput bounded = q.codes;
-    bounded.bound = &*bound;
-    CompareOptions options;
-    options.gate = parse_gate("sqnr=auto");
-    const Judge judge(bounded, wrong, options);
-    Index asked = 0, tied = 0;
-    for (Index i = 0; i < wrong.elements(); ++i) {
-      const Judge::Finding one = judge.at(i);
-      const double scale = q.pair->run(i / wrong.extent(1), i % wrong.extent(1)).scale;
-      const auto squares = bound->codes->squares({wrong.data() + i, i, 1, scale});
-      asked += !squares;
-      if (!squares) continue;
-      ASSERT_FALSE(one.not_bounded || one.expected.nan) << i;
-      ASSERT_EQ(*squares, one.allowed * one.allowed) << i;
-      tied += *squares > 0;
-    }
-    EXPECT_LT(asked, wrong.elements() * 5 / 8) << "left to the bound";
-    EXPECT_GT(tied, wrong.elements() / 16);
-  }
-}
-
 std::vector<Measures> parts(const TensorVerdict& verdict) {
   std::vector<Measures> parts{verdict.all};
   for (const auto* slices : {&verdict.row_blocks, &verdict.column_blocks}) {

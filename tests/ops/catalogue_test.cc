@@ -72,21 +72,9 @@ constexpr ParameterSpec kSpecs[] = {
     {"group", "any", "one word is open, too"},
 };
 
-Parameters given(const char* key, const char* value) {
-  Parameters p;
-  p.set(key, value);
-  return p;
-}
-
 /// What check() says; empty if it is content.
 std::string said(const char* key, const char* value) {
-  try {
-    given(key, value).check("op", kSpecs);
-  } catch (const Error& error) {
-    EXPECT_EQ(error.fault(), Fault::argument);
-    return error.what();
-  }
-  return "";
+  return mxo::refusal([&] { with(key, value).check("op", kSpecs); }, Fault::argument);
 }
 
 TEST(Parameters, WhatIsRefusedIsNamedWithTheChoice) {
@@ -120,21 +108,21 @@ TEST(Parameters, ValuesBecomeThoseListed) {
 }
 
 TEST(Parameters, NumbersAreWholeWords) {
-  EXPECT_EQ(given("n", "-12").integer("n", 3), -12);
-  EXPECT_EQ(given("m", "1").integer("n", 3), 3);
-  EXPECT_EQ(given("n", "0.25").real("n", 3), 0.25);
-  EXPECT_EQ(given("m", "1").real("n", 3.5), 3.5);
+  EXPECT_EQ(with("n", "-12").integer("n", 3), -12);
+  EXPECT_EQ(with("m", "1").integer("n", 3), 3);
+  EXPECT_EQ(with("n", "0.25").real("n", 3), 0.25);
+  EXPECT_EQ(with("m", "1").real("n", 3.5), 3.5);
   for (const char* wrong : {"", "x", "1x", "1 ", "99999999999999999999"}) {
-    EXPECT_EQ(mxo::refusal([&] { (void)given("n", wrong).integer("n", 3); }),
+    EXPECT_EQ(mxo::refusal([&] { (void)with("n", wrong).integer("n", 3); }),
               std::string("n: found ") + wrong + ", needs a whole number");
   }
-  EXPECT_EQ(mxo::refusal([] { (void)given("n", "1.5f").real("n", 3); }),
+  EXPECT_EQ(mxo::refusal([] { (void)with("n", "1.5f").real("n", 3); }),
             "n: found 1.5f, needs a number");
 }
 
 TEST(Parameters, FormatsAreTypes) {
-  EXPECT_EQ(given("format", "e5m2").format("format", "e4m3"), Dtype::e5m2);
-  EXPECT_EQ(given("x", "e5m2").format("format", "e4m3"), Dtype::e4m3);
+  EXPECT_EQ(with("format", "e5m2").format("format", "e4m3"), Dtype::e5m2);
+  EXPECT_EQ(with("x", "e5m2").format("format", "e4m3"), Dtype::e4m3);
 }
 
 }  // namespace

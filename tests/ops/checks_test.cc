@@ -158,8 +158,7 @@ TEST(NamedViews, NothingIsCopiedOfNothing) {
 }
 
 TEST(NamedViews, RankFourIsTheMost) {
-  NamedTensors tensors;
-  tensors.emplace("four", Tensor(Dtype::f32, {1, 1, 1, 1}));
+  NamedTensors tensors{{"four", Tensor(Dtype::f32, {1, 1, 1, 1})}};
   EXPECT_TRUE(NamedViews(tensors).contains("four"));
   tensors.emplace("five", Tensor(Dtype::f32, {1, 1, 1, 1, 1}));
   EXPECT_EQ(refusal([&] { (void)NamedViews(tensors); }), "five: found rank 5, needs rank 0 to 4");

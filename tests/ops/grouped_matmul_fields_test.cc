@@ -1,20 +1,10 @@
 // Grouped products called from C++ with a wrong field: refused by name, and in which words.
 #include "tests/ops/entry_calls.h"
 #include "tests/ops/right_call.h"
+#include "tests/support/random_tensors.h"
 
 namespace mxo {
 namespace {
-
-Tensor ends(std::initializer_list<std::int32_t> values) {
-  Tensor t(Dtype::i32, {static_cast<Index>(values.size())});
-  std::copy(values.begin(), values.end(), t.as<std::int32_t>());
-  return t;
-}
-
-std::string complaint_of(const auto& op, void (*call)(Backend&, decltype(op))) {
-  Bare backend;
-  return check_refusal([&] { call(backend, op); });
-}
 
 /// One field of a right call, spoilt, and the operand that is to be named.
 template <typename Op>
@@ -38,7 +28,7 @@ void expect_named(const std::string& name, const RightCall<Op>& right,
 TEST(GroupedMatmulFields, RefuseEveryWrongFieldOfTheForward) {
   Tensor x(Dtype::e4m3, {64, 256}), w(Dtype::e4m3, {2, 130, 256});
   Tensor x_scales(Dtype::f32, {64, 2}), w_scales(Dtype::f32, {2, 2, 2}), y(Dtype::bf16, {64, 130});
-  Tensor group_ends = ends({32, 64});
+  Tensor group_ends = test::ends_of({32, 64});
   using Op = GroupedMatmul;
   const RightCall<Op> right{"grouped_matmul",
                             grouped_matmul,
@@ -66,13 +56,13 @@ TEST(GroupedMatmulFields, CountRowsOfScalesByTypeAndHeight) {
   const auto said = [&](Dtype type, Index rows, BlockExtents block, std::int32_t first) {
     Tensor scales(type, {rows, 130});
     Tensor x_scales(type, {rows, 6}), x_codes(Dtype::e4m3, {96, 6});
-    const Tensor group_ends = ends({first, 64});
+    const Tensor group_ends = test::ends_of({first, 64});
     GroupedMatmulWgrad op;
     op.dy = {dy.operand(), scales.operand(), block, ScaleStorage::row_major};
     op.x = {x_codes.operand(), x_scales.operand(), block, ScaleStorage::row_major};
     op.group_ends = group_ends.operand();
     op.dw = dw.result();
-    return complaint_of(op, grouped_matmul_wgrad);
+    return check_refusal(grouped_matmul_wgrad, op);
   };
   const std::string blocks = "grouped_matmul_wgrad: dy.scales: found f32 [";
   EXPECT_EQ(said(Dtype::f32, 5, {16, 1}, 5), "") << "ends of f32 scales are any";

@@ -4,51 +4,46 @@
 
 #include "formats/tensor.h"
 #include "ops/catalogue/ranks.h"
-#include "ops/combine_rows.h"
 #include "ops/elementwise.h"
 #include "ops/pad_groups.h"
 #include "ops/router_gradients.h"
 #include "ops/swiglu.h"
 #include "tests/ops/told_communicator.h"
+#include "tests/support/random_tensors.h"
 #include "tests/support/refusal.h"
 
 namespace mxo {
 namespace {
 
-/// What is said of a call; nothing where it comes to the backend.
-template <typename Op>
-std::string said(void (*call)(Backend&, const Op&), const Op& op) {
-  Bare bare;
-  return check_refusal([&] { call(bare, op); });
-}
-
 TEST(Ranges, OfExpertsAreOfTwoAxes) {
   Tensor logits(Dtype::f32, {3, 8}), experts(Dtype::i32, {6}), weights(Dtype::f32, {3, 2});
   Tensor counts(Dtype::i32, {8});
-  EXPECT_EQ(said<Route>(
+  EXPECT_EQ(check_refusal<Route>(
                 route, {logits.operand(), {}, experts.result(), weights.result(), counts.result()}),
             "route: experts: found i32 [6], needs rank 2");
   Tensor none(Dtype::f32, {3, 0}), chosen(Dtype::i32, {3, 1}), weight(Dtype::f32, {3, 1}),
       no(Dtype::i32, {0});
-  EXPECT_EQ(said<Route>(route, {none.operand(), {}, chosen.result(), weight.result(), no.result()}),
+  EXPECT_EQ(check_refusal<Route>(
+                route, {none.operand(), {}, chosen.result(), weight.result(), no.result()}),
             "route: experts: found 0, needs 1 to 2147483647");
 }
 
 TEST(Ranges, OfGradientsKnowNoMachine) {
   Tensor x(Dtype::f32, {2, 6}), half(Dtype::f32, {2, 3}), dx(Dtype::f32, {2, 6});
-  EXPECT_EQ(said<SwigluBackward>(swiglu_backward, {x.operand(),
-                                                   {},
-                                                   half.operand(),
-                                                   dx.result(),
-                                                   {},
-                                                   {.arithmetic = GateArithmetic::triton_sm90}}),
-            "swiglu_backward: arithmetic: found Triton's, needs rounded: gradients have no other");
+  EXPECT_EQ(
+      check_refusal<SwigluBackward>(swiglu_backward, {x.operand(),
+                                                      {},
+                                                      half.operand(),
+                                                      dx.result(),
+                                                      {},
+                                                      {.arithmetic = GateArithmetic::triton_sm90}}),
+      "swiglu_backward: arithmetic: found Triton's, needs rounded: gradients have no other");
 }
 
 TEST(Ranges, OfBiasesInPlaceAreTheSameElements) {
   Tensor y(Dtype::f32, {4, 4}), bias(Dtype::f32, {4}), wide(Dtype::f32, {2, 4, 4});
   const auto over = [&](const Operand& read, const Result& written) {
-    return said<AddBias>(add_bias, {read, bias.operand(), {}, written});
+    return check_refusal<AddBias>(add_bias, {read, bias.operand(), {}, written});
   };
   EXPECT_EQ(over(y.operand(), y.result()), "");
   Result turned = y.result();
@@ -69,13 +64,10 @@ TEST(Ranges, OfBiasesInPlaceAreTheSameElements) {
 
 /// Groups of 2, 0 and 3 rows of y [8, 4], which begin where `starts` say.
 std::string unpadded_from(std::initializer_list<std::int32_t> starts) {
-  Tensor y(Dtype::bf16, {8, 4}), ends(Dtype::i32, {3}), begins(Dtype::i32, {3});
-  Tensor x(Dtype::bf16, {5, 4});
-  const std::int32_t last[] = {2, 2, 5};
-  std::copy(last, last + 3, ends.as<std::int32_t>());
-  std::copy(starts.begin(), starts.end(), begins.as<std::int32_t>());
-  return said<UnpadGroups>(unpad_groups,
-                           {y.operand(), ends.operand(), begins.operand(), x.result()});
+  Tensor y(Dtype::bf16, {8, 4}), x(Dtype::bf16, {5, 4});
+  const Tensor ends = test::integers_of({2, 2, 5}), begins = test::integers_of(starts);
+  return check_refusal<UnpadGroups>(unpad_groups,
+                                    {y.operand(), ends.operand(), begins.operand(), x.result()});
 }
 
 TEST(Ranges, OfPaddedGroupsLieInside) {
@@ -93,14 +85,15 @@ TEST(Ranges, OfRouterGradientsAreNamedByRankOrShape) {
   Tensor weights(Dtype::f32, {6, 2}), flat(Dtype::i32, {5}), x(Dtype::bf16, {5, 6});
   Tensor router(Dtype::bf16, {8, 6}), cube(Dtype::f32, {5, 6, 1});
   Tensor dx(Dtype::f32, {5, 6}), drouter(Dtype::f32, {8, 6});
-  EXPECT_EQ(said<RouteBackward>(route_backward, {logits.operand(), more.operand(),
-                                                 weights.operand(), dlogits.result()}),
+  EXPECT_EQ(check_refusal<RouteBackward>(route_backward, {logits.operand(), more.operand(),
+                                                          weights.operand(), dlogits.result()}),
             "route_backward: experts: found i32 [6, 2], needs [5, 2]");
-  EXPECT_EQ(said<RouteBackward>(route_backward, {logits.operand(), flat.operand(),
-                                                 weights.operand(), dlogits.result()}),
+  EXPECT_EQ(check_refusal<RouteBackward>(route_backward, {logits.operand(), flat.operand(),
+                                                          weights.operand(), dlogits.result()}),
             "route_backward: experts: found i32 [5], needs rank 2");
   const auto gradients = [&](Operand a, Result b, Result c) {
-    return said<RouterGradients>(router_gradients, {dlogits.operand(), router.operand(), a, b, c});
+    return check_refusal<RouterGradients>(router_gradients,
+                                          {dlogits.operand(), router.operand(), a, b, c});
   };
   EXPECT_EQ(gradients(x.operand(), cube.result(), {}),
             "router_gradients: dx: found f32 [5, 6, 1], needs rank 2");

@@ -19,10 +19,7 @@ struct RightCall {
   /// "x": may be anything; "x.0": an axis that no other view repeats; "y=x": may lie over it.
   std::set<std::string> free = {};
 
-  std::string complaint(const Op& changed) const {
-    Bare bare;
-    return check_refusal([&] { call(bare, changed); });
-  }
+  std::string complaint(const Op& changed) const { return check_refusal(call, changed); }
 
   void expect_that_checks_see_all() const {
     EXPECT_EQ(complaint(op), "") << name;

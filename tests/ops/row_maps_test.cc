@@ -7,8 +7,9 @@
 #include "ops/permute.h"
 #include "ops/row_maps.h"
 #include "ops/scaled_tensor.h"
-#include "tests/ops/map_calls.h"
 #include "tests/ops/right_call.h"
+#include "tests/support/random_tensors.h"
+#include "tests/support/refusal.h"
 
 namespace mxo {
 namespace {
@@ -29,7 +30,7 @@ bool says(const std::string& said, const std::string& words) {
 }
 
 TEST(RowMapChecks, RowsNameGroupsInOrder) {
-  Tensor rows = numbers({4}, {0, -1, 1, 1}), ends(Dtype::i32, {2});
+  Tensor rows = test::integers_of({0, -1, 1, 1}), ends(Dtype::i32, {2});
   using R = RowsToGroups;
   const RightCall<R> call{
       "rows_to_groups", rows_to_groups, {rows.operand(), ends.result()}, {"m_indices.0"}};
@@ -44,7 +45,8 @@ TEST(RowMapChecks, RowsNameGroupsInOrder) {
 }
 
 TEST(RowMapChecks, CountsFitTheirGroups) {
-  Tensor ends = numbers({2}, {3, 6}), counts = numbers({2}, {3, 2}), rows(Dtype::i32, {6});
+  Tensor ends = test::integers_of({3, 6}), counts = test::integers_of({3, 2}),
+         rows(Dtype::i32, {6});
   using G = GroupsToRows;
   const RightCall<G> call{
       "groups_to_rows", groups_to_rows, {ends.operand(), counts.operand(), rows.result()}};
@@ -56,7 +58,7 @@ TEST(RowMapChecks, CountsFitTheirGroups) {
 }
 
 TEST(RowMapChecks, MaskedRowsFitTheirGroups) {
-  Tensor x(Dtype::bf16, {6, 4}), ends = numbers({2}, {2, 5}), y(Dtype::bf16, {2, 3, 4});
+  Tensor x(Dtype::bf16, {6, 4}), ends = test::integers_of({2, 5}), y(Dtype::bf16, {2, 3, 4});
   Tensor counts(Dtype::i32, {2});
   using To = GroupsToMasked;
   const RightCall<To> to{"groups_to_masked",
@@ -68,7 +70,7 @@ TEST(RowMapChecks, MaskedRowsFitTheirGroups) {
   says(with(to, ends, {2, 6}), "max_rows: found 3, needs the 4 rows of group 1");
   says(with(to, ends, {4, 6}), "max_rows: found 3, needs the 4 rows of group 0");
   using From = MaskedToGroups;
-  Tensor given = numbers({2}, {3, 3}), out(Dtype::i32, {2});
+  Tensor given = test::integers_of({3, 3}), out(Dtype::i32, {2});
   const RightCall<From> from{"masked_to_groups",
                              masked_to_groups,
                              {y.operand(), given.operand(), x.result(), out.result()}};
@@ -81,7 +83,8 @@ TEST(RowMapChecks, MaskedRowsFitTheirGroups) {
 }
 
 TEST(ExpertMapChecks, ExpertsAreMapped) {
-  Tensor experts = numbers({3, 2}, {0, 1, 2, -1, 3, 0}), map = numbers({4}, {0, -1, 1, 1});
+  Tensor experts = test::integers_of({3, 2}, {0, 1, 2, -1, 3, 0}),
+         map = test::integers_of({0, -1, 1, 1});
   Tensor weights(Dtype::f32, {3, 2}), local(Dtype::i32, {3, 2}), counts(Dtype::i32, {2});
   using M = MapExperts;
   M op{experts.operand(), map.operand(), weights.operand(), local.result(), counts.result()};
@@ -110,7 +113,7 @@ TEST(ExpertMapChecks, ExpertsAreMapped) {
 
 TEST(ExpertMapChecks, MasksAreMadeAndRead) {
   Tensor mask(Dtype::u8, {3, 4}), probs(Dtype::f32, {3, 4});
-  Tensor experts = numbers({3, 2}, {0, 3, 1, -1, 2, 0}), weights(Dtype::f32, {3, 2});
+  Tensor experts = test::integers_of({3, 2}, {0, 3, 1, -1, 2, 0}), weights(Dtype::f32, {3, 2});
   mask.as<std::uint8_t>()[1] = mask.as<std::uint8_t>()[3] = 1;
   using To = MaskToExperts;
   const RightCall<To> to{"mask_to_experts",
@@ -145,7 +148,7 @@ TEST(ExpertMapChecks, MasksAreMadeAndRead) {
 }
 
 TEST(AlignedBlockChecks, BlocksTakeTheirSlots) {
-  Tensor experts = numbers({3, 2}, {0, 1, 1, -1, 1, 0}), map = numbers({2}, {5, -1});
+  Tensor experts = test::integers_of({3, 2}, {0, 1, 1, -1, 1, 0}), map = test::integers_of({5, -1});
   Tensor ids(Dtype::i32, {8}), blocks(Dtype::i32, {2}), rows(Dtype::i32, {1}),
       ends(Dtype::i32, {2});
   using A = MoeAlignBlockSize;
@@ -184,7 +187,8 @@ TEST(AlignedBlockChecks, BlocksTakeTheirSlots) {
 }
 
 TEST(AlignedBlockChecks, SlotsAreNamedOnceInWholeBlocks) {
-  Tensor ids = numbers({6}, {0, 3, 4, 1, 4, 4}), blocks(Dtype::i32, {3}), rows = numbers({1}, {4});
+  Tensor ids = test::integers_of({0, 3, 4, 1, 4, 4}), blocks(Dtype::i32, {3}),
+         rows = test::integers_of({4});
   Tensor experts(Dtype::i32, {2, 2});
   using B = BlocksToExperts;
   const RightCall<B> call{"blocks_to_experts",
@@ -212,7 +216,7 @@ TEST(AlignedBlockChecks, SlotsAreNamedOnceInWholeBlocks) {
 }
 
 TEST(PermuteChecks, CountsAreOfRanksAndExperts) {
-  Tensor counts = numbers({6}, {1, 2, 0, 3, 0, 0}), indices(Dtype::i32, {12});
+  Tensor counts = test::integers_of({1, 2, 0, 3, 0, 0}), indices(Dtype::i32, {12});
   Tensor sizes(Dtype::i32, {3}), ends(Dtype::i32, {3});
   using P = PermuteIndices;
   const P op{counts.operand(), indices.result(), sizes.result(), ends.result(), 3, 2, 4};
@@ -220,7 +224,7 @@ TEST(PermuteChecks, CountsAreOfRanksAndExperts) {
   call.expect_that_checks_see_all();
   says(with(call, counts, {1, 2, -1}), "tokens_per_expert: entry 2 is -1, needs no negative count");
   says(with(call, counts, {1, 2, 0, 4}), "max_len: found 12, needs at least 16");
-  Tensor one = numbers({1}, {2}), size(Dtype::i32, {1}), end(Dtype::i32, {1});
+  Tensor one = test::integers_of({2}), size(Dtype::i32, {1}), end(Dtype::i32, {1});
   EXPECT_EQ(call.complaint({one.operand(), indices.result(), size.result(), end.result(), 1, 1, 1}),
             "");
   constexpr std::int32_t kMost = 2147483647;
@@ -241,7 +245,7 @@ TEST(PermuteChecks, CountsAreOfRanksAndExperts) {
 }
 
 TEST(PermuteChecks, IndicesNameRows) {
-  Tensor x(Dtype::bf16, {4, 3}), y(Dtype::bf16, {5, 3}), at = numbers({5}, {3, -1, 0, 2, 1});
+  Tensor x(Dtype::bf16, {4, 3}), y(Dtype::bf16, {5, 3}), at = test::integers_of({3, -1, 0, 2, 1});
   const RightCall<Permute> call{"permute", permute, {x.operand(), at.operand(), y.result()}};
   call.expect_that_checks_see_all();
   EXPECT_EQ(with(call, at, {3, 3, 3}), "") << "a row may go to many places";
@@ -271,49 +275,49 @@ Result nowhere(std::vector<Index> shape, std::uintptr_t at) {
 }
 
 TEST(MapViews, RowsBesideAViewAreNotRead) {
-  const Tensor rows = numbers({6}, {9, 0, -1, 1, 1, 9});
-  const Tensor ends = numbers({4}, {2, 3, 6, 99}), counts = numbers({4}, {9, 3, 3, 9});
+  const Tensor rows = test::integers_of({9, 0, -1, 1, 1, 9});
+  const Tensor ends = test::integers_of({2, 3, 6, 99}), counts = test::integers_of({9, 3, 3, 9});
   Tensor two(Dtype::i32, {2}), six(Dtype::i32, {6}), x(Dtype::bf16, {6, 4}),
       y(Dtype::bf16, {2, 3, 4});
-  EXPECT_EQ(refusal_of(rows_to_groups, {inside(rows), two.result()}), "");
-  EXPECT_EQ(refusal_of(groups_to_rows, {inside(ends), inside(counts), six.result()}), "");
-  EXPECT_EQ(refusal_of(groups_to_masked, {x.operand(), inside(ends), y.result(), two.result()}),
+  EXPECT_EQ(check_refusal(rows_to_groups, {inside(rows), two.result()}), "");
+  EXPECT_EQ(check_refusal(groups_to_rows, {inside(ends), inside(counts), six.result()}), "");
+  EXPECT_EQ(check_refusal(groups_to_masked, {x.operand(), inside(ends), y.result(), two.result()}),
             "");
-  EXPECT_EQ(refusal_of(masked_to_groups, {y.operand(), inside(counts), x.result(), two.result()}),
-            "");
+  EXPECT_EQ(
+      check_refusal(masked_to_groups, {y.operand(), inside(counts), x.result(), two.result()}), "");
 }
 
 TEST(MapViews, BlocksBesideAViewAreNotRead) {
-  const Tensor experts = numbers({4, 3}, {0, 1, 1, 1, -1, 1, 1, 0, 1, 1, 1, 1});
+  const Tensor experts = test::integers_of({4, 3}, {0, 1, 1, 1, -1, 1, 1, 0, 1, 1, 1, 1});
   Tensor ids(Dtype::i32, {8}), blocks(Dtype::i32, {2}), rows(Dtype::i32, {1}),
       ends(Dtype::i32, {2});
-  EXPECT_EQ(refusal_of(moe_align_block_size, {inside(experts),
-                                              {},
-                                              ids.result(),
-                                              blocks.result(),
-                                              rows.result(),
-                                              ends.result(),
-                                              4,
-                                              -1}),
+  EXPECT_EQ(check_refusal(moe_align_block_size, {inside(experts),
+                                                 {},
+                                                 ids.result(),
+                                                 blocks.result(),
+                                                 rows.result(),
+                                                 ends.result(),
+                                                 4,
+                                                 -1}),
             "");
-  const Tensor sorted = numbers({6}, {7, 0, 3, 4, 1, 7}), taken = numbers({3}, {3, 4, 3});
+  const Tensor sorted = test::integers_of({7, 0, 3, 4, 1, 7}), taken = test::integers_of({3, 4, 3});
   Tensor slots(Dtype::i32, {2, 2});
-  EXPECT_EQ(refusal_of(blocks_to_experts,
-                       {inside(sorted), blocks.operand(), inside(taken), slots.result(), 2}),
+  EXPECT_EQ(check_refusal(blocks_to_experts,
+                          {inside(sorted), blocks.operand(), inside(taken), slots.result(), 2}),
             "");
 }
 
 TEST(MapViews, MasksAreReadToTheirLastExpert) {
   Tensor mask(Dtype::u8, {2, 4}), experts(Dtype::i32, {2, 1});
   mask.as<std::uint8_t>()[7] = 2;
-  EXPECT_EQ(refusal_of(mask_to_experts, {mask.operand(), {}, experts.result(), {}}),
+  EXPECT_EQ(check_refusal(mask_to_experts, {mask.operand(), {}, experts.result(), {}}),
             "mask_to_experts: mask: entry (1, 3) is 2, needs 0 or 1");
 }
 
 TEST(MapViews, EntriesOfExpertsFit32Bits) {
   Tensor counts(Dtype::i32, {2});
   const auto mapped = [&](Index entries) {
-    return refusal_of(
+    return check_refusal(
         map_experts,
         {to_read(nowhere({entries, 1}, 1)), {}, {}, nowhere({entries, 1}, 2), counts.result()},
         false);

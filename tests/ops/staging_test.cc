@@ -83,9 +83,7 @@ TEST_F(StagingOf, OutputsWithoutMemoryGoWhereItIsMade) {
 
 TEST(Delivery, PutsOutputsWhereTheyAreWanted) {
   Tensor home = counted({2, 3}), wrong(Dtype::f32, {2, 3});
-  NamedTensors outputs;
-  outputs.emplace("y", counted({3, 2}));
-  outputs.emplace("z", counted({3, 2}));
+  NamedTensors outputs{{"y", counted({3, 2})}, {"z", counted({3, 2})}};
   NamedViews views;
   views.write_to("z", wrong);
   views.write_to("y", turned(home.result()));

@@ -1,6 +1,7 @@
 // Operators on codes and scales with one field wrong: refused by name, and before anything runs.
 #include "formats/tensor.h"
 #include "tests/ops/right_call.h"
+#include "tests/support/random_tensors.h"
 
 namespace mxo {
 namespace {
@@ -128,9 +129,7 @@ TEST(WrongFields, OfTransposesThatKeepScalesAreRefused) {
 /// Two columns of scales; groups that end at `ends`.
 std::string transposed_with(const std::vector<std::int32_t>& ends, Index row, Index column) {
   Tensor codes(Dtype::e4m3, {3, 130}), scales(Dtype::f32, {3, 2}), turned(Dtype::e4m3, {130, 3});
-  Tensor groups(Dtype::i32, {static_cast<Index>(ends.size())});
-  Tensor out(Dtype::f32, {static_cast<Index>(ends.size()), 130});
-  std::copy(ends.begin(), ends.end(), groups.as<std::int32_t>());
+  Tensor groups = test::integers_of(ends), out(Dtype::f32, {groups.elements(), 130});
   scales.as<float>()[row * 2 + column] = 3;
   Bare bare;
   return check_refusal([&] {

@@ -4,26 +4,11 @@
 #include <algorithm>
 #include <cmath>
 
-#include <mpfr.h>
-
 #include "formats/host_device.h"
+#include "tests/support/by_mpfr.h"
 
 namespace mxo::test {
 namespace {
-
-float by_mpfr(float x, ExpFunction f) {
-  mpfr_t t;
-  mpfr_init2(t, 200);
-  mpfr_set_flt(t, f == ExpFunction::exp ? x : -x, MPFR_RNDN);
-  mpfr_exp(t, t, MPFR_RNDN);
-  if (f == ExpFunction::sigmoid) {
-    mpfr_add_ui(t, t, 1, MPFR_RNDN);
-    mpfr_ui_div(t, 1, t, MPFR_RNDN);
-  }
-  const float result = mpfr_get_flt(t, MPFR_RNDN);
-  mpfr_clear(t);
-  return result;
-}
 
 /// glibc's exp is good to 2^-52; with the sum and the quotient of sigmoid the error is below 2^-50.
 float twin(float x, ExpFunction f) {
@@ -36,7 +21,7 @@ float twin(float x, ExpFunction f) {
   const double value = f == ExpFunction::exp ? std::exp(wide) : 1.0 / (1.0 + std::exp(-wide));
   const auto below = static_cast<float>(value * (1 - 0x1p-49));
   const auto above = static_cast<float>(value * (1 + 0x1p-49));
-  return below == above ? below : by_mpfr(x, f);
+  return below == above ? below : f == ExpFunction::exp ? exp_by_mpfr(x) : sigma_by_mpfr(x);
 }
 
 /// Whether twin()'s first lines give all floats of a run the same; they have one sign.

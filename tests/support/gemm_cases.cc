@@ -217,13 +217,9 @@ std::vector<GemmSpec> hostile_specs(int turns) {
       for (Index& rows : groups) rows = round_up(rows, 32);
       spare = round_up(spare, 32);
     }
-    GemmSpec s;
-    s.scales = scales;
-    s.pass = pass;
-    s.groups = std::move(groups);
+    GemmSpec s = spec_of(scales, pass, Dtype::bf16, std::move(groups), n,
+                         mx && pass == Pass::forward ? round_up(k, 32) : k);
     s.spare_rows = spare;
-    s.n = n;
-    s.k = mx && pass == Pass::forward ? round_up(k, 32) : k;
     s.seed = seed;
     // Walk through formats, outputs, fills and layouts: each meets each in the long run.
     constexpr Dtype formats[] = {Dtype::e4m3, Dtype::e4m3fnuz, Dtype::e5m2};

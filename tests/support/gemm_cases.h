@@ -84,6 +84,18 @@ struct GemmSpec {
   std::uint64_t seed = 1;
 };
 
+inline GemmSpec spec_of(Scales scales, Pass pass, Dtype out, std::vector<Index> groups, Index n,
+                        Index k) {
+  GemmSpec spec;
+  spec.scales = scales;
+  spec.pass = pass;
+  spec.out = out;
+  spec.groups = std::move(groups);
+  spec.n = n;
+  spec.k = k;
+  return spec;
+}
+
 std::string describe(const GemmSpec& spec);
 
 /// One product with operands of its own.

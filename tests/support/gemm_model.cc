@@ -17,24 +17,16 @@ struct Element {
 /// Values of a line, in the order they are contracted.
 using Line = std::vector<Element>;
 
-Line line_a(GemmCase& gemm, Index g, Index i) {
+Line line_of(GemmCase& gemm, bool of_a, Index g, Index i) {
+  const Strided& codes = of_a ? gemm.a : gemm.b;
+  const Strided& scales = of_a ? gemm.a_scales : gemm.b_scales;
+  const Dtype type = of_a ? gemm.a_dtype : gemm.b_dtype;
+  const Dtype of_scales = (of_a ? gemm.a_side : gemm.b_side).type;
   Line line;
   for (Index c = 0; c < gemm.length(g); ++c) {
-    const GemmCase::Place at = gemm.place_a(g, i, c);
-    line.push_back(
-        {plain_value(gemm.a_dtype, gemm.a.bits(at.code)),
-         at.scale < 0 ? 1.0 : plain_value(gemm.a_side.type, gemm.a_scales.bits(at.scale))});
-  }
-  return line;
-}
-
-Line line_b(GemmCase& gemm, Index g, Index j) {
-  Line line;
-  for (Index c = 0; c < gemm.length(g); ++c) {
-    const GemmCase::Place at = gemm.place_b(g, j, c);
-    line.push_back(
-        {plain_value(gemm.b_dtype, gemm.b.bits(at.code)),
-         at.scale < 0 ? 1.0 : plain_value(gemm.b_side.type, gemm.b_scales.bits(at.scale))});
+    const GemmCase::Place at = of_a ? gemm.place_a(g, i, c) : gemm.place_b(g, i, c);
+    line.push_back({plain_value(type, codes.bits(at.code)),
+                    at.scale < 0 ? 1.0 : plain_value(of_scales, scales.bits(at.scale))});
   }
   return line;
 }
@@ -98,9 +90,9 @@ std::string differences(GemmCase& gemm, const Expected& expected) {
   int shown = 0;
   for (Index g = 0; g < static_cast<Index>(gemm.spec().groups.size()); ++g) {
     std::vector<Line> b;
-    for (Index j = 0; j < gemm.lines_b(); ++j) b.push_back(line_b(gemm, g, j));
+    for (Index j = 0; j < gemm.lines_b(); ++j) b.push_back(line_of(gemm, false, g, j));
     for (Index i = 0; i < gemm.lines_a(g); ++i) {
-      const Line a = line_a(gemm, g, i);
+      const Line a = line_of(gemm, true, g, i);
       for (Index j = 0; j < gemm.lines_b(); ++j) {
         const std::uint32_t want = expected(a, b[static_cast<std::size_t>(j)]);
         const std::uint32_t got = gemm.out.bits(gemm.place_out(g, i, j));

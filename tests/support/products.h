@@ -5,6 +5,7 @@
 
 #include "emu/backends.h"
 #include "ops/catalogue.h"
+#include "tests/support/random_tensors.h"
 
 namespace mxo::test {
 
@@ -31,13 +32,6 @@ inline Tensor reshaped(const Tensor& tensor, std::vector<Index> shape) {
   Tensor copy(tensor.dtype(), std::move(shape));
   std::memcpy(copy.data(), tensor.data(), copy.bytes());
   return copy;
-}
-
-/// One i32 tensor [n].
-inline Tensor ends_of(const std::vector<std::int32_t>& ends) {
-  Tensor tensor(Dtype::i32, {static_cast<Index>(ends.size())});
-  std::copy(ends.begin(), ends.end(), tensor.as<std::int32_t>());
-  return tensor;
 }
 
 /// f32 ones.

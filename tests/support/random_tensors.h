@@ -1,7 +1,9 @@
 // Tensors of random numbers, the same on every machine.
 #pragma once
 
+#include <algorithm>
 #include <cmath>
+#include <cstring>
 
 #include "formats/tensor.h"
 
@@ -52,10 +54,33 @@ inline Tensor random_floats(Dtype dtype, std::vector<Index> shape, std::uint64_t
   return tensor;
 }
 
-inline Tensor group_ends_of(const std::vector<std::int32_t>& ends) {
-  Tensor tensor(Dtype::i32, {static_cast<Index>(ends.size())});
-  for (std::size_t i = 0; i < ends.size(); ++i) tensor.as<std::int32_t>()[i] = ends[i];
+inline Tensor integers_of(std::vector<Index> shape, const std::vector<std::int32_t>& values) {
+  Tensor tensor(Dtype::i32, std::move(shape));
+  std::copy(values.begin(), values.end(), tensor.as<std::int32_t>());
   return tensor;
+}
+inline Tensor integers_of(const std::vector<std::int32_t>& values) {
+  return integers_of({static_cast<Index>(values.size())}, values);
+}
+inline Tensor group_ends_of(const std::vector<std::int32_t>& ends) { return integers_of(ends); }
+inline Tensor ends_of(const std::vector<std::int32_t>& ends) { return integers_of(ends); }
+
+/// A copy whose last two axes are exchanged.
+inline Tensor exchanged(const Tensor& from) {
+  std::vector<Index> shape = from.shape();
+  Index& rows = shape[shape.size() - 2];
+  Index& columns = shape[shape.size() - 1];
+  std::swap(rows, columns);
+  Tensor to(from.dtype(), shape);
+  const std::size_t size = size_of(from.dtype());
+  for (Index i = 0; i < to.elements(); ++i) {
+    const Index column = i % columns;
+    const Index row = i / columns % rows;
+    const Index at = (i / columns / rows * columns + column) * rows + row;
+    std::memcpy(to.data() + static_cast<std::size_t>(i) * size,
+                from.data() + static_cast<std::size_t>(at) * size, size);
+  }
+  return to;
 }
 
 }  // namespace mxo::test

@@ -45,5 +45,10 @@ std::string check_refusal(const Fn& call) {
   }
   return "it ran nothing";
 }
+template <typename Op>
+std::string check_refusal(void (*call)(Backend&, const Op&), const Op& op, bool host = true) {
+  Bare bare(host);
+  return check_refusal([&] { call(bare, op); });
+}
 
 }  // namespace mxo

@@ -5,6 +5,8 @@
 #include <cmath>
 #include <vector>
 
+#include "tests/support/plain_values.h"
+
 namespace mxo::test {
 namespace {
 
@@ -14,16 +16,9 @@ const std::vector<double>& values_of(Dtype format) {
   std::vector<double>& table =
       tables[static_cast<std::size_t>(format) - static_cast<std::size_t>(Dtype::e4m3)];
   if (!table.empty()) return table;
-  const bool e5 = format == Dtype::e5m2 || format == Dtype::e5m2fnuz;
-  const bool fnuz = format == Dtype::e4m3fnuz || format == Dtype::e5m2fnuz;
-  const int m = e5 ? 2 : 3;
-  const int bias = (e5 ? 15 : 7) + (fnuz ? 1 : 0);
-  const int finite = fnuz ? 128 : e5 ? 0x7C : 0x7F;
-  for (int code = 0; code < finite; ++code) {
-    const int field = code >> m;
-    const int fraction = code & ((1 << m) - 1);
-    table.push_back(field == 0 ? std::ldexp(fraction, 1 - bias - m)
-                               : std::ldexp((1 << m) + fraction, field - bias - m));
+  for (std::uint32_t code = 0; code < 128; ++code) {
+    const double value = plain_value(format, code);
+    if (std::isfinite(value)) table.push_back(value);
   }
   return table;
 }

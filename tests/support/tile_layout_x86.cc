@@ -1,5 +1,7 @@
 // The instructions of tile registers spelt out in plain C++, so that what AMX is fed and what
 // becomes of its sums is tested wherever there is AVX-512.
+#include <cstring>
+
 #include "emu/cpu/target_region.h"
 #include "tests/support/tile_emulation.h"
 
@@ -27,14 +29,6 @@ void add_tile_products(const std::int8_t* a_high, const std::int8_t* a_low,
   }
 }
 
-void clear(TwoSliceSums& sums) {
-  for (auto& slice : sums) {
-    for (auto& row : slice) {
-      for (std::int32_t& x : row) x = 0;
-    }
-  }
-}
-
 void add_chunk_of(int half, int i, const std::int8_t* a, const std::int8_t* b, TwoSliceSums& sums) {
   const int chunk = i % kChunks;
   const std::int8_t* run_a = a + i / kChunks * kRunBytes;
@@ -47,14 +41,14 @@ void add_chunk(int chunk, int chunks, const std::int8_t* a, const std::int8_t* b
                TwoSliceSums* halves) noexcept {
   if (chunk == chunks) return;
   for (int half = 0; half < kMaxNr / kTileLanes; ++half) {
-    if (chunk == 0) clear(halves[half]);
+    if (chunk == 0) std::memset(&halves[half], 0, sizeof halves[half]);
     add_chunk_of(half, chunk, a, b, halves[half]);
   }
 }
 
 void sum_two_slices(int half, const ChunkRange& range, const std::int8_t* a, const std::int8_t* b,
                     TwoSliceSums& sums) noexcept {
-  clear(sums);
+  std::memset(&sums, 0, sizeof sums);
   if (range.blocks != ChunkRange::both) {
     alignas(64) std::int8_t tiles[2][kTileBytes];
     avx512_slices_of_block(a, range, tiles);
@@ -87,13 +81,7 @@ void add_bf16(int step, int blocks, const std::uint16_t* a, const std::uint16_t*
 
 void add_three_slices(int chunks, const std::int8_t* a, const std::int8_t* b, bool more,
                       ThreeSliceSums& sums) noexcept {
-  if (!more) {
-    for (auto& sum : sums) {
-      for (auto& row : sum) {
-        for (std::int32_t& x : row) x = 0;
-      }
-    }
-  }
+  if (!more) std::memset(&sums, 0, sizeof sums);
   for (int i = 0; i < chunks * kSlices * kSlices; ++i) {
     const int of_a = i / kSlices % kSlices;
     const int of_b = i % kSlices;

@@ -36,17 +36,6 @@ struct Table {
   const cpu::Kernels& (*kernels)();
 };
 
-/// A matrix of bytes, its rows become columns.
-inline Tensor transposed(const Tensor& x) {
-  Tensor t(x.dtype(), {x.extent(1), x.extent(0)});
-  for (Index i = 0; i < x.extent(0); ++i) {
-    for (Index j = 0; j < x.extent(1); ++j) {
-      t.as<std::uint8_t>()[j * x.extent(0) + i] = x.as<std::uint8_t>()[i * x.extent(1) + j];
-    }
-  }
-  return t;
-}
-
 /// A table of tiles, and the definition.
 class TileTables : public testing::TestWithParam<Table> {
  protected:
@@ -54,61 +43,55 @@ class TileTables : public testing::TestWithParam<Table> {
     if (!cpu::machine_has(GetParam().isa)) GTEST_SKIP() << "not on this machine";
     table_ = std::make_unique<TableBackend>(GetParam().kernels());
   }
+  /// The product that the table computes has the bytes of the definition's, and leaves none of them
+  /// as it was.
+  template <typename Op>
+  void expect_same_product(void (*run)(Backend&, const Op&), Op op, Result Op::*to,
+                           std::vector<Index> shape, const Tensor& a, const Tensor& b) {
+    Tensor found(Dtype::bf16, std::move(shape));
+    std::memset(found.data(), 0xA5, found.bytes());
+    Tensor expected = found;
+    op.*to = found.result();
+    run(*table_, op);
+    op.*to = expected.result();
+    run(*reference_, op);
+    EXPECT_EQ(std::memcmp(found.data(), expected.data(), found.bytes()), 0)
+        << name_of(a.dtype()) << " x " << name_of(b.dtype()) << ", depth " << a.extent(1);
+  }
   void expect_same_wgrad(const Tensor& dy, const Tensor& x, std::vector<std::int32_t> group_ends) {
     const auto groups = static_cast<Index>(group_ends.size());
     const Tensor ends = group_ends_of(group_ends);
-    Tensor found(Dtype::bf16, {groups, dy.extent(1), x.extent(1)});
-    std::memset(found.data(), 0xA5, found.bytes());  // nothing that a result may leave
-    Tensor expected = found;
-    GroupedMatmulWgrad op;
-    op.dy = unscaled(dy.operand());
-    op.x = unscaled(x.operand());
-    op.group_ends = ends.operand();
-    op.dw = found.result();
-    grouped_matmul_wgrad(*table_, op);
-    op.dw = expected.result();
-    grouped_matmul_wgrad(*reference_, op);
-    expect_same_bytes(found, expected, dy, x);
-  }
-
-  static void expect_same_bytes(const Tensor& found, const Tensor& expected, const Tensor& a,
-                                const Tensor& b) {
-    EXPECT_EQ(std::memcmp(found.data(), expected.data(), found.bytes()), 0)
-        << name_of(a.dtype()) << " x " << name_of(b.dtype()) << ", depth " << a.extent(1);
+    expect_same_product<GroupedMatmulWgrad>(
+        grouped_matmul_wgrad,
+        {unscaled(dy.operand()), unscaled(x.operand()), ends.operand(), kExact, {}},
+        &GroupedMatmulWgrad::dw, {groups, dy.extent(1), x.extent(1)}, dy, x);
   }
   void expect_same_codes(const Tensor& x, const Tensor& x_scales, const Tensor& w,
                          const Tensor& w_scales) {
     const Tensor ends = group_ends_of({static_cast<std::int32_t>(x.extent(0))});
-    Tensor found(Dtype::bf16, {x.extent(0), w.extent(0)});
-    Tensor expected = found;
-    GroupedMatmul op;
-    op.x = {x.operand(), x_scales.operand()};
-    op.w = {as_one_group(w.operand()), as_one_group(w_scales.operand())};
-    op.group_ends = ends.operand();
-    op.y = found.result();
-    grouped_matmul(*table_, op);
-    op.y = expected.result();
-    grouped_matmul(*reference_, op);
-    expect_same_bytes(found, expected, x, w);
+    expect_same_product<GroupedMatmul>(
+        grouped_matmul,
+        {{x.operand(), x_scales.operand()},
+         {as_one_group(w.operand()), as_one_group(w_scales.operand())},
+         ends.operand(),
+         kExact,
+         {}},
+        &GroupedMatmul::y, {x.extent(0), w.extent(0)}, x, w);
   }
-
   /// The same product as a weight gradient of K-vectors that lie across memory.
   void expect_same_codes_across(const Tensor& dy, const Tensor& dy_scales, const Tensor& x,
                                 const Tensor& x_scales) {
-    const Tensor across[] = {transposed(dy), transposed(dy_scales), transposed(x),
-                             transposed(x_scales)};
+    const Tensor across[] = {exchanged(dy), exchanged(dy_scales), exchanged(x),
+                             exchanged(x_scales)};
     const Tensor ends = group_ends_of({static_cast<std::int32_t>(dy.extent(1))});
-    Tensor found(Dtype::bf16, {1, dy.extent(0), x.extent(0)});
-    Tensor expected = found;
-    GroupedMatmulWgrad op;
-    op.dy = {across[0].operand(), across[1].operand(), kMxRows};
-    op.x = {across[2].operand(), across[3].operand(), kMxRows};
-    op.group_ends = ends.operand();
-    op.dw = found.result();
-    grouped_matmul_wgrad(*table_, op);
-    op.dw = expected.result();
-    grouped_matmul_wgrad(*reference_, op);
-    expect_same_bytes(found, expected, dy, x);
+    expect_same_product<GroupedMatmulWgrad>(grouped_matmul_wgrad,
+                                            {{across[0].operand(), across[1].operand(), kMxRows},
+                                             {across[2].operand(), across[3].operand(), kMxRows},
+                                             ends.operand(),
+                                             kExact,
+                                             {}},
+                                            &GroupedMatmulWgrad::dw, {1, dy.extent(0), x.extent(0)},
+                                            dy, x);
   }
 
   std::unique_ptr<Backend> table_;

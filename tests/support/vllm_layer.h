@@ -32,13 +32,12 @@ inline constexpr Index kWidth = 256;
 inline constexpr Index kFeatures = 128;
 
 inline NamedTensors operands() {
-  NamedTensors in;
-  in["router"] = drawn(Dtype::bf16, {kExperts, kWidth}, 1);
-  in["w1"] = drawn(Dtype::bf16, {kExperts, 2 * kFeatures, kWidth}, 2);
-  in["w2"] = drawn(Dtype::bf16, {kExperts, kWidth, kFeatures}, 3);
-  in["shared.w1"] = drawn(Dtype::bf16, {2 * kFeatures, kWidth}, 4);
-  in["shared.w2"] = drawn(Dtype::bf16, {kWidth, kFeatures}, 5);
-  in["router.bias"] = drawn(Dtype::f32, {kExperts}, 6);
+  NamedTensors in{{"router", drawn(Dtype::bf16, {kExperts, kWidth}, 1)},
+                  {"w1", drawn(Dtype::bf16, {kExperts, 2 * kFeatures, kWidth}, 2)},
+                  {"w2", drawn(Dtype::bf16, {kExperts, kWidth, kFeatures}, 3)},
+                  {"shared.w1", drawn(Dtype::bf16, {2 * kFeatures, kWidth}, 4)},
+                  {"shared.w2", drawn(Dtype::bf16, {kWidth, kFeatures}, 5)},
+                  {"router.bias", drawn(Dtype::f32, {kExperts}, 6)}};
   Tensor& bias = in["router.bias"];
   for (Index e = 0; e < kExperts; ++e) {
     put(bias, e, get(bias, e) + std::ldexp(1.0f, static_cast<int>(e) - 20));

@@ -10,7 +10,7 @@ import shlex
 import unittest
 from pathlib import Path
 
-from cli_case import MXO, UNSUPPORTED, USAGE, Case
+from cli_case import MXO, UNSUPPORTED, USAGE, Case, ramp
 import safetensors as st
 
 TINY = ["--scale", "0.001", "--repeats", "1", "--threads", "1"]
@@ -156,13 +156,9 @@ class Bench(Case):
 
     def test_blocks_of_the_page_run(self):
         draw = random.Random(5)
-
-        def bf16(shape):
-            return st.normal_bf16(draw, shape, 1)
-
-        tensors = {"router": bf16([4, 32]), "w1": bf16([4, 64, 32]), "w2": bf16([4, 32, 32])}
-        for p in range(2):
-            tensors[f"rank{p}.x"] = bf16([6, 32])
+        shapes = {"router": [4, 32], "w1": [4, 64, 32], "w2": [4, 32, 32],
+                  "rank0.x": [6, 32], "rank1.x": [6, 32]}
+        tensors = {name: st.normal_bf16(draw, shape, 1) for name, shape in shapes.items()}
         self.path("layer.safetensors", st.encode(tensors))
         blocks = re.findall(r"^```sh\n(.*?)^```", DOCS.read_text(), re.S | re.M)
         lines = [shlex.split(line) for line in "".join(blocks).splitlines()]
@@ -179,13 +175,9 @@ class Bench(Case):
             self.assertGreater(sum(map(int, sent)), 0)
 
     def test_a_report_needs_an_operator_on_ranks(self):
-        x = self.path("x.safetensors", st.encode({"x": bytes_of_ones()}))
+        x = self.path("x.safetensors", st.encode({"x": ramp()}))
         self.refused("run", "quantize", "--input", x, "--output", self.here / "y", "--report",
                      code=USAGE, says="--report: found quantize, needs an operator on ranks")
-
-
-def bytes_of_ones():
-    return st.f32([2, 32], [1.0] * 64)
 
 
 if __name__ == "__main__":

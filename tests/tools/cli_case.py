@@ -49,6 +49,16 @@ class Case(unittest.TestCase):
         self.assertEqual(before, sorted(p.name for p in self.here.rglob("*")), args)
         return err
 
+    def trace(self, tensors, call):
+        """A trace of one product."""
+        trace = self.here / "trace"
+        trace.mkdir(exist_ok=True)
+        (trace / "trace.jsonl").write_text(
+            '{"schema": "mxo-trace/1"}\n{"step": 0, "operator": "mm", "module": "m", "call": 0, '
+            + call + ', "inputs": {}, "output": "y", "digest": "", "rows": ["r.safetensors"]}\n')
+        (trace / "r.safetensors").write_bytes(st.encode(tensors))
+        return trace
+
     def small(self, *args):
         """To train for a tenth of a second; an option in `args` stands in for its own."""
         text = self.path("text", b"one fish, two fish, red fish, blue fish; " * 60)

@@ -46,6 +46,14 @@ class Reduce(Case):
         self.assertIn("F 64 to 1", out)
         self.ok("compare", self.here / "small", self.here / "small/actual", code=DISAGREE)
 
+    def reduced(self, file, actual):
+        """What explain says of the whole, what reduce says, what explain says of the slice."""
+        small = self.here / "small"
+        whole = mxo("explain", file, actual, "--json")[1]
+        said = self.ok("reduce", file, actual, "--output", small)
+        slice_ = mxo("explain", *(small / way / file.name for way in ("cases", "actual")), "--json")[1]
+        return json.loads(whole), said, json.loads(slice_)
+
     def test_a_slice_has_the_cause_of_the_whole(self):
         suite = self.here / "suite"
         self.ok("generate", suite, "--suite", "quantize", "--level", 0, "--quiet")
@@ -57,11 +65,8 @@ class Reduce(Case):
         higher = bytes(min(scale + 1, 254) if scale < 255 else scale for scale in scales)
         actual = self.path("a.safetensors", st.encode(
             {"codes": tensors["codes"], "scales": (kind, shape, higher)}))
-        whole = json.loads(mxo("explain", file, actual, "--json")[1])
-        small = self.here / "small"
-        self.assertIn("as the whole, ", self.ok("reduce", file, actual, "--output", small))
-        slice_ = json.loads(mxo("explain", small / "cases" / file.name,
-                                small / "actual" / file.name, "--json")[1])
+        whole, said, slice_ = self.reduced(file, actual)
+        self.assertIn("as the whole, ", said)
         self.assertEqual(slice_["causes"][0]["id"], whole["causes"][0]["id"])
         self.assertLess(slice_["elements"], whole["elements"])
 
@@ -85,12 +90,8 @@ class Reduce(Case):
         actual = self.path("a.safetensors", st.encode(
             {"codes": (*tensors["codes"][:2], bytes(codes)),
              "scales": (*tensors["scales"][:2], bytes(scales))}))
-        whole = json.loads(mxo("explain", file, actual, "--json")[1])
+        whole, _, slice_ = self.reduced(file, actual)
         self.assertEqual(whole["causes"], [])
-        small = self.here / "small"
-        self.ok("reduce", file, actual, "--output", small)
-        slice_ = json.loads(mxo("explain", small / "cases" / file.name,
-                                small / "actual" / file.name, "--json")[1])
         self.assertEqual(slice_["causes"], [])
 
 

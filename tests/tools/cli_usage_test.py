@@ -40,7 +40,7 @@ WRONG_CALLS = [
     ("run quantize --input {x} --output {out} --backend abacus", "'abacus'"),
     ("run quantize --input {x} --output {out} --backend cpu:mmx", "there are"),
     ("run quantize --input {x} --output {out} --backend cuda:x", "needs a number"),
-    ("run quantize --input {x} --output {out} --communicator pigeons", "in_process"),
+    ("run quantize --input {x} --output {out} --communicator pigeons", "in_process, mpi, nccl"),
     ("run quantize --input {x} --output {x}", "also an --input"),
     ("run quantize --input {x} --output {out}.npy", "safetensors"),
     ("run quantize --input {x} --output {out} extra", "extra"),
@@ -133,6 +133,7 @@ BAD_FILES = [
     ("run quantize --input {x} --output {none}/o", "none"),
     ("run dispatch --input {x} --output {out}", "unknown operand 'x'"),
     ("run dispatch --input {both} --output {out} --set experts=2", "found it and codes or scales"),
+    ("run dispatch --input {ranks} --output {out} --set experts=2", "top_k"),
     ("run grouped_linear --input {scales} --output {out}", "x.scales: found without x.codes"),
     ("judge {blank}", "is empty"), ("judge {nothing} {none_there} --diff", "no product in either"),
     ("generate {suite} --suite quantize", "suite"), ("verify {none}", "none"),
@@ -175,13 +176,7 @@ class Usage(Case):
         tensors = st.decode(case.read_bytes())
         wrong = {name: (kind, shape, bytes([data[0] ^ 1]) + data[1:])
                  for name, (kind, shape, data) in tensors.items() if name in ("codes", "scales")}
-        trace = self.here / "trace"
-        trace.mkdir()
-        (trace / "trace.jsonl").write_text(
-            '{"schema": "mxo-trace/1"}\n{"step": 0, "operator": "mm", "module": "m", "call": 0, '
-            '"op": "quantise", "parameters": {}, "inputs": {}, "output": "y", "digest": "", '
-            '"rows": ["r.safetensors"]}\n')
-        (trace / "r.safetensors").write_bytes(st.encode({"output.y": ramp()}))
+        trace = self.trace({"output.y": ramp()}, '"op": "quantise", "parameters": {}')
         for name, text in [("folder", None), ("blank", ""), ("nothing", '{"schema": "mxo-trace/1"}\n'),
                            ("none_there", '{"schema": "mxo-trace/1"}\n')]:
             (self.here / name).mkdir()
@@ -189,6 +184,7 @@ class Usage(Case):
                 (self.here / name / "trace.jsonl").write_text(text)
         experts = {"rank0.experts": ("I32", [2, 1], bytes(8)), "rank0.x": ramp(2, 32)}
         codes = {"rank0.codes": ("U8", [2, 32], bytes(64)), "rank0.scales": ("U8", [2, 1], bytes(2))}
+        other = {"rank1.experts": ("I32", [2, 2], bytes(16)), "rank1.x": ramp(2, 32)}
         linear = {"x": ramp(2, 32), "x.scales": ("U8", [2, 1], bytes(2)), "w": st.f32([1, 1, 32], [1.0] * 32),
                   "group_ends": ("I32", [1], b"\2\0\0\0")}
         self.names = {
@@ -196,6 +192,7 @@ class Usage(Case):
             "out": self.here / "out", "none": self.here / "none",
             **{name: self.here / name for name in ("blank", "nothing", "none_there")},
             "both": self.path("both.safetensors", st.encode({**experts, **codes})),
+            "ranks": self.path("ranks.safetensors", st.encode({**experts, **other})),
             "scales": self.path("scales.safetensors", st.encode(linear)),
             "x": self.path("x.safetensors", st.encode({"x": ramp()})),
             "y": self.path("y.safetensors", st.encode({"y": ramp()})),
@@ -251,17 +248,11 @@ class Usage(Case):
 
 class NothingCompared(Case):
     def test_a_trace_of_which_nothing_is_compared_does_not_pass(self):
-        trace = self.here / "trace"
-        trace.mkdir()
-        (trace / "trace.jsonl").write_text(
-            '{"schema": "mxo-trace/1"}\n{"step": 0, "operator": "mm", "module": "m", "call": 0, '
-            '"op": "grouped_matmul", "parameters": {"out": "f32"}, "inputs": {}, "output": "y", '
-            '"digest": "", "rows": ["r.safetensors"]}\n')
         zeros = {"x": st.f32([2, 32], [0.0] * 64), "w": st.f32([1, 1, 32], [0.0] * 32),
                  "output.y": st.f32([2, 1], [0.0] * 2)}
         for rows, code in ((2, AGREE), (0, NOT_RUN)):
             ends = {"group_ends": ("I32", [1], bytes([rows, 0, 0, 0]))}
-            (trace / "r.safetensors").write_bytes(st.encode({**zeros, **ends}))
+            trace = self.trace({**zeros, **ends}, '"op": "grouped_matmul", "parameters": {"out": "f32"}')
             self.assertIn(f"{int(rows > 0)} bits", self.ok("judge", trace, code=code))
 
 

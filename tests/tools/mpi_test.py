@@ -29,9 +29,8 @@ def operands(ranks, width, experts, top_k, seed):
     tensors = {}
     for p in range(ranks):
         tokens = [5, 0, 9, 3][p % 4]
-        x = b"".join(struct.pack("<f", draw.gauss(0, 1))[2:] for _ in range(tokens * width))
+        tensors[f"rank{p}.x"] = st.normal_bf16(draw, [tokens, width], 1)
         chosen = [e for _ in range(tokens) for e in draw.sample(range(experts), top_k)]
-        tensors[f"rank{p}.x"] = ("BF16", [tokens, width], x)
         tensors[f"rank{p}.experts"] = ("I32", [tokens, top_k],
                                        struct.pack(f"<{len(chosen)}i", *chosen))
     return tensors
