@@ -176,6 +176,19 @@ bool gives_codes_alone(const RunResult& trial, const std::vector<Output>& output
   return gives_codes && gives_no_scales;
 }
 
+/// Scales that another call gives, but not the codes that follow from them: it alters more than
+/// amax.
+bool misses_what_follows(const RunResult& trial, const std::vector<Output>& outputs) {
+  bool gives_scales = false;
+  bool misses_codes = false;
+  for (std::size_t o = 0; o < trial.credits.size(); ++o) {
+    const VariantMatch& c = trial.credits[o];
+    gives_scales = gives_scales || (!outputs[o].follows && c.hits > 0 && c.misses == 0);
+    misses_codes = misses_codes || (outputs[o].follows && c.misses > 0);
+  }
+  return gives_scales && misses_codes;
+}
+
 /// Whether rows that an end's move gives stop amid others that differ: it lies further on.
 bool below_threshold(const Output& output, const Variant& patch, const VariantMatch& c) {
   std::vector<std::uint8_t> seen(static_cast<std::size_t>(output.rows));
@@ -320,7 +333,7 @@ bool contradicts(const Hypothesis& h, const RunResult& trial, const std::vector<
     for (std::size_t o = 0; o < trial.credits.size(); ++o) {
       const VariantMatch& c = trial.credits[o];
       gives += c.hits - c.misses;
-      short_of = short_of || below_threshold(outputs[o], trial.patches[o], c);
+      short_of = short_of || c.beside > 0 || below_threshold(outputs[o], trial.patches[o], c);
     }
     if (gives < 0 || short_of) return true;
   }
@@ -331,7 +344,8 @@ bool contradicts(const Hypothesis& h, const RunResult& trial, const std::vector<
       trial.broken > 0 ||
       std::ranges::any_of(trial.credits, [](const VariantMatch& c) { return c.astray > 0; });
   return (h.target == Target::format && of_part) || contradicts_scales(h, trial) ||
-         gives_one_output_alone(h, trial) || gives_codes_alone(trial, outputs);
+         gives_one_output_alone(h, trial) || gives_codes_alone(trial, outputs) ||
+         misses_what_follows(trial, outputs);
 }
 
 }  // namespace mxo

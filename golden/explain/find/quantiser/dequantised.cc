@@ -5,6 +5,7 @@
 #include <tuple>
 
 #include "golden/explain/alter/alterations.h"
+#include "golden/explain/confirm/score.h"
 #include "golden/explain/find/finding.h"
 #include "golden/explain/find/product/finders.h"
 #include "golden/explain/find/quantiser/quantiser_call.h"
@@ -42,6 +43,12 @@ class Shown {
 
   Index at(Cell p) const { return p.row * all_columns + p.column; }
   double given(Cell p) const { return scale_value(*scales_, at(p)); }
+  /// Bits of news that a scale is this one, where the output shows it: by its share of those given.
+  double bits(Cell p, double scale) const {
+    if (std::isnan(nth(seen_, at(p)))) return 0.0;
+    return std::log2(static_cast<double>(scales_->elements()) /
+                     shares_.at(bit_cast<std::uint64_t>(scale)));
+  }
   bool is_candidate(Cell p, double scale) const {
     const double seen = nth(seen_, at(p));
     return std::isnan(seen) || std::abs(seen - scale) <= within_ * std::abs(scale);
@@ -75,6 +82,7 @@ class Shown {
  private:
   const Tensor* scales_ = nullptr;
   std::vector<double> seen_;
+  std::map<std::uint64_t, double> shares_;  ///< of values how many are given
   double within_ = 0;
 };
 
@@ -88,6 +96,8 @@ std::optional<Shown> Shown::of(const Call& call, const Output& x) {
   s.all_columns = scales.shape().back();
   s.all_rows = scales.elements() / s.all_columns;
   s.rows_of_expert = scales.extent(scales.rank() - 2);
+  for (Index i = 0; i < scales.elements(); ++i)
+    ++s.shares_[bit_cast<std::uint64_t>(scale_value(scales, i))];
   s.within_ = size_of(x.expected->dtype()) == 2 ? 0x1p-7 : 0x1p-20;
   const auto* codes = call.input("codes").as<std::uint8_t>();
   const ElementReader read_code(call.set.format("format", "e4m3"));
@@ -260,12 +270,14 @@ Cell in_line(Cell p, bool of_rows, Index line) {
 }
 
 /// For each row or column with a block that differs another from which its scales may be taken; of
-/// several alike the first, but for most there is `one`, if so asked.
+/// several alike the first, but for most there is `one`, if so asked.  None where scales as rare as
+/// these would be found by chance, of so many to choose from.
 std::optional<Sources> taken_from(const Shown& s, bool of_rows, bool one = false) {
   const std::vector<Index>& lines = of_rows ? s.rows : s.columns;
   const Index all = of_rows ? s.all_rows : s.all_columns;
   Sources sources;
   std::size_t several = 0;
+  double news = -kCertain;
   for (const Index line : lines) {
     const auto fits = [&](Index from) {
       const Scale scale = [&](Cell p) { return s.given(in_line(p, of_rows, from)); };
@@ -280,8 +292,13 @@ std::optional<Sources> taken_from(const Shown& s, bool of_rows, bool one = false
     if (from == all) return std::nullopt;
     sources[line] = from;
     several += one && next(from + 1) < all;
+    news -= std::log2(static_cast<double>(all));
+    for (const Index other : of_rows ? s.columns : s.rows) {
+      const Cell cell = of_rows ? Cell{line, other} : Cell{other, line};
+      news += s.bits(cell, s.given(in_line(cell, of_rows, from)));
+    }
   }
-  return several * 4 > lines.size() ? std::nullopt : std::optional(sources);
+  return several * 4 > lines.size() || news < 0.0 ? std::nullopt : std::optional(sources);
 }
 
 void propose_lines(const Shown& s, bool of_rows, const Sources& sources, const std::string& words,
