@@ -163,17 +163,23 @@ bool gives_one_output_alone(const Hypothesis& h, const RunResult& trial) {
 }
 
 /// Codes that another call gives, but under scales of which it gives none: those tell how they were
-/// made.
-bool gives_codes_alone(const RunResult& trial, const std::vector<Output>& outputs) {
+/// made.  Or scales, but not the codes that follow from them: it alters more than amax.
+bool parts_codes_from_scales(const RunResult& trial, const std::vector<Output>& outputs) {
   bool gives_codes = false;
+  bool misses_codes = false;
+  bool gives_scales = false;
   bool gives_no_scales = false;
   for (std::size_t o = 0; o < trial.credits.size(); ++o) {
     const VariantMatch& c = trial.credits[o];
-    const bool codes = is_minifloat8(outputs[o].expected->dtype());
-    gives_codes = gives_codes || (codes && c.fixed > 0);
-    gives_no_scales = gives_no_scales || (!codes && c.seen > 0 && c.fixed == 0 && c.hits == 0);
+    if (is_minifloat8(outputs[o].expected->dtype())) {
+      gives_codes = gives_codes || c.fixed > 0;
+      misses_codes = misses_codes || (outputs[o].follows && c.misses > 0);
+    } else {
+      gives_scales = gives_scales || (c.hits > 0 && c.misses == 0);
+      gives_no_scales = gives_no_scales || (c.seen > 0 && c.fixed == 0 && c.hits == 0);
+    }
   }
-  return gives_codes && gives_no_scales;
+  return (gives_codes && gives_no_scales) || (gives_scales && misses_codes);
 }
 
 /// Numbers that another call gives, but beside other choices, of which it gives none: those tell
@@ -336,7 +342,7 @@ bool contradicts(const Hypothesis& h, const RunResult& trial, const std::vector<
     for (std::size_t o = 0; o < trial.credits.size(); ++o) {
       const VariantMatch& c = trial.credits[o];
       gives += c.hits - c.misses;
-      short_of = short_of || below_threshold(outputs[o], trial.patches[o], c);
+      short_of = short_of || c.beside > 0 || below_threshold(outputs[o], trial.patches[o], c);
     }
     if (gives < 0 || short_of) return true;
   }
@@ -347,7 +353,7 @@ bool contradicts(const Hypothesis& h, const RunResult& trial, const std::vector<
       trial.broken > 0 ||
       std::ranges::any_of(trial.credits, [](const VariantMatch& c) { return c.astray > 0; });
   return (h.target == Target::format && of_part) || contradicts_scales(h, trial) ||
-         gives_one_output_alone(h, trial) || gives_codes_alone(trial, outputs) ||
+         gives_one_output_alone(h, trial) || parts_codes_from_scales(trial, outputs) ||
          gives_weights_alone(trial, outputs);
 }
 

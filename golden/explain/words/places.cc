@@ -151,7 +151,7 @@ std::string ranges(const std::vector<Index>& sorted) {
          std::to_string(sorted.back());
 }
 
-std::string ranges_in_words(std::string_view noun, const std::vector<Index>& sorted) {
+std::string ranges_in_words(std::string_view noun, const std::vector<Index>& sorted, Index all) {
   const std::vector<Run> found = runs_of(sorted);
   const std::string plural = std::string(noun) + (sorted.size() == 1 ? " " : "s ");
   if (found.size() <= kShown) return plural + listed(found, " to ", " and ");
@@ -159,11 +159,17 @@ std::string ranges_in_words(std::string_view noun, const std::vector<Index>& sor
     const std::vector<Index> rest = remainders(sorted, period);
     const std::vector<Run> kept = runs_of(rest);
     if (kept.empty() || kept.size() > kShown) continue;
+    const std::string first = std::to_string(sorted.front());
+    // Where it does not go on to the end.
+    const bool ends = sorted.back() / period < (all - 1) / period;
+    const std::string last = ends ? std::to_string(sorted.back()) : std::string();
     if (rest.size() == 1) {
       return "every " + std::to_string(period) + (period % 10 == 2 ? "nd " : "th ") +
-             std::string(noun) + " from " + std::to_string(sorted.front());
+             std::string(noun) + " from " + first + (ends ? " to " + last : "");
     }
-    return plural + listed(kept, " to ", " and ") + " of every " + std::to_string(period);
+    const bool begins = sorted.front() >= period;
+    return plural + listed(kept, " to ", " and ") + " of every " + std::to_string(period) +
+           (begins ? " from " + first : "") + (ends ? (begins ? " to " : " up to ") + last : "");
   }
   return std::to_string(sorted.size()) + " " + plural + "between " +
          std::to_string(sorted.front()) + " and " + std::to_string(sorted.back());
@@ -185,8 +191,7 @@ Place place_of(const Output& output, std::vector<Index> rows, std::vector<Index>
   }
   if (!all_columns) place.where.columns = ranges(columns);
   const bool flat = output.rows == 1;
-  const std::string along =
-      flat ? ranges_in_words("element", columns) : ranges_in_words("column", columns);
+  const std::string along = ranges_in_words(flat ? "element" : "column", columns, output.columns);
   const std::string group(output.group);
   std::string words = all_columns ? "" : along;
   if (!all_rows) {
@@ -201,7 +206,7 @@ Place place_of(const Output& output, std::vector<Index> rows, std::vector<Index>
       words +=
           ranges_in_words("row", own) + " of " + group + " " + std::to_string(in.groups.front());
     } else {
-      words += ranges_in_words("row", rows);
+      words += ranges_in_words("row", rows, output.compared_rows);
     }
   }
   place.words = words.empty() ? "all of " + output.name : words + " of " + output.name;

@@ -11,8 +11,8 @@ namespace mxo {
 
 /// "28-31, 60"; "r mod 128 in 96-127" where that is shorter; the first and last of many.
 std::string ranges(const std::vector<Index>& sorted);
-/// The same for a sentence: "rows 28 to 31 and 60".
-std::string ranges_in_words(std::string_view noun, const std::vector<Index>& sorted);
+/// The same for a sentence: "rows 28 to 31 and 60"; of `all`, where a period may end before them.
+std::string ranges_in_words(std::string_view noun, const std::vector<Index>& sorted, Index all = 0);
 /// Whether ranges_in_words() names each of them: few runs, or the same of every so many.
 bool is_pattern(const std::vector<Index>& sorted);
 /// `sorted` with those lines between that are idle, and up to the ends of groups, if that makes few

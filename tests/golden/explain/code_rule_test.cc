@@ -68,6 +68,9 @@ TEST(CodeRules, AreFoundOfThePairsTheyMake) {
       {{Rounding::away, 120, 0, Flush::codes},
        "codes are rounded away from zero; codes are clamped at 256; subnormal codes are flushed "
        "to zero"},
+      {{.rounding = Rounding::zero, .clamp = kTop, .low = Rounding::even},
+       "codes are rounded toward zero (truncated); what is below the normal codes is rounded to "
+       "nearest, ties to even"},
       {{.rounding = Rounding::even, .clamp = kTop, .low_step = 3},
        "subnormal codes are counted in steps of 2^-6 rather than 2^-9"},
       {{.rounding = Rounding::zero, .clamp = kTop, .low_step = -1},

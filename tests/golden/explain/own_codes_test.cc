@@ -124,6 +124,25 @@ TEST(OwnCodes, FollowFromScalesOfAPartOfTheirBlock) {
   }
 }
 
+/// Rather than from x that is rounded so, of which they are not the codes.
+TEST(OwnCodes, FollowFromAnAmaxThatIsRounded) {
+  const auto backend = make_cpu_backend();
+  const Tensor x = filled<float>(Dtype::f32, {96, 512}, [](Index i) {
+    return 1.0f + static_cast<float>(i * 7919 % 9973) / 9973.0f;
+  });
+  const Call call = of_x("quantize", x, {{"block", "1x128"}, {"scale", "f32"}});
+  const auto amax_as = [&](float (*to)(float)) {
+    return explained(
+        with_scales_of(*backend, call, mapped(x, [to](Index, float v) { return to(v); })));
+  };
+  EXPECT_EQ(
+      amax_as([](float v) { return decode(encode<kF16>(v, Overflow::nonfinite)); }).sentence(),
+      "explained: scales: amax is that of its block, rounded to f16");
+  const Explanation cut =
+      amax_as([](float v) { return bit_cast<float>(bit_cast<std::uint32_t>(v) & 0xFFFF0000); });
+  EXPECT_EQ(cut.verdict, ExplainVerdict::unknown) << cut.sentence();
+}
+
 TEST(OwnCodes, SayWhatIsSeenOfOneScale) {
   const auto backend = make_cpu_backend();
   Tensor x = lumpy(Dtype::bf16, 64, 512);
@@ -136,7 +155,31 @@ TEST(OwnCodes, SayWhatIsSeenOfOneScale) {
   const Explanation e = explained(p);
   ASSERT_EQ(e.causes.size(), 1u) << e.sentence();
   EXPECT_EQ(e.causes[0].id, "scale.seen");
-  EXPECT_NE(e.causes[0].sentence.find("that of rows 0 to "), std::string::npos) << e.sentence();
+  EXPECT_NE(e.causes[0].sentence.find(": rows 0 to 24 of x hold none"), std::string::npos)
+      << e.sentence();
+}
+
+/// Values before all that are kept and of one sign, or of both: as a few are by chance.
+TEST(OwnCodes, ScalesOfAFewLostValuesAreOfNoPart) {
+  const auto backend = make_cpu_backend();
+  Tensor x = random_bf16({64, 512}, 11);
+  for (const auto& [at, value] : {std::pair{5, 1000.0f}, {60, -950.0f}, {100, 850.0f}})
+    x.as<BF16>()[at] = encode<kBF16>(value);
+  for (const char* block : {"1x128", "RxK"}) {
+    const Call call =
+        of_x("quantize", x, {{"block", block}, {"scale", "f32"}, {"rule", "vllm_scaled"}});
+    for (const Index kept : {60, 100}) {
+      const Planted p =
+          with_scales_of(*backend, call, without(x, [kept](Index i) { return i >= kept; }));
+      ASSERT_FALSE(p.actual.empty());
+      const Explanation e = explained(p);
+      EXPECT_EQ(e.verdict, ExplainVerdict::unknown) << block << ": " << e.sentence();
+      EXPECT_NE(e.pattern.find(kept == 60 ? "beside 1 larger element of its block, in "
+                                          : "beside 2 larger elements of its block, in "),
+                std::string::npos)
+          << block << ": " << e.pattern;
+    }
+  }
 }
 
 /// Rows that another rank scaled, half a block with its own amax, rows and runs of 16 with theirs,

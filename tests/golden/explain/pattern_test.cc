@@ -246,6 +246,8 @@ TEST(Places, ThingsThatComeBackAreWrittenAsAPeriod) {
   }
   EXPECT_EQ(ranges(halves), "8-10 mod 16");
   EXPECT_EQ(ranges_in_words("row", halves), "rows 8 to 10 of every 16");
+  EXPECT_EQ(ranges_in_words("row", halves, 400), "rows 8 to 10 of every 16 up to 90");
+  EXPECT_EQ(ranges_in_words("row", from_to(1, 19, 2), 400), "every 2nd row from 1 to 19");
 }
 
 TEST(Places, APeriodIsSeenThreeTimesAndMostlyWhole) {

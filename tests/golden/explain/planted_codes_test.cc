@@ -204,7 +204,7 @@ const PlantedFault kFaults[] = {
          for (Index i = 0; i < 1024; i += 3) out.at("codes").as<std::uint8_t>()[i] &= 0xFE;
        });
      }},
-    {"an amax of the first 64 rows", "", "that of rows 0 to 63 of x",
+    {"an amax of the first 64 rows", "", "rows 0 to 63 of x hold none",
      [](Backend& b) {
        const auto tensor = [](Index rows) {
          return of_x("quantize",

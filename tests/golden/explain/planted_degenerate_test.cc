@@ -142,6 +142,17 @@ const PlantedFault kFaults[] = {
      "blocks of x whose scale is the least, 2^-127, but that are not zero, and no others, have a "
      "scale of NaN rather than 2^-127",
      planted_by(in_tiny, 6, 7)},
+    {"scales of zero where amax is none", "nan_blocks.scale",
+     "blocks of x that hold a NaN or an infinity, and no others, have a scale of 2^-127 (byte 0) "
+     "rather than NaN",
+     [](Backend& b) {
+       const Tensor x = mapped(random_floats({96, kColumns}, 7),
+                               [](Index i, float v) { return i % 4096 == 41 ? kNan : v; });
+       return spoiled(b, of_x("quantize", x, {{"block", "1x32"}}), [](NamedTensors& out) {
+         for (Index i = 41; i < 96 * kColumns; i += 4096)
+           put_scale(out.at("scales"), i / 32, 0x1p-127f);
+       });
+     }},
     {"sums of groups run on", "rows.running", "running totals",
      [](Backend& b) {
        return never_cleared(b, random_bf16({96, 64}, 1), {20, 41, 60, 96});

@@ -235,7 +235,8 @@ const Kind kKinds[] = {
      [](Backend&) { return router({}); }, counted([](std::int32_t n, Index e) {
        return n + (e % 2 == 0 ? static_cast<std::int32_t>(3 + e / 2) : 0);
      })},
-    {"explained: elements 0 to 6 of every 16 of sorted_token_ids hold 48, whatever is expected",
+    {"explained: elements 0 to 6 of every 16 up to 102 of sorted_token_ids hold 48, whatever is "
+     "expected",
      [](Backend&) {
        return of("moe_align_block_size",
                  {{"experts", ints({24, 2}, [](Index i) { return i * 5 % 7; })}},

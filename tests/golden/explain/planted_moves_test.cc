@@ -114,6 +114,15 @@ Call swizzle(Backend&) {
                                 })}});
 }
 
+/// Scales of groups of 70, 120 and 110 rows.
+Call swizzle_groups(Backend&) {
+  return of("swizzle_scales",
+            {{"scales", filled<std::uint8_t>(Dtype::e8m0, {300, 8},
+                                             [](Index i) { return 100.0 + 40.0 * uniform(i); })},
+             {"group_ends", ends_of({70, 190, 300})}},
+            {{"layout", "m_groups"}});
+}
+
 void not_swizzled(const Call& call, NamedTensors& out) {
   Tensor& to = out.at("blocked");
   std::fill_n(to.data(), to.bytes(), std::byte{0});
@@ -296,6 +305,12 @@ const Kind kNearMisses[] = {
      })},
     {"tiles of 8x4", swizzle, in_tiles<16>},
     {"not swizzled", swizzle, in_tiles<16>},
+    {"ends 1 row early", swizzle_groups, altered([](Call& c) {  // the last group, and no end
+       const Tensor given = c.input("scales");
+       Tensor scales = given;
+       runs_from(scales, given, 8, [](Index r) { return r < 190 ? r : r - 1; });
+       c.replace("scales", std::move(scales));
+     })},
 };
 TEST(PlantedMoves, NearMissesAreNot) { expect_not_said(kNearMisses); }
 

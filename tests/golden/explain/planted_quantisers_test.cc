@@ -213,10 +213,10 @@ const PlantedFault kFaults[] = {
        return planted(b, call, wrong);
      }},
     {"amax is the largest value of the tensor, without its magnitude", "scale.seen",
-     "that of its positive values alone, whatever is negative",
+     "beside 12 larger elements of its block, in rows 0 to 2, all negative",
      [](Backend& b) {
        Tensor x = random_floats({96, 512}, 7);
-       x.as<float>()[300] = -1000;
+       for (Index i = 0; i < 12; ++i) x.as<float>()[300 + 97 * i] = -1000;
        x.as<float>()[40000] = 700;
        const Call call = of_x("quantize", x, {{"block", "RxK"}, {"scale", "f32"}, {"rule", "te"}});
        Call wrong = call;

@@ -203,6 +203,12 @@ std::vector<AmaxWindow> other_windows(const Blocks& b, const std::vector<float>&
   const std::vector<BlockPlace> places = places_of(b);
   const Index height = std::ranges::max(places, {}, &BlockPlace::rows).rows;
   if (height > 1) list.push_back(with_rows_after(b, places, height));
+  constexpr Row<float (*)(float)> kRounded[] = {{"bf16", "its block, rounded to bf16", by_bf16},
+                                                {"f16", "its block, rounded to f16", by_f16}};
+  for (const auto& row : kRounded) {
+    list.push_back({row.phrase, amax});
+    std::ranges::transform(amax, list.back().amax.begin(), row.of);
+  }
   float most = 0.0f;
   for (const float v : amax) most = joined(most, v);
   list.push_back({"the whole tensor", std::vector<float>(amax.size(), most)});

@@ -170,11 +170,12 @@ std::optional<CodeRule> fit(const Grid& g, const std::vector<CodePair>& pairs) {
         rules.push_back({rounding, clamp, from, flush});
     }
   }
-  for (const Rounding rounding : {Rounding::even, Rounding::ties_away}) {
+  for (const Rounding rounding :
+       {Rounding::even, Rounding::ties_away, Rounding::zero, Rounding::away}) {
     rules.push_back({rounding, g.top()});
     rules.back().carry_lost = true;
-    for (const Rounding low :
-         {Rounding::zero, Rounding::ties_away, Rounding::ties_zero, Rounding::away}) {
+    for (const Rounding low : {Rounding::even, Rounding::zero, Rounding::ties_away,
+                               Rounding::ties_zero, Rounding::away}) {
       rules.push_back({rounding, g.top()});
       rules.back().low = low;
     }

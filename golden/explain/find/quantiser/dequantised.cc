@@ -5,6 +5,7 @@
 #include <tuple>
 
 #include "golden/explain/alter/alterations.h"
+#include "golden/explain/confirm/score.h"
 #include "golden/explain/find/finding.h"
 #include "golden/explain/find/product/finders.h"
 #include "golden/explain/find/quantiser/quantiser_call.h"
@@ -42,6 +43,14 @@ class Shown {
 
   Index at(Cell p) const { return p.row * all_columns + p.column; }
   double given(Cell p) const { return scale_value(*scales_, at(p)); }
+  /// Bits of news that a scale is this one, where the output shows it: by its share of those given,
+  /// or, of a number that is given once, by how near it has to be.
+  double bits(Cell p, double scale) const {
+    if (std::isnan(nth(seen_, at(p)))) return 0.0;
+    const double given = shares_.at(bit_cast<std::uint64_t>(scale));
+    if (given == 1.0 && size_of(scales_->dtype()) != 1) return -std::log2(within_);
+    return std::log2(static_cast<double>(scales_->elements()) / given);
+  }
   bool is_candidate(Cell p, double scale) const {
     const double seen = nth(seen_, at(p));
     return std::isnan(seen) || std::abs(seen - scale) <= within_ * std::abs(scale);
@@ -75,6 +84,7 @@ class Shown {
  private:
   const Tensor* scales_ = nullptr;
   std::vector<double> seen_;
+  std::map<std::uint64_t, double> shares_;  ///< of values how many are given
   double within_ = 0;
 };
 
@@ -88,6 +98,8 @@ std::optional<Shown> Shown::of(const Call& call, const Output& x) {
   s.all_columns = scales.shape().back();
   s.all_rows = scales.elements() / s.all_columns;
   s.rows_of_expert = scales.extent(scales.rank() - 2);
+  for (Index i = 0; i < scales.elements(); ++i)
+    ++s.shares_[bit_cast<std::uint64_t>(scale_value(scales, i))];
   s.within_ = size_of(x.expected->dtype()) == 2 ? 0x1p-7 : 0x1p-20;
   const auto* codes = call.input("codes").as<std::uint8_t>();
   const ElementReader read_code(call.set.format("format", "e4m3"));
@@ -259,29 +271,31 @@ Cell in_line(Cell p, bool of_rows, Index line) {
   return of_rows ? Cell{line, p.column} : Cell{p.row, line};
 }
 
-/// For each row or column with a block that differs another from which its scales may be taken; of
-/// several alike the first, but for most there is `one`, if so asked.
-std::optional<Sources> taken_from(const Shown& s, bool of_rows, bool one = false) {
+/// For each row or column with a block that differs another from which its scales may be taken, of
+/// several alike the first.  None where scales as rare as these would be found by chance, of so
+/// many to choose from.
+std::optional<Sources> taken_from(const Shown& s, bool of_rows) {
   const std::vector<Index>& lines = of_rows ? s.rows : s.columns;
   const Index all = of_rows ? s.all_rows : s.all_columns;
   Sources sources;
-  std::size_t several = 0;
+  double news = -kCertain;
   for (const Index line : lines) {
     const auto fits = [&](Index from) {
       const Scale scale = [&](Cell p) { return s.given(in_line(p, of_rows, from)); };
       const std::vector<Index> own{line};
       return from != line && s.holds(of_rows ? own : s.rows, of_rows ? s.columns : own, scale);
     };
-    const auto next = [&](Index from) {
-      while (from < all && !fits(from)) ++from;
-      return from;
-    };
-    const Index from = next(0);
+    Index from = 0;
+    while (from < all && !fits(from)) ++from;
     if (from == all) return std::nullopt;
     sources[line] = from;
-    several += one && next(from + 1) < all;
+    news -= std::log2(static_cast<double>(all));
+    for (const Index other : of_rows ? s.columns : s.rows) {
+      const Cell cell = of_rows ? Cell{line, other} : Cell{other, line};
+      news += s.bits(cell, s.given(in_line(cell, of_rows, from)));
+    }
   }
-  return several * 4 > lines.size() ? std::nullopt : std::optional(sources);
+  return news < 0.0 ? std::nullopt : std::optional(sources);
 }
 
 void propose_lines(const Shown& s, bool of_rows, const Sources& sources, const std::string& words,
@@ -354,7 +368,7 @@ void add_measured_blocks(const Call& call, const Output& output, std::vector<Hyp
 void add_rows_in_no_order(const Call& call, const Output& output, std::vector<Hypothesis>& list) {
   const std::optional<Shown> s = Shown::of(call, output);
   if (!s || std::ssize(s->rows) <= kMostRows || s->all_columns < kLeastBlocks) return;
-  const std::optional<Sources> from = taken_from(*s, true, true);
+  const std::optional<Sources> from = taken_from(*s, true);
   if (!from) return;
   std::string words;
   Index told = 0;

@@ -52,6 +52,7 @@ constexpr Index kLeastNumbers = 8;  ///< blocks that are not such, beside those 
 
 /// Blocks whose amax no rule may have been made for.
 struct Degenerate {
+  const char* id;
   const char* words;
   bool (*holds)(const QuantiserCall& q, Index scale);
   bool zero = false;
@@ -61,13 +62,15 @@ bool is_least(const QuantiserCall& q, Index s) {
          q.scales.expected_bits(s) == 0;
 }
 constexpr Degenerate kDegenerate[] = {
-    {"that are all zero", [](const QuantiserCall& q, Index s) { return q.amax_of(s) == 0.0f; },
-     true},
-    {"whose scale is the least, 2^-127, but that are not zero", is_least},
-    {"whose scale lies below the least, 2^-127, but that are not zero",
+    {"zero", "that are all zero",
+     [](const QuantiserCall& q, Index s) { return q.amax_of(s) == 0.0f; }, true},
+    {"tiny", "whose scale is the least, 2^-127, but that are not zero", is_least},
+    {"tiny", "whose scale lies below the least, 2^-127, but that are not zero",
      [](const QuantiserCall& q, Index s) {
        return is_least(q, s) && static_cast<double>(q.amax_of(s)) <= q.max * 0x1p-128;
      }},
+    {"nan", "that hold a NaN or an infinity",
+     [](const QuantiserCall& q, Index s) { return std::isnan(q.amax_of(s)); }},
 };
 
 }  // namespace
@@ -247,9 +250,10 @@ Claims claim_degenerate(const QuantiserCall& q, const Degenerate& kind,
   const Index others =
       std::ranges::count_if(all, [&](Index s) { return nth(places, s).rows > 0 && !is_such(s); });
   if (first == all.end() || others < kLeastNumbers) return {};
-  // One scale of all of them, where no other differs.
+  // One scale of all of them, where no other differs; if they are no numbers, that of zeros.
   const double one = scale_value(*scales.actual, *first);
-  const bool scale = scales.left > 0 && std::ranges::all_of(all, [&](Index s) {
+  const bool told = !std::isnan(q.amax_of(*first)) || scales.actual_bits(*first) == 0;
+  const bool scale = scales.left > 0 && told && std::ranges::all_of(all, [&](Index s) {
                        const double here = scale_value(*scales.actual, s);
                        return is_such(s) ? here == one || (std::isnan(here) && std::isnan(one))
                                          : !scales.differs(s);
@@ -261,16 +265,15 @@ Claims claim_degenerate(const QuantiserCall& q, const Degenerate& kind,
     nan = is_such(q.blocks.scale_of(i)) == (codes.differs(i) && read(codes.actual_bits(i)).nan);
   if (!scale && !nan) return {};
   const bool nan_scale = scale && std::isnan(one);
-  Claim claim{
-      std::string(kind.zero ? "zero" : "tiny") + "_blocks." + (nan || nan_scale ? "nan" : "scale"),
-      filled("blocks of x {}, and no others, have ", kind.words),
-      {scale && nan ? "scales, codes"
-       : scale      ? "scales"
-                    : "codes",
-       {},
-       {},
-       {},
-       {}}};
+  Claim claim{std::string(kind.id) + "_blocks." + (nan || nan_scale ? "nan" : "scale"),
+              filled("blocks of x {}, and no others, have ", kind.words),
+              {scale && nan ? "scales, codes"
+               : scale      ? "scales"
+                            : "codes",
+               {},
+               {},
+               {},
+               {}}};
   claim.kind = FindingKind::symptom;
   if (nan) claim.sentence += std::string("codes that are NaN") + (scale ? " and " : "");
   if (scale) {

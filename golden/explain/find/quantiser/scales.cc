@@ -1,5 +1,6 @@
 // Whose scales came: of a measured rule, one for all blocks, or those of another amax.
 #include <algorithm>
+#include <set>
 #include <span>
 
 #include "golden/explain/alter/alterations.h"
@@ -10,8 +11,10 @@
 namespace mxo {
 namespace {
 
-constexpr Index kLeastAlike = 8;  ///< scales that are one number rather than chance
-constexpr Index kMostTold = 2;    ///< scales that are told one by one
+constexpr Index kLeastAlike = 8;    ///< scales that are one number rather than chance
+constexpr Index kMostTold = 2;      ///< scales that are told one by one
+constexpr Index kLeastOfSign = 2;   ///< values of one sign that are larger than an amax
+constexpr Index kLeastBeyond = 32;  ///< the same, all before or behind it
 
 using Stored = std::function<float(float amax)>;
 
@@ -86,7 +89,7 @@ std::optional<Claim> claim_bound(Output& scales, const QuantiserCall& q) {
 // ---- The amax of a part of each block.
 
 /// What a part of a block consists of, from the front or from behind.
-enum class Lines : std::uint8_t { columns, rows, elements };
+enum class Lines : std::uint8_t { columns, rows };
 struct Walk {
   Lines of;
   bool from_behind;
@@ -94,14 +97,11 @@ struct Walk {
 
 /// The largest magnitude of every line of a block.
 std::vector<float> lines_of(const Blocks& b, const BlockPlace& block, const Walk& walk) {
-  const Index lines =
-      (walk.of == Lines::columns ? 1 : block.rows) * (walk.of == Lines::rows ? 1 : block.columns);
+  const Index lines = walk.of == Lines::columns ? block.columns : block.rows;
   std::vector<float> most(static_cast<std::size_t>(lines));
   for (Index r = 0; r < block.rows; ++r) {
     for (Index c = 0; c < block.columns; ++c) {
-      const Index line = walk.of == Lines::columns ? c
-                         : walk.of == Lines::rows  ? r
-                                                   : r * block.columns + c;
+      const Index line = walk.of == Lines::columns ? c : r;
       float& m = nth(most, walk.from_behind ? lines - 1 - line : line);
       const float v = std::fabs(b.value((block.row + r) * b.columns + block.column + c));
       m = std::isnan(v) ? HUGE_VALF : std::max(m, v);
@@ -188,61 +188,60 @@ std::optional<AmaxWindow> part_of_blocks(const QuantiserCall& q) {
 
 // ---- A scale or two.
 
-/// ", as an amax of 3 gives it: that of rows 0 to 15 of x", of the part of a block, from either end
-/// of it, whose amax gives a scale: whole rows, or "the first 256 of its 512 elements".
-std::optional<std::string> part_in_words(const QuantiserCall& q, const BlockPlace& block,
-                                         float got) {
-  float ends[2] = {};  // the largest above zero, and below it
-  for (Index i = 0; i < block.rows * block.columns; ++i) {
-    const float v = q.blocks.value((block.row + i / block.columns) * q.blocks.columns +
-                                   block.column + i % block.columns);
-    ends[v < 0.0f] = std::max(ends[v < 0.0f], std::fabs(v));
-  }
-  // Powers of two are alike by chance.
-  const bool powers = size_of(q.scales.expected->dtype()) == 1 || q.own->rounds_to_powers();
-  for (const bool below : {false, true}) {
-    const bool less = ends[below] > 0.0f && ends[below] < ends[!below];
-    if (powers || !less || q.own->stored(ends[below]) != got) continue;
-    return filled(", as an amax of {} gives it: that of its {} values alone, whatever is {}",
-                  number(ends[below], 4), below ? "negative" : "positive",
-                  below ? "positive" : "negative");
-  }
-  for (const Walk walk : {Walk{Lines::rows, false},
-                          {Lines::elements, false},
-                          {Lines::rows, true},
-                          {Lines::elements, true}}) {
-    const std::vector<float> lines = lines_of(q.blocks, block, walk);
-    const Index all = std::ssize(lines);
-    const Range range = firsts_that_give(lines, [&](float a) { return q.own->stored(a) == got; });
-    if (range.least > range.most || range.most == all) continue;
-    const float amax = *std::max_element(lines.begin(), lines.begin() + range.least);
-    const Index n = roundest(range);
-    const Index from = walk.from_behind ? block.row + all - n : block.row;
-    return filled(", as an amax of {} gives it: that of ", number(amax, 4)) +
-           (walk.of == Lines::rows
-                ? filled("rows {} to {} of {}", from, from + n - 1, q.blocks.name())
-                : filled("the {} {} of its {} elements", walk.from_behind ? "last" : "first", n,
-                         all)) +
-           others_in_words(range);
-  }
-  return std::nullopt;
-}
+/// An element of a block, and the place that it has in x.
+struct Held {
+  float value;
+  Index row;
+  Index column;
+};
 
-/// The element of a block whose magnitude gives a scale.
-std::string holder_in_words(const QuantiserCall& q, const BlockPlace& block, float got) {
-  const std::vector<float> magnitudes = lines_of(q.blocks, block, {Lines::elements, false});
+/// ", as an amax of 3 gives it, which row 5, column 7 of x holds, beside 40 larger elements of its
+/// block, in rows 16 to 63, all negative", of the largest element of a block that gives a scale.
+/// `told`: by so many that lie so that they were left out; a few do by chance.
+std::string holder_in_words(const QuantiserCall& q, const BlockPlace& block, float got,
+                            bool& told) {
+  std::vector<Held> held;
+  for (Index r = block.row; r < block.row + block.rows; ++r) {
+    for (Index c = block.column; c < block.column + block.columns; ++c)
+      held.push_back({q.blocks.value(r * q.blocks.columns + c), r, c});
+  }
+  const auto size = [](const Held& h) { return std::fabs(h.value); };
+  std::ranges::stable_sort(held, std::greater{}, size);
   const auto at =
-      std::ranges::find_if(magnitudes, [&](float a) { return q.own->stored(a) == got; });
-  if (at == magnitudes.end()) {
+      std::ranges::find_if(held, [&](const Held& h) { return q.own->stored(size(h)) == got; });
+  if (at == held.end()) {
     const bool is_short = block.columns < q.blocks.block_columns;
     return filled(", as no element of its block{} gives it",
                   is_short ? filled(", which ends after {} of {} columns,", block.columns,
                                     q.blocks.block_columns)
                            : std::string());
   }
-  const Index i = at - magnitudes.begin();
-  return filled(", as an amax of {} gives it, which row {}, column {} of {} holds", number(*at, 4),
-                block.row + i / block.columns, block.column + i % block.columns, q.blocks.name());
+  std::string words = filled(", as an amax of {} gives it, which row {}, column {} of {} holds",
+                             number(size(*at), 4), at->row, at->column, q.blocks.name());
+  const std::span<const Held> larger(held.begin(), at);
+  if (larger.empty()) return words;
+  const bool of_rows = block.rows > 1;
+  const auto line = of_rows ? &Held::row : &Held::column;
+  std::set<Index> lines;
+  for (const Held& h : larger) lines.insert(h.*line);
+  const char* noun = of_rows ? "row" : "column";
+  words += filled(", beside {} of its block, in {}", counted(std::ssize(larger), "larger element"),
+                  ranges_in_words(noun, {lines.begin(), lines.end()}));
+  // Powers of two are alike by chance.
+  if (size_of(q.scales.expected->dtype()) == 1 || q.own->rounds_to_powers()) return words;
+  const bool below = larger.front().value < 0.0f;
+  if (std::ranges::all_of(larger, [&](const Held& h) { return std::signbit(h.value) == below; })) {
+    words += below ? ", all negative" : ", all positive";
+    told = std::ssize(larger) >= kLeastOfSign;
+  }
+  const bool before = (*at).*line < *lines.begin();
+  if (std::ssize(larger) < kLeastBeyond || (!before && (*at).*line < *lines.rbegin())) return words;
+  told = true;
+  const Index begin = of_rows ? block.row : block.column;
+  const Index end = begin + (of_rows ? block.rows : block.columns);
+  return words + filled(": {}s {} to {} of {} hold none", noun,
+                        before ? begin : *lines.rbegin() + 1, (before ? *lines.begin() : end) - 1,
+                        q.blocks.name());
 }
 
 /// ", as a maximum of 448 rather than 240 gives it", of f32 scales that are so many times their
@@ -307,15 +306,15 @@ std::string scales_in_words(const QuantiserCall& q, bool parts) {
     const double want = scale_value(*scales.expected, i);
     const double got = scale_value(*scales.actual, i);
     if (!(want > 0.0) || !(got > 0.0) || std::isinf(want) || std::isinf(got)) return {};
-    auto part = part_in_words(q, nth(places, i), static_cast<float>(got));
-    if (!part) part = maximum_in_words(q, got / want);
-    if (parts && !part) return {};
-    list_words(
-        text,
-        filled("{} is {} times what is expected{}",
-               place_of(scales, [i](Index at) { return at == i; }).words, number(got / want, 4),
-               part ? *part : holder_in_words(q, nth(places, i), static_cast<float>(got))),
-        "; ");
+    std::optional<std::string> why = maximum_in_words(q, got / want);
+    bool told = why.has_value();
+    if (!why) why = holder_in_words(q, nth(places, i), static_cast<float>(got), told);
+    if (parts && !told) return {};
+    list_words(text,
+               filled("{} is {} times what is expected{}",
+                      place_of(scales, [i](Index at) { return at == i; }).words,
+                      number(got / want, 4), *why),
+               "; ");
   }
   return text;
 }
@@ -342,7 +341,8 @@ std::optional<Claim> claim_scales(Output& scales, QuantiserCall& q) {
     const bool plain = q.own && q.own->rounds_to_powers() && !rule->powers;
     auto claim =
         claim_model(scales, bits_by(rule->stored, q.amax), "scale.rule",
-                    rule->words + (plain ? ", not rounded to a power of two" : "") + rule->stacks);
+                    rule->words + (plain ? ", not rounded to a power of two" : "") + rule->stacks,
+                    rule->named ? 2 : kLeastAlike);
     if (claim) claim->yields = !rule->named;
     return claim;
   }
