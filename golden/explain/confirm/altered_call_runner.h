@@ -59,6 +59,11 @@ class AlteredCallRunner {
 
   /// A window of about so many failing rows and columns; of a small call the whole.
   void choose(Index rows, Index columns);
+  /// Of a forward product the rows that are of another group then, and one beside them on each
+  /// side, in some columns that fail; false where there are none.
+  bool choose_moved_rows(const Hypothesis& moves_ends);
+  /// Of a product rows of all, whether they fail or not, in all columns.
+  void choose_some_of_all();
   /// This window, its columns widened where several share a scale.
   void choose(Window window);
   const Window& window() const { return window_; }
@@ -77,6 +82,8 @@ class AlteredCallRunner {
   /// From here on the whole is run, however much it is.
   void choose_whole() { whole_ = true; }
   bool by_rows() const { return by_rows_; }
+  /// Multiply-adds that may be spent on sums that are added up here.
+  static constexpr double kHostWork = 2e8;
   /// Multiply-adds of a window.
   double work(Index rows, Index columns) const;
 

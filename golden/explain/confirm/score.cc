@@ -286,7 +286,7 @@ bool Weighing::names(const std::vector<Claim>& claims, const std::vector<Output>
     for (std::size_t n = 0; n < outputs.size(); ++n) {
       const Output& o = outputs[n];
       const bool own = c.where.tensor.find(o.name) != std::string::npos;
-      if (!own || c.elements >= static_cast<double>(before_.left(n))) continue;
+      if (!own || c.elements >= static_cast<double>(o.differing)) continue;
       cost += bits_of_runs(c.where.rows, o.rows) + bits_of_runs(c.where.columns, o.columns);
     }
   }

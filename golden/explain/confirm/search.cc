@@ -133,6 +133,20 @@ class Search {
  private:
   std::vector<Output>& outputs() { return runner_.outputs(); }
 
+  /// A tensor has one format, and other strides agree in some rows.
+  static bool is_of_whole(const Hypotheses& list) {
+    return std::ranges::any_of(list,
+                               [](const Hypothesis* h) { return h->target == Target::format; });
+  }
+
+  /// Whether what gives all that differs of a product alters nothing that is right.
+  bool alters_no_more() {
+    if (!runner_.windowed()) return true;
+    runner_.choose_some_of_all();
+    const auto trial = runner_.run(best_);
+    return trial && trial->broken == 0;
+  }
+
   /// The only judge: what is explained of the outputs, where the bits that it explains are worth
   /// more than those that it takes to say it.
   template <typename MarkExplained>
@@ -145,14 +159,23 @@ class Search {
       double cost = causes * std::log2(static_cast<double>(list_.size()) + 1.0);
       const Claim& first = claims.front();
       const bool all = left_of(outputs()) == 0 && first.judged() >= static_cast<double>(before);
-      if (all && !first.measured) {
-        if (gives_all_of_call && evidence.names_call(outputs())) return claims;
-        cost -= evidence.place_told(outputs());
+      const bool no_more = left_of(outputs()) == 0 && alters_no_more();
+      if (!no_more && runner_.windowed() && is_of_whole(best_)) {
+        evidence.restore(outputs());
+        return {};
       }
       double most = HUGE_VAL;
-      for (std::size_t n = 0; n < outputs().size() && !all; ++n)
-        most = std::min(most, bits_of_scales(runner_.call(), best_, outputs()[n],
-                                             evidence.explained(outputs(), n)));
+      if (all && no_more && !first.measured) {
+        if (gives_all_of_call && evidence.names_call(outputs())) return claims;
+        cost -= evidence.place_told(outputs());
+      } else {
+        for (std::size_t n = 0; n < outputs().size(); ++n) {
+          const std::vector<Index> explained = evidence.explained(outputs(), n);
+          if (!runner_.windowed() || explained.empty()) continue;
+          most = std::min({most, bits_of_powers(outputs()[n], explained),
+                           bits_of_scales(runner_.call(), best_, outputs()[n], explained)});
+        }
+      }
       if (evidence.names(claims, outputs(), cost, most)) return claims;
     }
     evidence.restore(outputs());
@@ -194,18 +217,31 @@ class Search {
           nearest_ = {h.phrase, trial->least_gain_db};
         if (round_ == 0 && trial->last_bits.all() && trial->last_bits.units > 0)
           (trial->last_bits.differing > 0 ? near_of_16_bits_ : near_of_f32).push_back(&h);
-        if (worth_running(*trial) && !contradicts(h, *trial, outputs()))
+        if (worth_running(*trial) && !contradicts(h, *trial, outputs()) && moves_ends_so(h))
           found.push_back({{&h}, std::move(*trial)});
       }
       const bool all =
           std::any_of(found.begin(), found.end(), [](const Candidate& c) { return c.trial.all(); });
       std::vector<Claim> claims;
       if (!all) claims = but_for_last_bits(near_of_f32);
-      if (claims.empty() && (all || whole_operands || !runner_.windowed()))
+      if (claims.empty() && (all || whole_operands || !runner_.windowed())) {
         claims = named(1, [&](bool& whole) { return mark_best(found, whole); });
+        // What was measured says less than the same from a list, if that is too little.
+        const auto is_measured = [](const Candidate& c) { return c.hypotheses.front()->measured; };
+        if (claims.empty() && std::erase_if(found, is_measured) > 0)
+          claims = named(1, [&](bool& whole) { return mark_best(found, whole); });
+      }
       if (!claims.empty()) return claims;
     }
     return {};
+  }
+
+  /// Whether ends of groups that are moved give every row that they move, and none beside these
+  /// came otherwise.
+  bool moves_ends_so(const Hypothesis& h) {
+    if (h.target != Target::group_ends || !runner_.choose_moved_rows(h)) return true;
+    const auto trial = runner_.run({&h});
+    return trial && !contradicts(h, *trial, outputs());
   }
 
   double part_of(const Hypothesis& h) const {
@@ -292,7 +328,7 @@ class Search {
     // is.  Codes that are made may differ in some rows only, and all follow from it.
     const bool made = std::ranges::any_of(
         outputs(), [](const Output& o) { return is_minifloat8(o.expected->dtype()); });
-    if (extent_ == Extent::all && first.target == Target::format && !made &&
+    if (extent_ == Extent::all && first.target == Target::format && !made && !runner_.windowed() &&
         !claim.where.rows.empty())
       return {};
     gives_all_of_call = gives_call(runner_, best);
