@@ -18,6 +18,7 @@ constexpr double kNearBoth = 0.5;     ///< and with one that is as near: two rou
 constexpr std::size_t kBases = 4;     ///< of pairs
 constexpr std::size_t kLookedAt = 6;  ///< candidates that are run on a wider window
 constexpr Index kLeastNews = 4;       ///< elements that one of a pair leaves to the other
+constexpr double kSmallWork = 1e7;    ///< multiply-adds of all lines that fail
 constexpr Index kLeastSampled = 8;    ///< elements that a cause of some lines gives
 
 bool better(const Candidate& a, const Candidate& b) {
@@ -371,8 +372,15 @@ class Search {
     for (const Hypothesis& h : list_) {
       if (!h.is_of_lines()) continue;
       Window window = runner_.failing();
-      window.rows = h.only.rows.empty() ? evenly_spread(window.rows, 24) : h.only.rows;
-      window.columns = h.only.columns.empty() ? evenly_spread(window.columns, 96) : h.only.columns;
+      const bool all =
+          runner_.work(std::ssize(window.rows), std::ssize(window.columns)) <= kSmallWork;
+      const auto some = [all](const std::vector<Index>& own, std::vector<Index>& lines,
+                              Index most) {
+        if (!own.empty()) lines = own;
+        if (own.empty() && !all) lines = evenly_spread(lines, most);
+      };
+      some(h.only.rows, window.rows, 24);
+      some(h.only.columns, window.columns, 96);
       runner_.choose(window);
       const auto trial = runner_.run({&h});
       if (!trial || trial->fixed < kLeastSampled || trial->fixed * 10 < trial->seen * 8) continue;
