@@ -224,10 +224,13 @@ void AlteredCallRunner::choose(Index rows, Index columns) {
   window_.columns = std::move(both);
 }
 
-void AlteredCallRunner::choose_some_of_all() {
+bool AlteredCallRunner::alters_no_more(const Hypotheses& hypotheses) {
+  if (!windowed()) return true;
   const auto most = static_cast<Index>(kHostWork / std::max(1.0, work(1, product_->n)));
   take({evenly_spread(range_of(product_->a_lines), std::max<Index>(1, most)),
         range_of(product_->n)});
+  const std::optional<RunResult> trial = run(hypotheses);
+  return trial && trial->broken == 0;
 }
 
 bool AlteredCallRunner::choose_moved_rows(const Hypothesis& moves_ends) {

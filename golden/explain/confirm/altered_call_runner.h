@@ -62,8 +62,6 @@ class AlteredCallRunner {
   /// Of a forward product the rows that are of another group then, and one beside them on each
   /// side, in some columns that fail; false where there are none.
   bool choose_moved_rows(const Hypothesis& moves_ends);
-  /// Of a product rows of all, whether they fail or not, in all columns.
-  void choose_some_of_all();
   /// This window, its columns widened where several share a scale.
   void choose(Window window);
   const Window& window() const { return window_; }
@@ -95,6 +93,8 @@ class AlteredCallRunner {
   /// The same of a call that is altered already.
   std::optional<RunResult> run(const Hypotheses& hypotheses, Call altered,
                                const std::vector<const Reading*>& readings = {});
+  /// Whether nothing that is right is altered in rows of all of a product; true of what is none.
+  bool alters_no_more(const Hypotheses& hypotheses);
   /// Multiply-adds of one-byte codes, or of wider operands.
   bool narrow() const { return product_ && size_of(product_->a.codes->dtype()) == 1; }
 
@@ -127,6 +127,14 @@ bool worth_running(const RunResult& trial);
 /// Whether a hypothesis is of a kind that cannot give what it gives and no more.
 bool contradicts(const Hypothesis& hypothesis, const RunResult& trial,
                  const std::vector<Output>& outputs);
+
+/// Whether ends of groups that are moved give every row that they move, and none beside these came
+/// otherwise.
+bool moves_ends_so(const Hypothesis& hypothesis, AlteredCallRunner& runner);
+/// Whether the call that was altered gives every bit of every output, as far as all of it was run.
+bool gives_call(const AlteredCallRunner& runner, const Candidate& candidate);
+/// A tensor has one format, and other strides agree in some rows.
+bool is_of_whole(const Hypotheses& hypotheses);
 
 std::string phrase_of(const Hypotheses& hypotheses);
 /// What a verdict rests on where not everything was computed.

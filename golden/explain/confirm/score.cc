@@ -334,4 +334,21 @@ bool contradicts(const Hypothesis& h, const RunResult& trial, const std::vector<
          gives_one_output_alone(h, trial) || gives_codes_alone(trial, outputs);
 }
 
+bool moves_ends_so(const Hypothesis& h, AlteredCallRunner& runner) {
+  if (h.target != Target::group_ends || !runner.choose_moved_rows(h)) return true;
+  const auto trial = runner.run({&h});
+  return trial && !contradicts(h, *trial, runner.outputs());
+}
+
+bool gives_call(const AlteredCallRunner& runner, const Candidate& c) {
+  return !runner.windowed() && !runner.by_rows() && c.trial.all() &&
+         std::all_of(c.trial.credits.begin(), c.trial.credits.end(),
+                     [](const VariantMatch& credit) { return credit.astray == 0; });
+}
+
+bool is_of_whole(const Hypotheses& list) {
+  return std::ranges::find(list, Target::format, [](const Hypothesis* h) { return h->target; }) !=
+         list.end();
+}
+
 }  // namespace mxo

@@ -57,13 +57,6 @@ bool alters_whole_operands(const Hypothesis& h) {
          h.target != Target::group_ends;
 }
 
-/// Whether the call that was altered gives every bit of every output, as far as all of it was run.
-bool gives_call(const AlteredCallRunner& runner, const Candidate& c) {
-  return !runner.windowed() && !runner.by_rows() && c.trial.all() &&
-         std::all_of(c.trial.credits.begin(), c.trial.credits.end(),
-                     [](const VariantMatch& credit) { return credit.astray == 0; });
-}
-
 /// Where hypotheses are tried first.  What is of all elements or of none is tried on a few: a model
 /// of a machine costs more than any other hypothesis, and most of them fail at once.
 class Windows {
@@ -134,20 +127,6 @@ class Search {
  private:
   std::vector<Output>& outputs() { return runner_.outputs(); }
 
-  /// A tensor has one format, and other strides agree in some rows.
-  static bool is_of_whole(const Hypotheses& list) {
-    return std::ranges::any_of(list,
-                               [](const Hypothesis* h) { return h->target == Target::format; });
-  }
-
-  /// Whether what gives all that differs of a product alters nothing that is right.
-  bool alters_no_more() {
-    if (!runner_.windowed()) return true;
-    runner_.choose_some_of_all();
-    const auto trial = runner_.run(best_);
-    return trial && trial->broken == 0;
-  }
-
   /// The only judge: what is explained of the outputs, where the bits that it explains are worth
   /// more than those that it takes to say it.
   template <typename MarkExplained>
@@ -160,7 +139,7 @@ class Search {
       double cost = causes * std::log2(static_cast<double>(list_.size()) + 1.0);
       const Claim& first = claims.front();
       const bool all = left_of(outputs()) == 0 && first.judged() >= static_cast<double>(before);
-      const bool no_more = left_of(outputs()) == 0 && alters_no_more();
+      const bool no_more = left_of(outputs()) == 0 && runner_.alters_no_more(best_);
       if (!no_more && runner_.windowed() && is_of_whole(best_)) {
         evidence.restore(outputs());
         return {};
@@ -218,7 +197,8 @@ class Search {
           nearest_ = {h.phrase, trial->least_gain_db};
         if (round_ == 0 && trial->last_bits.all() && trial->last_bits.units > 0)
           (trial->last_bits.differing > 0 ? near_of_16_bits_ : near_of_f32).push_back(&h);
-        if (worth_running(*trial) && !contradicts(h, *trial, outputs()) && moves_ends_so(h))
+        if (worth_running(*trial) && !contradicts(h, *trial, outputs()) &&
+            moves_ends_so(h, runner_))
           found.push_back({{&h}, std::move(*trial)});
       }
       const bool all =
@@ -235,14 +215,6 @@ class Search {
       if (!claims.empty()) return claims;
     }
     return {};
-  }
-
-  /// Whether ends of groups that are moved give every row that they move, and none beside these
-  /// came otherwise.
-  bool moves_ends_so(const Hypothesis& h) {
-    if (h.target != Target::group_ends || !runner_.choose_moved_rows(h)) return true;
-    const auto trial = runner_.run({&h});
-    return trial && !contradicts(h, *trial, outputs());
   }
 
   double part_of(const Hypothesis& h) const {

@@ -220,17 +220,12 @@ class Settling {
     }
     const bool of_all = std::ranges::any_of(candidate_->hypotheses, &Hypothesis::is_of_all);
     if (of_all && !all) return true;
-    if (of_all && output.left < kSparse && !holds_elsewhere(*altered)) return true;
-    if (is_fill(runner_.call(), output, fixed) && !holds_elsewhere(*altered)) return true;
+    // Few neighbours are what many sums give: this one may alter no others.
+    if (((of_all && output.left < kSparse) || is_fill(runner_.call(), output, fixed)) &&
+        !runner_.alters_no_more(candidate_->hypotheses))
+      return true;
     settle_marked(output, fixed, all);
     return true;
-  }
-
-  /// Few neighbours are what many sums give: this one may alter no others, where nothing differs.
-  bool holds_elsewhere(const Call& altered) {
-    runner_.choose_some_of_all();
-    const std::optional<RunResult> trial = runner_.run(candidate_->hypotheses, altered);
-    return trial && trial->broken == 0;
   }
 
   /// A window was run: its rows and columns are extended over all that fail, each on its own.
