@@ -215,7 +215,6 @@ constexpr Finder kFinders[] = {
     {"encoded", Turn::seen, each<recover_encoded>},
     {"one_factor", Turn::seen, one_factor},
 
-    {"bytes_as_nan", Turn::measured, nullptr, measured<add_bytes_as_nan>},
     {"indices", Turn::measured, nullptr, measured<add_measured_indices>},
     {"counted_tokens", Turn::measured, nullptr, measured<add_counted_tokens>},
     {"never_chosen", Turn::measured, nullptr, measured<add_never_chosen>},
@@ -228,6 +227,10 @@ constexpr Finder kFinders[] = {
     {"lost_experts", Turn::measured, nullptr, measured<add_lost_experts>},
     {"factors_of_parts", Turn::measured, nullptr, measured<add_factors_of_parts>},
 
+    {"bytes_as_nan", Turn::listed, nullptr,
+     [](const Case& c, List& list) {
+       for (const Output& o : c.outputs) add_bytes_as_nan(c.call, o, list);
+     }},
     {"known", Turn::listed, nullptr,
      [](const Case& c, List& list) {
        std::ranges::move(hypotheses_about(c.call), std::back_inserter(list));

@@ -255,8 +255,26 @@ void add_one_scale(const Product& p, List& list) {
            std::move(sides));
 }
 
+/// Blocks of w that are taken for several times as high and wide.
+void add_wider_blocks(const Product& p, List& list) {
+  if (p.b.scales == nullptr || p.b.scales->rank() != 3 || p.b.scales->extent(1) < 2) return;
+  const Index blocks = p.b.scales->extent(2);
+  const Index height = block_of(p.n, p.b.scales->extent(1));
+  for (Index by = 2; by < blocks; by *= 2) {
+    add_read(list, p.b.scales_name + "=wider",
+             filled("the scales of {} are taken for blocks of {}x{} rather than {}x{}", p.b.name,
+                    by * height, by * p.block, height, p.block),
+             {make_reading(
+                 p.b.scales_name, [blocks](const Matrices& m) { return m.columns == blocks; },
+                 [by](const Matrices& m, Index matrix, Index row, Index column) {
+                   return (matrix * m.rows + row / by) * m.columns + column / by;
+                 })});
+  }
+}
+
 void add_both_scales(const Product& p, List& list) {
   add_one_scale(p, list);
+  add_wider_blocks(p, list);
   const Index blocks = blocks_of_both(p);
   if (blocks == 0) return;
   for (Index n = 2; n < blocks; n *= 2) {

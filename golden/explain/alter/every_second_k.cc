@@ -79,6 +79,4 @@ void add_scales_of_every_second_k(const Product& p, List& list) {
   }
 }
 
-/// Scales of codes that are no product's operand.
-
 }  // namespace mxo

@@ -243,8 +243,13 @@ void add_tiles_of_groups(const Product& p, List& list) {
       alike += (alike.empty() ? "" : " or ") + std::to_string(tile);
       if (&tile + 1 != std::end(kTiles) && spans(p, tiled, tile) == spans(p, tiled, *(&tile + 1)))
         continue;
+      std::vector<std::pair<Index, Index>> from_0;
+      for (const Index end : p.ends) from_0.emplace_back(0, end);
+      const std::string tiles = std::exchange(alike, {});
       add_altered(list, filled("group_ends={}", tiled.name),
-                  filled(tiled.phrase, std::exchange(alike, {})),
+                  spans(p, tiled, tile) == from_0
+                      ? "the sum is not set to zero between groups: each begins with those before"
+                      : filled(tiled.phrase, tiles),
                   [&tiled, tile](Call& c) { return take_tiles(c, tiled, tile); });
     }
   }

@@ -8,6 +8,7 @@
 #include <set>
 
 #include "formats/error.h"
+#include "golden/explain/find/product/sides.h"
 #include "golden/explain/words/places.h"
 #include "golden/judge/elements.h"
 
@@ -221,6 +222,32 @@ void AlteredCallRunner::choose(Index rows, Index columns) {
   std::set_union(window_.columns.begin(), window_.columns.end(), more.begin(), more.end(),
                  std::back_inserter(both));
   window_.columns = std::move(both);
+}
+
+bool AlteredCallRunner::alters_no_more(const Hypotheses& hypotheses) {
+  if (!windowed()) return true;
+  const auto most = static_cast<Index>(kHostWork / std::max(1.0, work(1, product_->n)));
+  take({evenly_spread(range_of(product_->a_lines), std::max<Index>(1, most)),
+        range_of(product_->n)});
+  const std::optional<RunResult> trial = run(hypotheses);
+  return trial && trial->broken == 0;
+}
+
+bool AlteredCallRunner::choose_moved_rows(const Hypothesis& moves_ends) {
+  const std::optional<Call> call = altered({&moves_ends});
+  const std::optional<Product> now = call ? product_of(*call) : std::nullopt;
+  if (!product_ || product_->wgrad || !now) return false;
+  const Index lines = product_->a_lines;
+  std::vector<std::uint8_t> moved(static_cast<std::size_t>(lines) + 2);  // from row -1 on
+  for (Index r = 0; r < lines; ++r) {
+    if (group_of_row(*product_, r) == group_of_row(*now, r)) continue;
+    std::fill_n(moved.begin() + r, 3, std::uint8_t{1});
+  }
+  std::vector<Index> rows = marked({moved.begin() + 1, moved.end() - 1});
+  if (rows.empty()) return false;
+  std::vector<Index> columns = evenly_spread(failing_columns(failing().rows), 16);
+  choose(Window{std::move(rows), std::move(columns)});
+  return true;
 }
 
 void AlteredCallRunner::choose(Window window) {

@@ -59,6 +59,9 @@ class AlteredCallRunner {
 
   /// A window of about so many failing rows and columns; of a small call the whole.
   void choose(Index rows, Index columns);
+  /// Of a forward product the rows that are of another group then, and one beside them on each
+  /// side, in some columns that fail; false where there are none.
+  bool choose_moved_rows(const Hypothesis& moves_ends);
   /// This window, its columns widened where several share a scale.
   void choose(Window window);
   const Window& window() const { return window_; }
@@ -77,6 +80,8 @@ class AlteredCallRunner {
   /// From here on the whole is run, however much it is.
   void choose_whole() { whole_ = true; }
   bool by_rows() const { return by_rows_; }
+  /// Multiply-adds that may be spent on sums that are added up here.
+  static constexpr double kHostWork = 2e8;
   /// Multiply-adds of a window.
   double work(Index rows, Index columns) const;
 
@@ -88,6 +93,8 @@ class AlteredCallRunner {
   /// The same of a call that is altered already.
   std::optional<RunResult> run(const Hypotheses& hypotheses, Call altered,
                                const std::vector<const Reading*>& readings = {});
+  /// Whether nothing that is right is altered in rows of all of a product; true of what is none.
+  bool alters_no_more(const Hypotheses& hypotheses);
   /// Multiply-adds of one-byte codes, or of wider operands.
   bool narrow() const { return product_ && size_of(product_->a.codes->dtype()) == 1; }
 
@@ -120,6 +127,14 @@ bool worth_running(const RunResult& trial);
 /// Whether a hypothesis is of a kind that cannot give what it gives and no more.
 bool contradicts(const Hypothesis& hypothesis, const RunResult& trial,
                  const std::vector<Output>& outputs);
+
+/// Whether ends of groups that are moved give every row that they move, and none beside these came
+/// otherwise.
+bool moves_ends_so(const Hypothesis& hypothesis, AlteredCallRunner& runner);
+/// Whether the call that was altered gives every bit of every output, as far as all of it was run.
+bool gives_call(const AlteredCallRunner& runner, const Candidate& candidate);
+/// A tensor has one format, and other strides agree in some rows.
+bool is_of_whole(const Hypotheses& hypotheses);
 
 std::string phrase_of(const Hypotheses& hypotheses);
 /// What a verdict rests on where not everything was computed.

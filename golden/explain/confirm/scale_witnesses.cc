@@ -1,5 +1,6 @@
 // How many scales, or choices of experts, tell that a call took others: all elements of a line
 // follow from a few of them.
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <map>
@@ -12,7 +13,8 @@
 namespace mxo {
 namespace {
 
-constexpr double kOfNumber = 12.0;  ///< bits of an f32 scale that a line of outputs shows
+constexpr double kOfLine = 6.0;   ///< bits of a line whose scales lie in another way
+constexpr double kOfPower = 4.0;  ///< bits of a power of two
 constexpr double kAny = std::numeric_limits<double>::infinity();
 
 /// Bits of scales that may each come by chance: as they are rare.
@@ -31,6 +33,10 @@ class Rarity {
   std::map<std::uint64_t, Index> counts_;
 };
 
+/// Bits of an f32 scale that so many outputs show: the more there are, the nearer some are to where
+/// another scale rounds them otherwise.
+double bits_of_number(double elements) { return 20.0 + std::log2(elements); }
+
 /// Lines of a side in which elements were explained, with their groups.
 std::set<std::pair<Index, Index>> lines_of(const ProductSides& s, const Output& y,
                                            const std::vector<Index>& explained) {
@@ -44,19 +50,16 @@ std::set<std::pair<Index, Index>> lines_of(const ProductSides& s, const Output& 
   return lines;
 }
 
-/// What is altered, where that is scales alone, of the types and shapes that they had.
+/// Whether scales are altered, and nothing else of the operands.
 bool alters_scales_alone(const Call& call, const Call& altered, const Product& p) {
-  if (altered.set.all() != call.set.all() || altered.inputs.size() != call.inputs.size())
-    return false;
+  bool any = false;
   for (const auto& [name, tensor] : call.inputs) {
     if (!altered.has(name)) return false;
-    const Tensor& now = altered.input(name);
-    const bool scales = name == p.a.scales_name || name == p.b.scales_name;
-    if (scales ? now.dtype() != tensor->dtype() || now.shape() != tensor->shape()
-               : &now != tensor.get())
-      return false;
+    if (&altered.input(name) == tensor.get()) continue;
+    if (name != p.a.scales_name && name != p.b.scales_name) return false;
+    any = true;
   }
-  return true;
+  return any && altered.inputs.size() == call.inputs.size();
 }
 
 /// Rows of a layer whose tokens take one expert each, all with the weight 1: what another router
@@ -83,30 +86,58 @@ double bits_of_operands(const Call& call, const std::vector<const Hypothesis*>& 
   Call altered = call;
   try {
     for (const Hypothesis* h : made_by) {
-      if (h->run || h->rewrite || !h->alter(altered)) return kAny;
+      if (h->rewrite || !h->alter(altered)) return kAny;
     }
   } catch (const Error&) {
     return kAny;
   }
   if (!alters_scales_alone(call, altered, *p)) return kAny;
-  double sum = 0.0;
+  double most = 0.0;  // one factor of an output tells of one side
   for (const Side side : kSides) {
     const ProductSides s{*p, side};
     const ProductSide& f = s.factor();
     if (f.scales == nullptr) continue;
     const Tensor& now = altered.input(f.scales_name);
+    const auto lines = lines_of(s, y, explained);
+    if (now.dtype() != f.scales->dtype() || now.shape() != f.scales->shape()) {
+      most = std::max(most, kOfLine * static_cast<double>(lines.size()));
+      continue;
+    }
     const Rarity rarity(*f.scales);
     std::set<Index> changed;
-    for (const auto& [g, line] : lines_of(s, y, explained)) {
+    for (const auto& [g, line] : lines) {
       for (Index d = 0; d < p->depth(g); d += p->block) {
         const Index at = s.scale(g, line, d);
         if (at >= 0 && bits_at(now, at) != bits_at(*f.scales, at)) changed.insert(at);
       }
     }
+    const double each = static_cast<double>(explained.size()) / static_cast<double>(changed.size());
+    double sum = 0.0;
     for (const Index at : changed)
-      sum += size_of(now.dtype()) == 1 ? rarity.bits(bits_at(now, at)) : kOfNumber;
+      sum += size_of(now.dtype()) == 1 ? rarity.bits(bits_at(now, at)) : bits_of_number(each);
+    most = std::max(most, sum);
   }
-  return sum;
+  return most;
+}
+
+double bits_of_powers(const Output& y, const std::vector<Index>& explained) {
+  if (!is_wide_float(y.expected->dtype())) return kAny;
+  const ElementReader read(y.expected->dtype());
+  const auto exponent = [&](Index i) -> std::optional<int> {
+    const double ratio = read(y.actual_bits(i)).value / read(y.expected_bits(i)).value;
+    int e = 0;
+    return std::frexp(ratio, &e) == 0.5 ? std::optional(e) : std::nullopt;
+  };
+  for (const bool by_row : {true, false}) {
+    std::map<Index, std::optional<int>> lines;
+    const bool all = std::ranges::all_of(explained, [&](Index i) {
+      const std::optional<int> own = exponent(i);
+      const auto at = lines.try_emplace(by_row ? i / y.columns : i % y.columns, own).first;
+      return own && at->second == own;
+    });
+    if (all) return kOfPower * static_cast<double>(lines.size());
+  }
+  return kAny;
 }
 
 }  // namespace mxo

@@ -308,7 +308,7 @@ bool Weighing::names(const std::vector<Claim>& claims, const std::vector<Output>
     for (std::size_t n = 0; n < outputs.size(); ++n) {
       const Output& o = outputs[n];
       const bool own = c.where.tensor.find(o.name) != std::string::npos;
-      if (!own || c.elements >= static_cast<double>(before_.left(n))) continue;
+      if (!own || c.elements >= static_cast<double>(o.differing)) continue;
       cost += bits_of_runs(c.where.rows, o.rows) + bits_of_runs(c.where.columns, o.columns);
     }
   }
@@ -355,6 +355,23 @@ bool contradicts(const Hypothesis& h, const RunResult& trial, const std::vector<
   return (h.target == Target::format && of_part) || contradicts_scales(h, trial) ||
          gives_one_output_alone(h, trial) || parts_codes_from_scales(trial, outputs) ||
          gives_weights_alone(trial, outputs);
+}
+
+bool moves_ends_so(const Hypothesis& h, AlteredCallRunner& runner) {
+  if (h.target != Target::group_ends || !runner.choose_moved_rows(h)) return true;
+  const auto trial = runner.run({&h});
+  return trial && !contradicts(h, *trial, runner.outputs());
+}
+
+bool gives_call(const AlteredCallRunner& runner, const Candidate& c) {
+  return !runner.windowed() && !runner.by_rows() && c.trial.all() &&
+         std::all_of(c.trial.credits.begin(), c.trial.credits.end(),
+                     [](const VariantMatch& credit) { return credit.astray == 0; });
+}
+
+bool is_of_whole(const Hypotheses& list) {
+  return std::ranges::find(list, Target::format, [](const Hypothesis* h) { return h->target; }) !=
+         list.end();
 }
 
 }  // namespace mxo

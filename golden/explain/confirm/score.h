@@ -46,6 +46,10 @@ class Chance {
 double bits_of_operands(const Call& call, const std::vector<const Hypothesis*>& made_by,
                         const Output& y, const std::vector<Index>& explained);
 
+/// Bits of rows, or columns, of which each came as what is expected times one power of two: one
+/// number each.  Infinity where they did not.
+double bits_of_powers(const Output& y, const std::vector<Index>& explained);
+
 /// Weighs what is explained after it was made.
 class Weighing {
  public:

@@ -18,6 +18,7 @@ constexpr double kNearBoth = 0.5;     ///< and with one that is as near: two rou
 constexpr std::size_t kBases = 4;     ///< of pairs
 constexpr std::size_t kLookedAt = 6;  ///< candidates that are run on a wider window
 constexpr Index kLeastNews = 4;       ///< elements that one of a pair leaves to the other
+constexpr double kSmallWork = 1e7;    ///< multiply-adds of all lines that fail
 constexpr Index kLeastSampled = 8;    ///< elements that a cause of some lines gives
 
 bool better(const Candidate& a, const Candidate& b) {
@@ -54,13 +55,6 @@ bool gives_the_same(const RunResult& a, const RunResult& b) {
 bool alters_whole_operands(const Hypothesis& h) {
   return h.stage == Stage::input && !h.local && (!h.measured || h.last) &&
          h.target != Target::group_ends;
-}
-
-/// Whether the call that was altered gives every bit of every output, as far as all of it was run.
-bool gives_call(const AlteredCallRunner& runner, const Candidate& c) {
-  return !runner.windowed() && !runner.by_rows() && c.trial.all() &&
-         std::all_of(c.trial.credits.begin(), c.trial.credits.end(),
-                     [](const VariantMatch& credit) { return credit.astray == 0; });
 }
 
 /// Where hypotheses are tried first.  What is of all elements or of none is tried on a few: a model
@@ -145,14 +139,24 @@ class Search {
       double cost = causes * std::log2(static_cast<double>(list_.size()) + 1.0);
       const Claim& first = claims.front();
       const bool all = left_of(outputs()) == 0 && first.judged() >= static_cast<double>(before);
-      if (all && !first.measured) {
-        if (gives_all_of_call && evidence.names_call(outputs())) return claims;
-        cost -= evidence.place_told(outputs());
+      const bool no_more = left_of(outputs()) == 0 && runner_.alters_no_more(best_);
+      if (!no_more && runner_.windowed() && is_of_whole(best_)) {
+        evidence.restore(outputs());
+        return {};
       }
       double most = HUGE_VAL;
-      for (std::size_t n = 0; n < outputs().size() && !all; ++n)
-        most = std::min(most, bits_of_operands(runner_.call(), best_, outputs()[n],
-                                               evidence.explained(outputs(), n)));
+      if (all && no_more && !first.measured) {
+        if (gives_all_of_call && evidence.names_call(outputs())) return claims;
+        cost -= evidence.place_told(outputs());
+      } else {
+        for (std::size_t n = 0; n < outputs().size(); ++n) {
+          const std::vector<Index> explained = evidence.explained(outputs(), n);
+          if (explained.empty()) continue;
+          if (runner_.windowed()) most = std::min(most, bits_of_powers(outputs()[n], explained));
+          if (runner_.windowed() || !all)
+            most = std::min(most, bits_of_operands(runner_.call(), best_, outputs()[n], explained));
+        }
+      }
       if (evidence.names(claims, outputs(), cost, most)) return claims;
     }
     evidence.restore(outputs());
@@ -194,15 +198,21 @@ class Search {
           nearest_ = {h.phrase, trial->least_gain_db};
         if (round_ == 0 && trial->last_bits.all() && trial->last_bits.units > 0)
           (trial->last_bits.differing > 0 ? near_of_16_bits_ : near_of_f32).push_back(&h);
-        if (worth_running(*trial) && !contradicts(h, *trial, outputs()))
+        if (worth_running(*trial) && !contradicts(h, *trial, outputs()) &&
+            moves_ends_so(h, runner_))
           found.push_back({{&h}, std::move(*trial)});
       }
       const bool all =
           std::any_of(found.begin(), found.end(), [](const Candidate& c) { return c.trial.all(); });
       std::vector<Claim> claims;
       if (!all) claims = but_for_last_bits(near_of_f32);
-      if (claims.empty() && (all || whole_operands || !runner_.windowed()))
+      if (claims.empty() && (all || whole_operands || !runner_.windowed())) {
         claims = named(1, [&](bool& whole) { return mark_best(found, whole); });
+        // What was measured says less than the same from a list, if that is too little.
+        const auto is_measured = [](const Candidate& c) { return c.hypotheses.front()->measured; };
+        if (claims.empty() && std::erase_if(found, is_measured) > 0)
+          claims = named(1, [&](bool& whole) { return mark_best(found, whole); });
+      }
       if (!claims.empty()) return claims;
     }
     return {};
@@ -292,7 +302,7 @@ class Search {
     // is.  Codes that are made may differ in some rows only, and all follow from it.
     const bool made = std::ranges::any_of(
         outputs(), [](const Output& o) { return is_minifloat8(o.expected->dtype()); });
-    if (extent_ == Extent::all && first.target == Target::format && !made &&
+    if (extent_ == Extent::all && first.target == Target::format && !made && !runner_.windowed() &&
         !claim.where.rows.empty())
       return {};
     gives_all_of_call = gives_call(runner_, best);
@@ -335,8 +345,15 @@ class Search {
     for (const Hypothesis& h : list_) {
       if (!h.is_of_lines()) continue;
       Window window = runner_.failing();
-      window.rows = h.only.rows.empty() ? evenly_spread(window.rows, 24) : h.only.rows;
-      window.columns = h.only.columns.empty() ? evenly_spread(window.columns, 96) : h.only.columns;
+      const bool all =
+          runner_.work(std::ssize(window.rows), std::ssize(window.columns)) <= kSmallWork;
+      const auto some = [all](const std::vector<Index>& own, std::vector<Index>& lines,
+                              Index most) {
+        if (!own.empty()) lines = own;
+        if (own.empty() && !all) lines = evenly_spread(lines, most);
+      };
+      some(h.only.rows, window.rows, 24);
+      some(h.only.columns, window.columns, 96);
       runner_.choose(window);
       const auto trial = runner_.run({&h});
       if (!trial || trial->fixed < kLeastSampled || trial->fixed * 10 < trial->seen * 8) continue;

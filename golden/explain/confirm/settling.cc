@@ -15,7 +15,6 @@ namespace {
 
 constexpr double kTallWork = 3e9;      ///< multiply-adds of a confirmation
 constexpr double kExactWork = 1.2e11;  ///< the same of exact sums of one-byte codes
-constexpr double kHostWork = 2e8;      ///< the same of sums that are added up here
 constexpr double kPieceWork = 1e6;     ///< what a run costs besides
 constexpr Index kSparse = 64;          ///< elements that are too few to tell sums apart
 
@@ -191,7 +190,7 @@ class Settling {
   /// Multiply-adds that may be spent on every element that fails.
   double most_work(const Call& altered) const {
     for (const Hypothesis* h : candidate_->hypotheses) {
-      if (h->on_host) return kHostWork;
+      if (h->on_host) return AlteredCallRunner::kHostWork;
     }
     if (altered.set.text("sum", "exact") != "exact") return kTallWork;
     return runner_.narrow() ? kExactWork : kExactWork / 8;
@@ -221,24 +220,12 @@ class Settling {
     }
     const bool of_all = std::ranges::any_of(candidate_->hypotheses, &Hypothesis::is_of_all);
     if (of_all && !all) return true;
-    if (of_all && output.left < kSparse && !holds_elsewhere(*altered)) return true;
-    if (is_fill(runner_.call(), output, fixed) && !holds_elsewhere(*altered)) return true;
+    // Few neighbours are what many sums give: this one may alter no others.
+    if (((of_all && output.left < kSparse) || is_fill(runner_.call(), output, fixed)) &&
+        !runner_.alters_no_more(candidate_->hypotheses))
+      return true;
     settle_marked(output, fixed, all);
     return true;
-  }
-
-  /// Few neighbours are what many sums give: this one may alter no others, where nothing differs.
-  bool holds_elsewhere(const Call& altered) {
-    const Output& output = runner_.outputs().front();
-    Window wide;
-    wide.columns = range_of(output.columns);
-    wide.rows = range_of(lines(output));
-    wide.rows = evenly_spread(
-        wide.rows, static_cast<Index>(kHostWork / std::max(1.0, runner_.work(1, output.columns))));
-    if (wide.rows.empty()) wide.rows = {0};
-    runner_.take(wide);
-    const std::optional<RunResult> trial = runner_.run(candidate_->hypotheses, altered);
-    return trial && trial->broken == 0;
   }
 
   /// A window was run: its rows and columns are extended over all that fail, each on its own.

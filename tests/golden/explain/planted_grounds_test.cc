@@ -4,7 +4,7 @@
 #include <cstring>
 
 #include "golden/explain/confirm/score.h"
-#include "tests/golden/edited.h"
+#include "tests/golden/kinds.h"
 
 namespace mxo {
 namespace {
@@ -227,6 +227,66 @@ TEST(PlantedGrounds, SumsAreRoundedBeforeMainGrad) {
                       }),
             "explained: main_grad is rounded to bf16 first");
 }
+
+Call few(Backend& b) { return mx_product(b, 1, {{20, 48}, 48, 48, 32}); }
+/// The same with scales that are one number, but for the first and the last line of x and the last
+/// of w.
+Call alike(Backend& b) {
+  Call call = few(b);
+  for (const char* name : {"x.scales", "w.scales"}) {
+    Tensor scales = call.input(name);
+    const Index last = scales.elements() - 1;
+    for (Index i = 0; i <= last; ++i)
+      scales.as<std::uint8_t>()[i] = i == last || (i == 0 && name[0] == 'x') ? 121 : 120;
+    call.replace(name, std::move(scales));
+  }
+  return call;
+}
+Call floats(Backend&) { return bf16_product(1, {{30, 60, 90}, 90, 64, 64}); }
+/// Rows of x, each twice.
+Call pairs(Backend& b) {
+  Call call = floats(b);
+  Tensor x = call.input("x");
+  runs_from(x, call.input("x"), row_bytes(x), [](Index r) { return r / 2; });
+  call.replace("x", std::move(x));
+  return call;
+}
+
+Edit scale_of_row(Index row, int by) {
+  return elements_as<std::uint8_t>("x.scales", [=](Index i, const std::uint8_t* given) {
+    return given[i] + (i == row ? by : 0);
+  });
+}
+
+/// Row 20 made with the weights of the expert after, and row 50 without its last 16 k.
+void two_rows(const Call& call, NamedTensors& out) {
+  const auto row_of = [&](Index row, const Edit& edit) {
+    NamedTensors other;
+    edit(call, other);
+    runs_from(out.at("y"), other.at("y"), row_bytes(out.at("y")),
+              [row](Index r) { return r == row ? r : -1; });
+  };
+  row_of(20, elements_from("w", [](Index i) { return (i + 64 * 64) % (3 * 64 * 64); }));
+  row_of(50, elements_as<std::uint16_t>("x", [](Index i, const std::uint16_t* given) {
+           return i % 64 < 48 ? given[i] : 0;
+         }));
+}
+
+void doubled_rows(const Call&, NamedTensors& out) {
+  out.at("y") = mapped(out.at("y"), [columns = out.at("y").extent(1)](Index i, float v) {
+    return uniform(i / columns) < 0.3 ? 2.0f * v : uniform(i / columns) < 0.6 ? 0.5f * v : v;
+  });
+}
+
+const Kind kNearMisses[] = {
+    {"ends", floats, two_rows},
+    {"the scales of x are those", few, scale_of_row(1, 1)},
+    {"largest of its scales", alike, scale_of_row(2, 2)},
+    {"elements apart", few,
+     elements_from("x.codes", [](Index i) { return i / 32 == 1 ? i + 32 : i; })},
+    {"own sum", pairs, doubled_rows},
+};
+TEST(PlantedGrounds, NearMissesAreNot) { expect_not_said(kNearMisses); }
 
 }  // namespace
 }  // namespace mxo

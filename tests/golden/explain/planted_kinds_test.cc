@@ -87,6 +87,20 @@ Call gradient(const std::vector<std::int32_t>& ends = {40, 100, 100, 150, 192}) 
   return of("grouped_matmul_wgrad", std::move(in));
 }
 
+/// dw of groups that have the rows from 0 on.
+void not_cleared(const Call& call, NamedTensors& out) {
+  const Tensor ends = call.input("group_ends");
+  for (Index g = 0; g < ends.elements(); ++g) {
+    const NamedTensors first = run(call, [&](Call& c) {
+      c.replace("group_ends",
+                ints({ends.elements()}, [&](Index) { return ends.as<std::int32_t>()[g]; }));
+    });
+    const std::size_t bytes = out.at("dw").bytes() / static_cast<std::size_t>(ends.elements());
+    std::memcpy(out.at("dw").data() + static_cast<std::size_t>(g) * bytes, first.at("dw").data(),
+                bytes);
+  }
+}
+
 /// dw of groups that have the rows from begin(first row) on up to end(first row, last row).
 Edit rows_of_groups(Index (*begin)(Index), Index (*end)(Index, Index)) {
   return [=](const Call& call, NamedTensors& out) {
@@ -201,6 +215,11 @@ const Kind kKinds[] = {
     {"explained: groups begin at the multiple of 16 rows before, and end where they do",
      [](Backend&) { return gradient(); },
      rows_of_groups([](Index row) { return row / 16 * 16; }, where_it_ends)},
+    {"explained: the sum is not set to zero between groups: each begins with those before",
+     [](Backend&) {
+       return gradient({20, 60, 90, 120, 192});
+     },
+     not_cleared},
     {"explained: groups run on to the multiple of 64 rows after",
      [](Backend&) { return gradient(); },
      rows_of_groups(where_it_begins, [](Index, Index end) { return (end + 63) / 64 * 64; })},

@@ -39,6 +39,16 @@ const PlantedFault kFaults[] = {
     {"scales move on at half the pace", "scales=every_nth",
      "K block b takes the scales of block b / 2, on both sides",
      planted_by(both_sides, [](Index c) { return c / 2; })},
+    {"blocks of w are taken for twice as high and wide", "w.scales=wider",
+     "the scales of w are taken for blocks of 256x256 rather than 128x128",
+     alters(
+         [](Backend& b) {
+           return blockwise_product(b, 3, {{24, 64}, 64, 256, 512});
+         },
+         {"w.scales"},
+         [](Tensor& s, const Tensor& given) {
+           runs_from(s, given, 4, [](Index i) { return i / 8 * 8 + i % 4 / 2; });
+         })},
     {"scales of w in rows of 16 bytes are read 12 apart", "w.scales=row_stride",
      "rows of the scales of w lie 16 apart and are read 12 apart, with scales of 1 between them",
      alters(

@@ -151,7 +151,9 @@ Claims recover_added(Output& output) {
   std::vector<Index> failing = Lines{output}.failing();
   std::erase_if(failing, [&](Index r) {
     const auto first = output.marks.begin() + r * output.columns;
-    return 2 * std::count(first, first + output.columns, Mark::differs) <= output.columns;
+    // Added to itself it is a factor of two, whatever made it.
+    return 2 * std::count(first, first + output.columns, Mark::differs) <= output.columns ||
+           sums.row_holds(r, r);
   });
   std::map<Index, Index> votes;  // how many rows on
   for (const Index r : evenly_spread(failing, kRows)) {
@@ -161,7 +163,7 @@ Claims recover_added(Output& output) {
   }
   Claims claims;
   for (const auto& [by, count] : votes) {
-    if (count < 2 || by == 0) continue;  // added to itself it is a factor of two, whatever made it
+    if (count < 2) continue;
     std::vector<Index> rows = failing;
     std::erase_if(rows, [&, by = by](Index r) {
       return r + by < 0 || r + by >= output.compared_rows || !sums.row_holds(r, r + by);
