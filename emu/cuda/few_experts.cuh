@@ -10,13 +10,6 @@ namespace mxo::cuda {
 /// Experts that the kernels below take at once.
 inline constexpr int kFewExperts = 8;
 
-/// Brings 16 bytes to shared memory; zeros unless they are `there`.
-__device__ inline void copy_16(void* to, const void* from, bool there) {
-  asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(shared_address(to)), "l"(from),
-               "r"(there ? 16 : 0)
-               : "memory");
-}
-
 /// Terms that a block of few_rows_kernel adds to its sums at a time; copies of those that follow
 /// are under way.
 template <typename B>

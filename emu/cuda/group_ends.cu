@@ -16,6 +16,8 @@ __global__ void check_kernel(Ends ends, Index rows, Index multiple_of, FaultWord
 
 __global__ void __launch_bounds__(kScanThreads)
     count_kernel(Ends ends, Index rows, Index unit, std::int64_t* units_before, FaultWord faults) {
+  // Kernels that wait for this one may be started.
+  asm volatile("griddepcontrol.launch_dependents;");
   Index base = 0;
   for (Index first = 0; first <= ends.extent[0]; first += kScanThreads) {
     const Index g = first + threadIdx.x;

@@ -1,5 +1,5 @@
-// Scale bytes into 128x4 tiles and back: a block of threads moves one row of up to 32 tiles by way
-// of shared memory.
+// Scale bytes into 128x4 tiles and back: a block of threads moves half of a row of up to 64 tiles
+// by way of shared memory.
 #include "emu/cuda/group_tiles.cuh"
 #include "emu/reference/elements.h"
 #include "ops/scale_layouts.h"
@@ -9,18 +9,20 @@ namespace {
 
 constexpr int kRows = static_cast<int>(kTileRows);
 constexpr int kColumns = static_cast<int>(kTileColumns);
-constexpr int kStrip = 32;  // tiles side by side
+constexpr int kStrip = 64;  // tiles side by side: the whole of most rows
 // A row of the strip, and what lies before its first column in the same 16 bytes.
 constexpr int kLineBytes = kStrip * kColumns + 16;
 constexpr int kLineWords = kLineBytes / 4 + 1;  // odd: 32 rows lie in 32 banks
-constexpr int kLines = 32;                      // lines of 16 bytes in a tile
+constexpr int kHalves = 2;                      // of a row of tiles
+constexpr int kLines = 32 / kHalves;            // lines of 16 bytes of a tile, four rows each
+constexpr int kOwnRows = kRows / kHalves;
 
 struct LayoutPlan {
   ScaleLayout layout;
   Index rows, columns;  // of one matrix of scales
   Index row_tiles;      // of one matrix; over all groups at most
   Index column_tiles;   // likewise
-  Index strips;
+  std::uint32_t strips;
   Index bytes;        // of the blocked buffer
   GroupTiles groups;  // by rows (m_groups) or by columns (k_groups)
   bool wide;          // rows of scales are read and written 16 bytes at a time
@@ -32,24 +34,32 @@ struct Strip {
   Index expert;
   Index first_row;
   Index first_column;
-  int rows;  ///< at most 0: nothing lies here
+  int rows;  ///< of both halves; at most 0: nothing lies here
+  int first_line;
   int skip;  ///< columns at the front that are there for alignment only
   int span;
 };
+/// Row `i` of the block's, counted from the first of its tiles.
+__device__ int row_of(const Strip& strip, int i) {
+  return i / kLines * (kHalves * kLines) + strip.first_line + i % kLines;
+}
 /// One tile of the strip.
 struct Tile {
   Index to;   ///< its first byte in the blocked buffer; -1: there is none
   int from;   ///< its first column in the strip
-  int valid;  ///< columns that are scales
+  int valid;  ///< columns that are scales; 0 behind the last group
 };
 
 __device__ Strip strip_of(const LayoutPlan& plan, Index row_tile, Index tile0) {
   Strip strip{};
+  strip.first_line = static_cast<int>(blockIdx.x % kHalves) * kLines;
   strip.first_row = row_tile * kRows;
   Index past = plan.rows;
   if (plan.layout == ScaleLayout::per_group_3d) {
-    strip.expert = row_tile / plan.row_tiles;
-    strip.first_row = row_tile % plan.row_tiles * kRows;
+    const auto tile = static_cast<std::uint32_t>(row_tile);
+    const auto tiles = static_cast<std::uint32_t>(plan.row_tiles);
+    strip.expert = tile / tiles;
+    strip.first_row = Index{tile % tiles} * kRows;
   } else if (plan.layout == ScaleLayout::m_groups) {
     const TileRows rows = plan.groups(row_tile);
     strip.first_row = rows.first;
@@ -57,7 +67,7 @@ __device__ Strip strip_of(const LayoutPlan& plan, Index row_tile, Index tile0) {
   }
   strip.rows = static_cast<int>(min(past - strip.first_row, Index{kRows}));
   strip.first_column = tile0 * kColumns;
-  if (plan.layout == ScaleLayout::k_groups) {
+  if (plan.layout == ScaleLayout::k_groups && tile0 > 0) {
     strip.first_column = plan.groups(tile0).first;
     if (plan.wide) strip.skip = static_cast<int>(strip.first_column % 16);
     strip.first_column -= strip.skip;
@@ -68,7 +78,9 @@ __device__ Strip strip_of(const LayoutPlan& plan, Index row_tile, Index tile0) {
 __device__ Tile tile_of(const LayoutPlan& plan, const Strip& strip, Index row_tile, Index tile) {
   if (plan.layout == ScaleLayout::k_groups) {
     const Index g = plan.groups.group(tile);
-    if (g == plan.groups.ends.extent[0]) return {-1, 0, 0};
+    if (g == plan.groups.ends.extent[0]) {
+      return {(tile * plan.row_tiles + row_tile) * kTileBytes, 0, 0};
+    }
     const Index before = plan.groups.before[g];
     const Index wide = plan.groups.before[g + 1] - before;
     const Index column = start_of(plan.groups.ends, g) + (tile - before) * kColumns;
@@ -90,21 +102,20 @@ __device__ Tile tile_of(const LayoutPlan& plan, const Strip& strip, Index row_ti
 struct Workplace {
   Strip strip;
   Tile tiles[kStrip];
-  std::uint32_t bytes[kRows * kLineWords];
+  std::uint32_t bytes[kOwnRows * kLineWords];
 };
 
 /// Finds strip and tiles; the threads of the block come back together.
 __device__ void find_tiles(const LayoutPlan& plan, Workplace& at) {
-  const Index row_tile = static_cast<Index>(blockIdx.x) / plan.strips;
-  const Index tile0 = static_cast<Index>(blockIdx.x) % plan.strips * kStrip;
-  if (threadIdx.x == 0) at.strip = strip_of(plan, row_tile, tile0);
+  const unsigned strip = blockIdx.x / kHalves;
+  const Index row_tile = strip / plan.strips;
+  const Index tile0 = Index{strip % plan.strips} * kStrip;
+  if (threadIdx.x == 0) at.strip = strip_of(plan, row_tile, tile0);  // of span 0
   __syncthreads();
   if (threadIdx.x < kStrip) {
-    Tile tile = tile_of(plan, at.strip, row_tile, tile0 + threadIdx.x);
-    if (tile.to + kTileBytes > plan.bytes) tile.to = -1;  // ends that decrease
+    const Tile tile = tile_of(plan, at.strip, row_tile, tile0 + threadIdx.x);
     at.tiles[threadIdx.x] = tile;
-    const int past = __reduce_max_sync(0xFFFFFFFFu, tile.valid > 0 ? tile.from + tile.valid : 0);
-    if (threadIdx.x == 0) at.strip.span = past;
+    if (tile.valid > 0) atomicMax(&at.strip.span, tile.from + tile.valid);
   }
   __syncthreads();
 }
@@ -115,38 +126,54 @@ __device__ std::uint8_t* byte_of(std::uint32_t* strip, int row, int column) {
 
 template <typename T>
 __device__ T* scales_at(const TensorView<T, 3>& scales, const Strip& strip, int row, int column) {
-  return &scales(strip.expert, strip.first_row + row, strip.first_column + column);
+  return &scales(strip.expert, strip.first_row + row_of(strip, row), strip.first_column + column);
+}
+
+/// 16 scales of a row of the block's; zeros where there is none.
+__device__ uint4 scales_of(const TensorView<const std::uint8_t, 3>& scales, const Strip& strip,
+                           int row, int column) {
+  if (row_of(strip, row) >= strip.rows || column >= strip.span) return {};
+  return __ldcs(reinterpret_cast<const uint4*>(scales_at(scales, strip, row, column)));
+}
+__device__ void put(std::uint32_t* strip, int row, int column, const uint4& scales) {
+  std::uint32_t* to = strip + row * kLineWords + column / 4;
+  to[0] = scales.x;
+  to[1] = scales.y;
+  to[2] = scales.z;
+  to[3] = scales.w;
 }
 
 __global__ void __launch_bounds__(kThreads) swizzle_kernel(TensorView<const std::uint8_t, 3> scales,
                                                            std::uint8_t* blocked, LayoutPlan plan) {
   __shared__ Workplace at;
   const int thread = static_cast<int>(threadIdx.x);
+  asm volatile("griddepcontrol.wait;" ::: "memory");  // for all that ran before
   find_tiles(plan, at);
   const Strip strip = at.strip;
   std::uint32_t* const bytes = at.bytes;
-  if (strip.rows <= 0 || strip.span == 0) return;
 
-  if (plan.wide) {  // bytes past the span are never used
+  if (plan.wide) {                                // bytes past the span are never used
+    constexpr int kAcross = kLineBytes / 16 - 1;  // the last 16 bytes of a row are seldom there
+    constexpr int kDown = kThreads / kAcross;
+    const int first_row = thread / kAcross;
+    const int column = thread % kAcross * 16;
+    uint4 units[kOwnRows / kDown];
 #pragma unroll
-    for (int i = thread; i < kRows * kLineBytes / 16; i += kThreads) {
-      const int row = i / (kLineBytes / 16);
-      const int column = i % (kLineBytes / 16) * 16;
-      uint4 word{};
-      if (row < strip.rows && column < strip.span) {
-        word = __ldcs(reinterpret_cast<const uint4*>(scales_at(scales, strip, row, column)));
-      }
-      std::uint32_t* to = bytes + row * kLineWords + column / 4;
-      to[0] = word.x;
-      to[1] = word.y;
-      to[2] = word.z;
-      to[3] = word.w;
+    for (int i = 0; i < kOwnRows / kDown; ++i) {
+      units[i] = scales_of(scales, strip, first_row + i * kDown, column);
+    }
+#pragma unroll
+    for (int i = 0; i < kOwnRows / kDown; ++i) {
+      put(bytes, first_row + i * kDown, column, units[i]);
+    }
+    if (strip.span > kAcross * 16 && thread < kOwnRows) {
+      put(bytes, thread, kAcross * 16, scales_of(scales, strip, thread, kAcross * 16));
     }
   } else {
-    for (int i = thread; i < kRows * kLineBytes; i += kThreads) {
+    for (int i = thread; i < kOwnRows * kLineBytes; i += kThreads) {
       const int row = i / kLineBytes;
       const int column = i % kLineBytes;
-      const bool inside = row < strip.rows && column < strip.span;
+      const bool inside = row_of(strip, row) < strip.rows && column < strip.span;
       *byte_of(bytes, row, column) = inside ? *scales_at(scales, strip, row, column) : 0;
     }
   }
@@ -165,11 +192,14 @@ __global__ void __launch_bounds__(kThreads) swizzle_kernel(TensorView<const std:
       word[j] = __funnelshift_r(line_words[0], line_words[1], tile.from % 4 * 8);
       if (tile.valid < kColumns) word[j] &= (1u << 8 * tile.valid) - 1;
     }
-    std::uint8_t* to = blocked + tile.to + line * 16;
-    if (plan.wide_tiles) {
+    const Index first = tile.to + (strip.first_line + line) * 16;
+    std::uint8_t* to = blocked + first;
+    if (plan.wide_tiles && first + 16 <= plan.bytes) {
       *reinterpret_cast<uint4*>(to) = make_uint4(word[0], word[1], word[2], word[3]);
     } else {
-      for (int b = 0; b < 16; ++b) to[b] = static_cast<std::uint8_t>(word[b / 4] >> b % 4 * 8);
+      for (int b = 0; b < 16 && first + b < plan.bytes; ++b) {
+        to[b] = static_cast<std::uint8_t>(word[b / 4] >> b % 4 * 8);
+      }
     }
   }
 }
@@ -188,8 +218,8 @@ __global__ void __launch_bounds__(kThreads)
   for (int i = thread; i < kStrip * kLines; i += kThreads) {
     const Tile tile = at.tiles[i / kLines];
     const int line = i % kLines;
-    if (tile.to < 0) continue;
-    const std::uint8_t* from = blocked + tile.to + line * 16;
+    if (tile.to < 0 || tile.to + kTileBytes > plan.bytes) continue;  // ends that decrease
+    const std::uint8_t* from = blocked + tile.to + (strip.first_line + line) * 16;
     std::uint32_t word[4] = {};
     if (plan.wide_tiles) {
       const uint4 v = __ldcs(reinterpret_cast<const uint4*>(from));
@@ -216,34 +246,21 @@ __global__ void __launch_bounds__(kThreads)
 
   if (plan.wide && strip.skip == 0 && strip.span % 16 == 0) {
 #pragma unroll
-    for (int i = thread; i < kRows * kLineBytes / 16; i += kThreads) {
+    for (int i = thread; i < kOwnRows * kLineBytes / 16; i += kThreads) {
       const int row = i / (kLineBytes / 16);
       const int column = i % (kLineBytes / 16) * 16;
-      if (row >= strip.rows || column >= strip.span) continue;
+      if (row_of(strip, row) >= strip.rows || column >= strip.span) continue;
       const std::uint32_t* from = bytes + row * kLineWords + column / 4;
       *reinterpret_cast<uint4*>(scales_at(scales, strip, row, column)) =
           make_uint4(from[0], from[1], from[2], from[3]);
     }
     return;
   }
-  for (int i = thread; i < kRows * kLineBytes; i += kThreads) {
+  for (int i = thread; i < kOwnRows * kLineBytes; i += kThreads) {
     const int row = i / kLineBytes;
     const int column = i % kLineBytes;
-    if (row < strip.rows && column >= strip.skip && column < strip.span) {
+    if (row_of(strip, row) < strip.rows && column >= strip.skip && column < strip.span) {
       *scales_at(scales, strip, row, column) = *byte_of(bytes, row, column);
-    }
-  }
-}
-
-/// Zeros behind the last group: `used` units of `unit_bytes` are taken.
-__global__ void clear_rest_kernel(std::uint8_t* blocked, Index bytes, const std::int64_t* used,
-                                  Index unit_bytes) {
-  const Index step = grid_threads() * 16;
-  for (Index i = *used * unit_bytes + grid_thread() * 16; i < bytes; i += step) {
-    if (i + 16 <= bytes && reinterpret_cast<std::uintptr_t>(blocked + i) % 16 == 0) {
-      *reinterpret_cast<uint4*>(blocked + i) = uint4{};
-    } else {
-      for (Index b = i; b < min(i + 16, bytes); ++b) blocked[b] = 0;
     }
   }
 }
@@ -266,7 +283,7 @@ LayoutPlan plan_layout(ScaleLayout layout, const AnyView<Void>& scales,
     plan.groups = {ends, before, kColumns, plan.columns};
     plan.column_tiles += groups;
   }
-  plan.strips = ceil_div(plan.column_tiles, kStrip);
+  plan.strips = static_cast<std::uint32_t>(ceil_div(plan.column_tiles, kStrip));
   plan.bytes = blocked.elements();
   plan.wide = rows_aligned(scales, 16);
   plan.wide_tiles = aligned(blocked, 16);
@@ -274,7 +291,7 @@ LayoutPlan plan_layout(ScaleLayout layout, const AnyView<Void>& scales,
 }
 
 Index blocks_of(const LayoutPlan& plan, Index experts) {
-  return experts * plan.row_tiles * plan.strips;
+  return experts * plan.row_tiles * plan.strips * kHalves;
 }
 
 /// Units of rows or columns before each group.
@@ -296,17 +313,18 @@ void DeviceBackend::run(const SwizzleScales& op) {
   count_groups(*this, op.layout, op.group_ends, plan.rows, plan.columns, before.data());
   auto* blocked = static_cast<std::uint8_t*>(op.blocked.data);
   const Index blocks = blocks_of(plan, op.scales.rank == 3 ? op.scales.extent[0] : 1);
-  if (op.scales.elements() > 0) {
-    swizzle_kernel<<<static_cast<unsigned>(blocks), kThreads, 0, stream()>>>(
-        batched<const std::uint8_t>(op.scales), blocked, plan);
-  }
-  if (op.group_ends.given()) {
-    const Index unit = op.layout == ScaleLayout::m_groups
-                           ? ceil_div(plan.columns, kColumns) * kTileBytes
-                           : plan.row_tiles * kTileBytes;
-    clear_rest_kernel<<<std::min(blocks_for(bytes, 16 * kThreads), 2048u), kThreads, 0, stream()>>>(
-        blocked, bytes, before.data() + groups, unit);
-  }
+  cudaLaunchAttribute early{};  // while the groups are counted
+  early.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+  early.val.programmaticStreamSerializationAllowed = 1;
+  cudaLaunchConfig_t config{};
+  config.gridDim = static_cast<unsigned>(blocks);
+  config.blockDim = kThreads;
+  config.stream = stream();
+  config.attrs = &early;
+  config.numAttrs = 1;
+  check(cudaLaunchKernelEx(&config, swizzle_kernel, batched<const std::uint8_t>(op.scales), blocked,
+                           plan),
+        "cudaLaunchKernelEx");
   check_launch("swizzle_scales");
 }
 

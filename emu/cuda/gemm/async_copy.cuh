@@ -96,6 +96,14 @@ __device__ inline void copy_bytes(void* to, const void* from, std::uint32_t byte
       : "memory");
 }
 
+/// Brings 16 bytes to shared memory, by the thread that waits for them; zeros unless they are
+/// `there`.
+__device__ inline void copy_16(void* to, const void* from, bool there) {
+  asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(shared_address(to)), "l"(from),
+               "r"(there ? 16 : 0)
+               : "memory");
+}
+
 /// Where the boxes in flight stand: a ring of stages.
 template <int Stages>
 struct Ring {

@@ -200,8 +200,7 @@ __device__ void each_left(const Problem& p, const Doubts& doubts, Each each) {
 __global__ void __launch_bounds__(kThreads, 4)
     settle_in_binary64_kernel(Problem p, SlicedSides sides, Doubts doubts) {
   each_left(p, doubts, [&](Doubt& doubt, const Place& place) {
-    const Index columns[1] = {place.column};
-    if (float64_outputs<false>(p, sides, doubt.a, place.at, columns, 1) == 0) return;
+    if (!float64_output<false>(p, sides, doubt.a, place.at, place.column)) return;
     __syncwarp();
     if (threadIdx.x % 32 == 0) doubt.a = kNoDoubt;
   });

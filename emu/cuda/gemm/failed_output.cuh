@@ -67,131 +67,104 @@ struct SlicedSides {
   const KVectorWindow* window_b;
 };
 
-/// Outputs j[0..count) of K-vector (g, i) of a by a whole warp, which brings that K-vector to
-/// binary64 once for all of them: a bit for each whose rounding binary64 decided, and which is
-/// written.  Every product is exact, of codes in binary32, else in the fused step.  A lane adds 16
-/// of them a step: exactly where codes are e4m3, whose sum has 40 bits; else none of the roundings
-/// is more than half an ulp of the product of what the lane has of both K-vectors, whose norms'
-/// products add up to at most that of the whole K-vectors' norms, N.  The steps' sums, scaled, and
-/// lanes' sums are added with what each operation lacks kept: `lost`, 2 numbers of at most 2^-53 N
-/// for each of n = length / 512 + 6 operations, is itself off by less than (2 n) (2 n) 2^-106 N,
-/// and exact where its own additions lack nothing.  `Exactly`: every product of bf16 is
+/// Output j of K-vector (g, i) of a by a whole warp: true if binary64 decided its rounding, and it
+/// is written.  Every product is exact, of codes in binary32, else in the fused step.  A lane adds
+/// 16 of them a step: exactly where codes are e4m3, whose sum has 40 bits; else none of the
+/// roundings is more than half an ulp of the product of what the lane has of both K-vectors, whose
+/// norms' products add up to at most that of the whole K-vectors' norms, N.  The steps' sums,
+/// scaled, and lanes' sums are added with what each operation lacks kept: `lost`, 2 numbers of at
+/// most 2^-53 N for each of n = length / 512 + 6 operations, is itself off by less than (2 n) (2 n)
+/// 2^-106 N, and exact where its own additions lack nothing.  `Exactly`: every product of bf16 is
 /// added so, n = length / 32 + 22.
-template <bool Exactly, int kCount>
-__device__ unsigned float64_outputs(const Problem& p, const SlicedSides& sides, Index k_vector_a,
-                                    const KVectorOfGroup& of, const Index (&j)[kCount], int count) {
+template <bool Exactly>
+__device__ bool float64_output(const Problem& p, const SlicedSides& sides, Index k_vector_a,
+                               const KVectorOfGroup& of, Index j) {
   const Index g = of.group;
+  const Index k_vector_b = g * p.b.rows + j;
   const KVectorWindow a = sides.window_a[k_vector_a];
-  if (a.slices >= kBeyond) return 0;
+  const KVectorWindow b = sides.window_b[k_vector_b];
+  if (a.slices >= kBeyond || b.slices >= kBeyond) return false;
   const KVectorAt at_a = k_vector_at(p, p.a, sides.codes_a, k_vector_a);
-  KVectorAt at_b[kCount];
-  double sum[kCount] = {};
-  double lost[kCount] = {};  ///< that `sum` lacks
-  unsigned inexact = 0;      ///< a bit for each that lacks something
-  const auto add = [&](int n, double value, double lacking) {
-    const TwoSum both = two_sum(sum[n], value);
-    sum[n] = both.sum;
+  const KVectorAt at_b = k_vector_at(p, p.b, sides.codes_b, k_vector_b);
+  double sum = 0;
+  double lost = 0;  ///< that `sum` lacks
+  bool inexact = false;
+  const auto add = [&](double value, double lacking) {
+    const TwoSum both = two_sum(sum, value);
+    sum = both.sum;
     const TwoSum here = two_sum(both.lost, lacking);
-    const TwoSum all = two_sum(lost[n], here.sum);
-    lost[n] = all.sum;
-    if (here.lost != 0 || all.lost != 0) inexact |= 1u << n;
+    const TwoSum all = two_sum(lost, here.sum);
+    lost = all.sum;
+    inexact = inexact || here.lost != 0 || all.lost != 0;
   };
-#pragma unroll
-  for (int n = 0; n < kCount; ++n) {
-    if (n < count) at_b[n] = k_vector_at(p, p.b, sides.codes_b, g * p.b.rows + j[n]);
-  }
   const bool coded = p.a.codes.dtype != Dtype::bf16 && p.b.codes.dtype != Dtype::bf16;
   const int lane = static_cast<int>(threadIdx.x) % 32;
   for (Index c = lane * kStep; c < at_a.length; c += 32 * kStep) {
     const Step of_a = load_step(p, p.a, at_a, c);
-    Step of_b[kCount];
-#pragma unroll
-    for (int n = 0; n < kCount; ++n) {
-      if (n < count) of_b[n] = load_step(p, p.b, at_b[n], c);
-    }
+    const Step of_b = load_step(p, p.b, at_b, c);
     float x[kStep];
+    float y[kStep];
     decode_step(p.a.codes.dtype, of_a, x);
+    decode_step(p.b.codes.dtype, of_b, y);
+    double step = 0;
+    if (coded) {
 #pragma unroll
-    for (int n = 0; n < kCount; ++n) {
-      if (n >= count) continue;
-      float y[kStep];
-      decode_step(p.b.codes.dtype, of_b[n], y);
-      double step = 0;
-      if (coded) {
-#pragma unroll
-        for (int k = 0; k < kStep; ++k) step += scaled_down(x[k] * y[k]);
-        step *= 0x1p896;
-      } else if constexpr (Exactly) {
-        for (int k = 0; k < kStep; ++k) {
-          add(n, static_cast<double>(x[k]) * static_cast<double>(y[k]), 0);
-        }
-        continue;
-      } else {
-#pragma unroll
-        for (int k = 0; k < kStep; ++k) {
-          step = fma(static_cast<double>(x[k]), static_cast<double>(y[k]), step);
-        }
+      for (int k = 0; k < kStep; ++k) step += scaled_down(x[k] * y[k]);
+      step *= 0x1p896;
+    } else if constexpr (Exactly) {
+      for (int k = 0; k < kStep; ++k) {
+        add(static_cast<double>(x[k]) * static_cast<double>(y[k]), 0);
       }
-      const double scale = of_a.scale * of_b[n].scale;
-      const double scaled = step * scale;
-      add(n, scaled, fma(step, scale, -scaled));
+      continue;
+    } else {
+#pragma unroll
+      for (int k = 0; k < kStep; ++k) {
+        step = fma(static_cast<double>(x[k]), static_cast<double>(y[k]), step);
+      }
     }
+    const double scale = of_a.scale * of_b.scale;
+    const double scaled = step * scale;
+    add(scaled, fma(step, scale, -scaled));
   }
   const bool exact = is_e4m3(p.a.codes.dtype) && is_e4m3(p.b.codes.dtype);
   const auto steps =
       static_cast<double>(Exactly ? at_a.length / 32 + kStep + 6 : at_a.length / 512 + 6);
   const double of_steps = exact ? 0.0 : static_cast<double>(at_a.length / 32 + kStep) * 0x1p-53;
-  unsigned decided = 0;
-#pragma unroll
-  for (int n = 0; n < kCount; ++n) {
-    if (n >= count) continue;
-    for (int apart = 16; apart > 0; apart /= 2) {
-      const double of_other = __shfl_xor_sync(~0u, sum[n], apart);
-      add(n, of_other, __shfl_xor_sync(~0u, lost[n], apart));
-    }
-    const bool any = __any_sync(~0u, (inexact >> n & 1u) != 0) != 0;
-    const double roundings = (Exactly ? 0 : of_steps) + (any ? steps * steps * 0x1p-102 : 0.0);
-    const KVectorWindow b = sides.window_b[g * p.b.rows + j[n]];
-    if (b.slices >= kBeyond) continue;
-    const double norms =
-        static_cast<double>(a.norm) * static_cast<double>(b.norm) *
-        __longlong_as_double(static_cast<long long>(a.quantum + b.quantum + 1023) << 52);
-    double scale = 1;
-    if (p.form == ScaleForm::rowwise) {
-      scale = static_cast<double>(scale_value(p, p.a, g, of.k_vector, 0)) *
-              static_cast<double>(scale_value(p, p.b, g, j[n], 0));
-    }
-    const int mantissa = p.out.dtype == Dtype::f32 ? 23 : 7;
-    const TwoSum all = two_sum(sum[n], lost[n]);
-    const RoundingTest rounded =
-        test_rounding(all.sum, fabs(all.lost) + roundings * norms, scale, 0, mantissa);
-    if (!rounded.passed) continue;
-    decided |= 1u << n;
-    if (lane != 0) continue;
-    const Index at = p.out_at(g, of.k_vector, j[n]);
-    if (p.out.dtype == Dtype::f32) {
-      static_cast<std::uint32_t*>(p.out.data)[at] = rounded.bits;
-    } else {
-      static_cast<BF16*>(p.out.data)[at] = BF16{static_cast<std::uint16_t>(rounded.bits)};
-    }
+  for (int apart = 16; apart > 0; apart /= 2) {
+    const double of_other = __shfl_xor_sync(~0u, sum, apart);
+    add(of_other, __shfl_xor_sync(~0u, lost, apart));
   }
-  return decided;
+  const bool any = __any_sync(~0u, inexact) != 0;
+  const double roundings = (Exactly ? 0 : of_steps) + (any ? steps * steps * 0x1p-102 : 0.0);
+  const double norms =
+      static_cast<double>(a.norm) * static_cast<double>(b.norm) *
+      __longlong_as_double(static_cast<long long>(a.quantum + b.quantum + 1023) << 52);
+  double scale = 1;
+  if (p.form == ScaleForm::rowwise) {
+    scale = static_cast<double>(scale_value(p, p.a, g, of.k_vector, 0)) *
+            static_cast<double>(scale_value(p, p.b, g, j, 0));
+  }
+  const int mantissa = p.out.dtype == Dtype::f32 ? 23 : 7;
+  const TwoSum all = two_sum(sum, lost);
+  const RoundingTest rounded =
+      test_rounding(all.sum, fabs(all.lost) + roundings * norms, scale, 0, mantissa);
+  if (!rounded.passed) return false;
+  if (lane != 0) return true;
+  const Index at = p.out_at(g, of.k_vector, j);
+  if (p.out.dtype == Dtype::f32) {
+    static_cast<std::uint32_t*>(p.out.data)[at] = rounded.bits;
+  } else {
+    static_cast<BF16*>(p.out.data)[at] = BF16{static_cast<std::uint16_t>(rounded.bits)};
+  }
+  return true;
 }
 
-/// Computes and writes outputs (at, j[0..count)).  The definition takes far longer than binary64.
-template <int kCount>
-__device__ void failed_outputs(const Problem& p, const SlicedSides& sides, Index k_vector_a,
-                               const KVectorOfGroup& at, const Index (&j)[kCount], int count) {
-  const unsigned decided = float64_outputs<false>(p, sides, k_vector_a, at, j, count);
-#pragma unroll 1
-  for (int n = 0; n < count; ++n) {
-    if ((decided >> n & 1u) != 0) continue;
-    const Index one[1] = {j[n]};
-    if (p.form == ScaleForm::none && float64_outputs<true>(p, sides, k_vector_a, at, one, 1) != 0) {
-      continue;
-    }
-    exact_output(p, at.group, at.k_vector, one[0]);
-  }
+/// Computes and writes output (at, j).  The definition takes far longer than binary64.
+__device__ inline void failed_output(const Problem& p, const SlicedSides& sides, Index k_vector_a,
+                                     const KVectorOfGroup& at, Index j) {
+  if (float64_output<false>(p, sides, k_vector_a, at, j)) return;
+  if (p.form == ScaleForm::none && float64_output<true>(p, sides, k_vector_a, at, j)) return;
+  exact_output(p, at.group, at.k_vector, j);
 }
 
 }  // namespace mxo::cuda

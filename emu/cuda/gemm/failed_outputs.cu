@@ -9,13 +9,12 @@
 namespace mxo::cuda {
 namespace {
 
-constexpr int kThreads = 256;
-
-constexpr int kWords = 8;    ///< of marks that a warp looks at together, of one K-vector
-constexpr int kOutputs = 4;  ///< of that K-vector at a time
+/// Few registers, so that many warps wait for memory at once: few outputs share a K-vector of a.
+constexpr int kThreads = 64;
+constexpr int kWords = 8;  ///< of marks that a warp looks at together, of one K-vector
 
 /// Neighbouring words go to other warps: failures come in whole K-vectors.
-__global__ void __launch_bounds__(kThreads, 2)
+__global__ void __launch_bounds__(kThreads, 16)
     failed_outputs_kernel(Problem p, SlicedSides sides, FailedOutputs failed,
                           const std::int32_t* wanted) {
   if (wanted != nullptr && *wanted == 0) return;
@@ -31,20 +30,12 @@ __global__ void __launch_bounds__(kThreads, 2)
     if (__all_sync(~0u, marks == 0)) continue;
     const KVectorOfGroup at = k_vector_number(p, k_vector_a);
     for (;;) {
-      Index j[kOutputs] = {};
-      int count = 0;
-#pragma unroll
-      for (int n = 0; n < kOutputs; ++n) {
-        const unsigned found = __ballot_sync(~0u, marks != 0);
-        if (found == 0) continue;
-        const int holder = __ffs(static_cast<int>(found)) - 1;
-        const int bit = __ffs(static_cast<int>(__shfl_sync(~0u, marks, holder))) - 1;
-        j[n] = (word - lane + holder) * 32 + bit;
-        if (lane == holder) marks &= marks - 1;
-        count = n + 1;
-      }
-      if (count == 0) break;
-      failed_outputs(p, sides, k_vector_a, at, j, count);
+      const unsigned found = __ballot_sync(~0u, marks != 0);
+      if (found == 0) break;
+      const int holder = __ffs(static_cast<int>(found)) - 1;
+      const int bit = __ffs(static_cast<int>(__shfl_sync(~0u, marks, holder))) - 1;
+      if (lane == holder) marks &= marks - 1;
+      failed_output(p, sides, k_vector_a, at, (word - lane + holder) * 32 + bit);
     }
   }
 }
@@ -56,7 +47,7 @@ void compute_failed_outputs(DeviceBackend& backend, const Problem& p, const Know
                             const std::int32_t* wanted) {
   const Index warps = p.lines_a() * ceil_div(failed.words, kWords);
   const auto blocks =
-      static_cast<unsigned>(std::clamp<Index>(ceil_div(warps, kThreads / 32), 1, Index{1} << 14));
+      static_cast<unsigned>(std::clamp<Index>(ceil_div(warps, kThreads / 32), 1, Index{1} << 17));
   failed_outputs_kernel<<<blocks, kThreads, 0, backend.stream()>>>(
       p, SlicedSides{a.codes, b.codes, a.window, b.window}, failed, wanted);
   check_launch("failed_outputs_kernel");

@@ -99,23 +99,23 @@ __device__ void write(const Job& job, const Work& work, int group, const Fact* f
     const Fact of_columns[2] = {facts[kTileRows + column], facts[kTileRows + column + 1]};
 #pragma unroll
     for (int down = 0; down < 2; ++down) {
-      if (rows[down] >= work.rows) continue;
       const Fact& a = of_rows[down];
       std::uint32_t bits[2] = {};
       bool stored[2];
 #pragma unroll
       for (int side = 0; side < 2; ++side) {
         const Fact& b = of_columns[side];
-        stored[side] = column + side < work.columns;
-        if (!stored[side]) continue;
         const Recombined& sum = known[2 * down + side];
         const RoundingTest rounded = test_rounding(
             sum.sum, sum.lost + static_cast<double>(residual_bound(a.window, b.window)),
             static_cast<double>(a.scale) * static_cast<double>(b.scale),
             a.window.quantum + b.window.quantum, mantissa);
         bits[side] = rounded.bits;
-        stored[side] = rounded.passed && a.window.slices < kBeyond && b.window.slices < kBeyond;
-        if (!stored[side]) failed[down] |= 1u << (column + side) % 32;
+        const bool passed =
+            rounded.passed && a.window.slices < kBeyond && b.window.slices < kBeyond;
+        const bool there = rows[down] < work.rows && column + side < work.columns;
+        stored[side] = there && passed;
+        failed[down] |= there && !passed ? 1u << (column + side) % 32 : 0u;
       }
       store(p, corner + rows[down] * p.out_row_step + column * p.out_column_step, bits, stored);
     }

@@ -6,6 +6,7 @@
 #include <climits>
 
 #include "emu/cuda/cuda_check.cuh"
+#include "emu/cuda/gemm/async_copy.cuh"
 #include "emu/cuda/gemm/four_slices.cuh"
 #include "emu/cuda/gemm/k_vector_elements.cuh"
 #include "emu/exact/nine_products.h"
@@ -17,7 +18,7 @@ namespace {
 constexpr int kThreads = 256;
 constexpr int kFewThreads = 128;
 constexpr Index kShort = 4096;
-/// Times 16 elements that a thread keeps between its two looks at them.
+/// Times 16 elements that a thread keeps in shared memory for its two looks at them.
 constexpr int kKept = 4;
 /// Place of the greatest bit of the integers: three signed slices hold 0x7F7F7F, more than 254 *
 /// 2^15, four 0x7F7F7F7F; one less where the greatest significand is 255.
@@ -36,16 +37,16 @@ constexpr Index kListShare = sizeof(Code) == 2 ? 16 : 96;
 /// Sixteen codes, in one block.
 template <typename Code>
 struct Codes {
-  static constexpr int kWords = 4 * static_cast<int>(sizeof(Code));
+  static constexpr int kParts = static_cast<int>(sizeof(Code));  ///< of 16 bytes
+  static constexpr int kWords = 4 * kParts;
   std::uint32_t words[kWords] = {};
 
-  __device__ static Codes load(const KVectorAt& at, Index c) {
+  /// Their parts are `step` apart.
+  __device__ static Codes load(const uint4* from, int step) {
     Codes codes;
-    if (c >= at.length) return codes;
-    const auto* from = reinterpret_cast<const uint4*>(at.codes + c * sizeof(Code));
 #pragma unroll
     for (int i = 0; i < kWords; i += 4) {
-      const uint4 four = from[i / 4];
+      const uint4 four = from[i / 4 * step];
       codes.words[i] = four.x;
       codes.words[i + 1] = four.y;
       codes.words[i + 2] = four.z;
@@ -210,6 +211,7 @@ __global__ void __launch_bounds__(Threads)
                          Lows* lows, std::uint8_t* out) {
   if (wanted != nullptr && *wanted == 0) return;
   __shared__ Totals total;
+  __shared__ uint4 kept[kKept][Codes<Code>::kParts][Threads];
   const bool whole = p.out.dtype == Dtype::f32;  // all products are taken
   const Index first = Index{threadIdx.x} * kStep;
   constexpr Index kAll = Index{Threads} * kStep;
@@ -218,21 +220,29 @@ __global__ void __launch_bounds__(Threads)
     const KVectorAt at = k_vector_at(p, f, memory, index);
     if (!at.has_outputs) continue;
     if (threadIdx.x == 0) total = {};
-    Codes<Code> kept[kKept];
-    int power[kKept] = {};  // of their scales
-    std::int32_t top = 0;
-#pragma unroll
-    for (int i = 0; i < kKept; ++i) kept[i] = Codes<Code>::load(at, first + i * kAll);
+    const auto laid = [&](Index c, int part) {
+      return reinterpret_cast<const uint4*>(at.codes + c * sizeof(Code)) + part;
+    };
 #pragma unroll
     for (int i = 0; i < kKept; ++i) {
       const Index c = first + i * kAll;
-      if (c >= at.length) continue;
-      const Parts scale = block_scale(p, f, at, c);
-      power[i] = scale.exponent;
-      top = max(top, key_of(kept[i], scale));
+      const bool there = c < at.length;
+#pragma unroll
+      for (int n = 0; n < Codes<Code>::kParts; ++n) {
+        copy_16(&kept[i][n][threadIdx.x], laid(there ? c : 0, n), there);
+      }
     }
-    for (Index c = first + kKept * kAll; c < at.length; c += kAll) {
-      top = max(top, key_of(Codes<Code>::load(at, c), block_scale(p, f, at, c)));
+    asm volatile("cp.async.wait_all;" ::: "memory");
+    // Turn `i` of this thread's.
+    const auto codes_at = [&](Index c, int i) {
+      if (i < kKept) return Codes<Code>::load(&kept[i][0][threadIdx.x], Threads);
+      return c < at.length ? Codes<Code>::load(laid(c, 0), 1) : Codes<Code>{};
+    };
+    std::int32_t top = 0;
+    int turn = 0;
+#pragma unroll 1
+    for (Index c = first; c < at.length; c += kAll) {
+      top = max(top, key_of(codes_at(c, turn++), block_scale(p, f, at, c)));
     }
     top = __reduce_max_sync(~0u, top);
     __syncthreads();
@@ -270,9 +280,8 @@ __global__ void __launch_bounds__(Threads)
       }
       if (of.lows == 0 || whole) return;
       std::int32_t slot = kSlices == 3 ? atomicAdd(&total.lows, __popc(of.lows)) : kMaxLows;
-#pragma unroll
-      for (int i = 0; i < kStep; ++i) {
-        if ((of.lows >> i & 1u) == 0) continue;
+      for (std::uint32_t left = of.lows; left != 0; left &= left - 1) {
+        const int i = __ffs(static_cast<int>(left)) - 1;
         const int low = of.low(i);
         low_sum += abs(low);
         if (slot < kMaxLows) {
@@ -283,14 +292,11 @@ __global__ void __launch_bounds__(Threads)
       }
     };
     const Index end = (at.length + 127) / 128 * 128;
-#pragma unroll
-    for (int i = 0; i < kKept; ++i) {
-      if (first + i * kAll < end) take(kept[i], first + i * kAll, power[i]);
-    }
+    turn = 0;
 #pragma unroll 1
-    for (Index c = first + kKept * kAll; c < end; c += kAll) {
+    for (Index c = first; c < end; c += kAll) {
       const int scale = c < at.length ? block_scale(p, f, at, c).exponent : 0;
-      take(Codes<Code>::load(at, c), c, scale);
+      take(codes_at(c, turn++), c, scale);
     }
     for (int step = 16; step > 0; step /= 2) {
       rest += __shfl_xor_sync(~0u, rest, step);

@@ -53,7 +53,7 @@ __device__ const std::uint8_t* slice_of(const Problem& p, const Factor& f, const
 /// Lowest slices of a K-vector times the middle ones of another; a warp.  The first loads do not
 /// wait for the count: there is memory.
 __device__ int products_of_lows(const Lows& lows, const std::int8_t* middle) {
-  constexpr int kFirst = 4;
+  constexpr int kFirst = 8;
   const int lane = static_cast<int>(threadIdx.x) % 32;
   const int count = lows.count;
   std::uint32_t first[kFirst];
@@ -332,10 +332,10 @@ __global__ void __launch_bounds__(kThreads)
   }
 }
 
-constexpr int kRestThreads = 256;
+constexpr int kRestThreads = 64;
 
 /// What is left, an output to a warp, in binary64 and in fixed point.
-__global__ void __launch_bounds__(kRestThreads, 2)
+__global__ void __launch_bounds__(kRestThreads, 16)
     settle_the_rest_kernel(Problem p, SlicedSides sides, TileDoubts doubts,
                            const std::int32_t* wanted) {
   if (wanted != nullptr && *wanted == 0) return;
@@ -356,9 +356,9 @@ __global__ void __launch_bounds__(kRestThreads, 2)
     const Index row0 = (down - Tiles::first(p, group)) * kSide;
     for (unsigned found = __ballot_sync(~0u, open); found != 0; found &= found - 1) {
       const TileDoubt& doubt = list[__ffs(static_cast<int>(found)) - 1];
-      const Index columns[1] = {tile % tiles.across * kSide + doubt.column};
-      failed_outputs(p, sides, window_of<true>(p, group, down) + doubt.row,
-                     KVectorOfGroup{group, row0 + doubt.row}, columns, 1);
+      failed_output(p, sides, window_of<true>(p, group, down) + doubt.row,
+                    KVectorOfGroup{group, row0 + doubt.row},
+                    tile % tiles.across * kSide + doubt.column);
     }
   }
 }
