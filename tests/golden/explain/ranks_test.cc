@@ -47,7 +47,7 @@ Planted weights_by_expert(Backend& b) {
 Call to_all_experts() {
   NamedTensors in;
   for (Index p = 0; p < 2; ++p) {
-    in.emplace(rank(p) + "y", random_bf16({4 * kTokens, 64}, 5 + p));
+    in.emplace(rank(p) + "y", random_bf16({4 * kTokens, 64}, static_cast<std::uint64_t>(5 + p)));
     in.emplace(rank(p) + "experts", filled<std::int32_t>(Dtype::i32, {kTokens, 4}, [](Index i) {
                  return "012310232031"[i % 12] - '0';
                }));
