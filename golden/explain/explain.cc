@@ -166,10 +166,12 @@ Shown shown_of(const Case& c, const Progress& progress) {
   if (!last && !shown.claims.empty() && left_of(shown.outputs) == 0 && shown.pattern.empty())
     return shown;
   Measuring measuring(c, progress);
-  Shown measured{measuring.claims(), c.outputs, measuring.nearest(), {}};
+  std::vector<Claim> claims = measuring.claims();
+  Shown measured{std::move(claims), std::move(c.outputs), measuring.nearest(), {}};
   const bool whole = last && left_of(measured.outputs) == 0 &&
                      !(yields && std::ranges::any_of(measured.claims, &Claim::yields));
-  return whole || shown.claims.empty() || measured.judged() > shown.judged() ? measured : shown;
+  const bool better = whole || shown.claims.empty() || measured.judged() > shown.judged();
+  return std::move(better ? measured : shown);
 }
 
 /// Adds what is known of the outputs of later steps that do not follow from what is known; up to
