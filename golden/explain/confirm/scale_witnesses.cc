@@ -5,9 +5,12 @@
 #include <limits>
 #include <map>
 #include <set>
+#include <utility>
+#include <vector>
 
 #include "formats/error.h"
 #include "golden/explain/confirm/score.h"
+#include "golden/explain/find/finding.h"
 #include "golden/explain/find/product/sides.h"
 
 namespace mxo {
@@ -41,11 +44,20 @@ double bits_of_number(double elements) { return 20.0 + std::log2(elements); }
 std::set<std::pair<Index, Index>> lines_of(const ProductSides& s, const Output& y,
                                            const std::vector<Index>& explained) {
   std::set<std::pair<Index, Index>> lines;
+  std::map<Index, std::vector<std::uint8_t>> columns;  // of y, by group
+  std::vector<std::uint8_t>* seen = nullptr;
+  Index last = -1;
+  Index group = 0;
   for (const Index i : explained) {
     const Index row = i / y.columns;
-    const Index group = s.p.wgrad ? row / s.p.a_lines : group_of_row(s.p, row);
-    const Index own = s.p.wgrad ? row % s.p.a_lines : row;
-    lines.emplace(group, s.side == Side::a ? own : i % y.columns);
+    if (row != last) {
+      last = row;
+      group = s.p.wgrad ? row / s.p.a_lines : group_of_row(s.p, row);
+      seen = &columns.try_emplace(group, y.columns).first->second;
+      if (s.side == Side::a) lines.emplace(group, s.p.wgrad ? row % s.p.a_lines : row);
+    }
+    if (s.side == Side::b && std::exchange(nth(*seen, i % y.columns), 1) == 0)
+      lines.emplace(group, i % y.columns);
   }
   return lines;
 }
@@ -104,17 +116,20 @@ double bits_of_operands(const Call& call, const std::vector<const Hypothesis*>& 
       continue;
     }
     const Rarity rarity(*f.scales);
-    std::set<Index> changed;
+    std::vector<std::uint8_t> changed(static_cast<std::size_t>(now.elements()));
     for (const auto& [g, line] : lines) {
       for (Index d = 0; d < p->depth(g); d += p->block) {
         const Index at = s.scale(g, line, d);
-        if (at >= 0 && bits_at(now, at) != bits_at(*f.scales, at)) changed.insert(at);
+        if (at >= 0 && bits_at(now, at) != bits_at(*f.scales, at)) nth(changed, at) = 1;
       }
     }
-    const double each = static_cast<double>(explained.size()) / static_cast<double>(changed.size());
+    const double each =
+        static_cast<double>(explained.size()) / static_cast<double>(std::ranges::count(changed, 1));
     double sum = 0.0;
-    for (const Index at : changed)
-      sum += size_of(now.dtype()) == 1 ? rarity.bits(bits_at(now, at)) : bits_of_number(each);
+    for (Index at = 0; at < now.elements(); ++at) {
+      if (nth(changed, at))
+        sum += size_of(now.dtype()) == 1 ? rarity.bits(bits_at(now, at)) : bits_of_number(each);
+    }
     most = std::max(most, sum);
   }
   return most;
