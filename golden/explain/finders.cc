@@ -224,6 +224,7 @@ constexpr Finder kFinders[] = {
     {"biases", Turn::measured, nullptr, measured<add_measured_biases>},
     {"slots", Turn::measured, nullptr, measured<add_measured_slots>},
     {"slot_rows", Turn::measured, nullptr, measured<add_measured_slot_rows>},
+    {"wrapped_tokens", Turn::measured, nullptr, measured<add_wrapped_tokens>},
     {"lost_experts", Turn::measured, nullptr, measured<add_lost_experts>},
     {"factors_of_parts", Turn::measured, nullptr, measured<add_factors_of_parts>},
 

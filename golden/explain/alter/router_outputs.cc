@@ -1,5 +1,6 @@
 // What a router makes of its slots: weights and counts that are written in another way.
 #include <algorithm>
+#include <limits>
 #include <span>
 
 #include "golden/explain/alter/alterations.h"
@@ -49,6 +50,26 @@ constexpr Row<bool (*)(const Call&, NamedTensors&)> kWritten[] = {
     {"counts=first", "only the first choice of every token is counted", count_first},
 };
 
+/// Softmax of the logits of the chosen groups alone.
+NamedTensors mask_first(Backend& backend, const Call& call) {
+  const Tensor& given = call.input("logits");
+  const Index experts = given.extent(1);
+  const Index groups = call.set.integer("groups", 1);
+  const Index kept = experts / groups * call.set.integer("limited_groups", groups);
+  Call all = call;
+  all.set.set("top_k", std::to_string(kept));
+  const NamedTensors out = run_call(backend, all);
+  Tensor logits = with_values(Tensor(Dtype::f32, given.shape()),
+                              [](Index) { return -std::numeric_limits<float>::infinity(); });
+  for (Index i = 0; i < given.extent(0) * kept; ++i) {
+    const Index at = i / kept * experts + out.at("experts").as<std::int32_t>()[i];
+    logits.as<float>()[at] = wide_value(given, at);
+  }
+  Call masked = call;
+  masked.replace("logits", std::move(logits));
+  return run_call(backend, masked);
+}
+
 void add_counts(List& list, const char* id, std::string phrase, auto of) {
   add_rewritten(
       list, id, std::move(phrase),
@@ -66,22 +87,36 @@ void add_written_slots(const Call& call, List& list) {
   for (const auto& row : kWritten) {
     add_rewritten(list, row.name, row.phrase, row.of, Stage::rule);
   }
-  add_altered(
-      list, "normalize=over_tokens",
-      "weights are divided by the sum over all tokens rather than over the slots of one",
-      [](Call& c) {
-        if (!c.set.flag("normalize", true)) return false;
-        c.set.set("normalize", "false");
-        c.set.set("scale", "1");
-        return true;
-      },
-      Stage::rule)
-      .rewrite = [scale = static_cast<float>(call.set.real("scale", 1.0))](const Call&,
-                                                                           NamedTensors& out) {
+  // A bias would be all that the choices of other groups have.
+  if (call.set.has("groups") && !call.has("bias") &&
+      call.set.text("score", "softmax") == "softmax" &&
+      call.set.text("other_groups", "excluded") == "excluded")
+    add_run(list, "groups=masked_first",
+            "softmax is taken over the chosen groups alone, masked before it", mask_first);
+  const auto scale = static_cast<float>(call.set.real("scale", 1.0));
+  const auto as_scores = [](Call& c) {
+    if (!c.set.flag("normalize", true)) return false;
+    c.set.set("normalize", "false");
+    c.set.set("scale", "1");
+    return true;
+  };
+  add_altered(list, "normalize=over_tokens",
+              "weights are divided by the sum over all tokens rather than over the slots of one",
+              as_scores, Stage::rule)
+      .rewrite = [scale](const Call&, NamedTensors& out) {
     divide_by_column_sums(out.at("weights"), scale);
     return true;
   };
+  // Either alone may be farther from it than what is expected: no pair begins with one.
+  if (scale != 1.0f && call.set.text("score", "softmax") != "softmax_of_chosen")
+    add_altered(
+        list, "weights=raw",
+        filled("weights are scores as they are, neither divided by their sum nor multiplied by {}",
+               call.set.text("scale", "")),
+        as_scores, Stage::rule);
   add_counts(list, "counts=twice", "tokens are counted twice", [](Index n) { return 2 * n; });
+  add_counts(list, "counts=bf16", "tokens_per_expert is rounded to bf16",
+             [](Index n) { return by_bf16(static_cast<float>(n)); });
   for (const Index to : {4, 8, 16, 32, 64, 128, 256}) {
     add_counts(list, "counts=padded",
                filled("tokens_per_expert is rounded up to multiples of {}", to),

@@ -32,6 +32,7 @@ struct Router {
   bool reciprocal = false;      ///< weights are multiplied by 1 / sum, rounded
   bool biased_sum = false;      ///< weights are divided by the sum of choices
   bool plain_groups = false;    ///< groups score without the bias
+  float floor = -HUGE_VALF;     ///< of choices, where groups score
   float added = 1e-20f;         ///< to the sum of weights
   Index skipped = 0;            ///< best experts that are passed over
   Index never = -1;             ///< the first expert that is not looked at
@@ -150,7 +151,7 @@ class OtherRouter {
   std::set<Index> chosen_groups(const float* choice) const {
     std::vector<std::vector<float>> members(static_cast<std::size_t>(groups_));
     for (const Index e : sorted_by(choice, range_of(experts_)))
-      members.data()[group_of(e)].push_back(choice[e]);
+      members.data()[group_of(e)].push_back(std::max(choice[e], rule_.floor));
     std::vector<float> scores;
     for (const std::vector<float>& best_first : members) {
       const float score = score_of_group(best_first);
@@ -220,11 +221,7 @@ class OtherRouter {
     const bool divides = softmax || call_.set.flag("normalize", true);
     for (Slot& s : slots) {
       const float by = softmax ? sum : (rule_.biased_sum ? biased : sum) + rule_.added;
-      if (divides && rule_.reciprocal) {
-        s.weight *= 1.0f / by;
-      } else if (divides) {
-        s.weight /= by;
-      }
+      if (divides) s.weight = rule_.reciprocal ? s.weight * (1.0f / by) : s.weight / by;
       s.weight *= factor;
     }
     if (!slots.empty()) slots.resize(static_cast<std::size_t>(k_));
@@ -283,6 +280,9 @@ struct OtherRule {
 constexpr OtherRule kRules[] = {
     {"groups=sum", "a group of experts scores the sum of all its choices", {.sum_of_groups = true}},
     {"groups=unbiased", "groups of experts are chosen without the bias", {.plain_groups = true}},
+    {"groups=padded",
+     "groups score 0 for negative choices, as their padding does",
+     {.floor = 0.0f}},
     {"groups=strided", "expert e is taken for one of group e modulo {}", {.strided = true}},
     {"bias=in_weights", "the bias is added to the weights, too", {.bias_in_weights = true}},
     {"top_k=skips",

@@ -186,8 +186,9 @@ void scale_all(const Call& call, NamedTensors& out) {
   out.at("rank0.y") = times(out.at("rank0.y"), 2.5f);
 }
 
-/// The routed part times 2.5 once more, the shared one times 0.4, each in bf16.
-void scale_parts(const Call& call, NamedTensors& out) {
+/// The routed part times `routed` once more, element i of the shared one times shared(i), each in
+/// bf16.
+void scale_parts(const Call& call, NamedTensors& out, float routed, float (*shared_by)(Index i)) {
   const auto zero_w2 = [](Call& c) {
     c.replace("w2", Tensor(c.input("w2").dtype(), c.input("w2").shape()));
   };
@@ -199,8 +200,12 @@ void scale_parts(const Call& call, NamedTensors& out) {
   const auto narrow = [](float v) { return decode(encode<kBF16>(v)); };
   const Tensor& added = shared.at("rank0.y");
   out.at("rank0.y") = mapped(out.at("rank0.y"), [&](Index i, float v) {
-    return narrow(2.5f * v) + narrow(0.4f * wide_value(added, i));
+    return narrow(routed * v) + narrow(shared_by(i) * wide_value(added, i));
   });
+}
+
+Edit scaled_parts(float routed, float (*shared_by)(Index i)) {
+  return [=](const Call& call, NamedTensors& out) { scale_parts(call, out, routed, shared_by); };
 }
 
 Call combine(Backend&) { return returned(); }
@@ -289,7 +294,16 @@ const Kind kKinds[] = {
          "w2", [](Index i, const std::uint16_t* given) { return i % 32 >= 16 ? 0 : given[i]; })},
     {"explained: the factor of the weights multiplies the shared expert, too", layer, scale_all},
     {"explained: what the experts add is multiplied by 2.5 and what the shared expert adds by 0.4",
-     layer, scale_parts},
+     layer, scaled_parts(2.5f, [](Index) { return 0.4f; })},
+    {"explained: the shared expert is multiplied by 0.4", layer,
+     scaled_parts(1.0f, [](Index) { return 0.4f; })},
+    {"explained: the shared expert is multiplied by 1 / 2.446",
+     [](Backend& b) {
+       Call call = layer(b);
+       call.set.set("scale", "2.446");
+       return call;
+     },
+     scaled_parts(1.0f, [](Index) { return 1.0f / 2.446f; })},
     {"explained: router is rounded to e4m3 first", layer,
      with_operand("router",
                   [](Tensor& t, const Tensor&) {
@@ -311,6 +325,8 @@ const Kind kNearMisses[] = {
      },
      elements_as<std::uint8_t>("x.scales", mostly_doubled)},
     {"cut to", above_ties, cut(16, [](Index i) { return at_random(i % 4096) % 24 != 0; })},
+    {"the shared expert is multiplied", layer,
+     scaled_parts(1.0f, [](Index i) { return i % 2 == 0 ? 0.4f : 0.5f; })},
     {"ignored", with_given, rescaled(2.0f)},
     {"ignored", with_given, rescaled(1.37f)},
     {"cut toward zero", loud,

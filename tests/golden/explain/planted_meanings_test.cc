@@ -174,6 +174,39 @@ void score_twice(const Call& call, NamedTensors& out) {
 
 std::int32_t* counts(NamedTensors& out) { return out.at("tokens_per_expert").as<std::int32_t>(); }
 
+/// Softmax over the two groups of four experts with the largest logits.
+void mask_first(const Call& call, NamedTensors& out) {
+  const float* logits = call.input("logits").as<float>();
+  for (Index t = 0; t < 96; ++t, logits += 16) {
+    std::vector<float> best;
+    for (Index g = 0; g < 4; ++g)
+      best.push_back(*std::max_element(logits + 4 * g, logits + 4 * g + 4));
+    std::vector<float> order = best;
+    std::ranges::sort(order, std::greater<>());
+    float p[16] = {};
+    float sum = 0.0f;
+    for (Index e = 0; e < 16; ++e) {
+      if (best[static_cast<std::size_t>(e / 4)] < order[1]) continue;
+      p[e] = static_cast<float>(std::exp(static_cast<double>(logits[e] - order[0])));
+      sum += p[e];
+    }
+    for (Index s = t * 4; s < t * 4 + 4; ++s)
+      out.at("weights").as<float>()[s] = p[out.at("experts").as<std::int32_t>()[s]] / sum;
+  }
+}
+
+Call crowded(Backend&) {
+  return of("route", {{"logits", random_floats({3000, 16}, 7)}}, {{"top_k", "4"}});
+}
+
+Call scaled(Backend&) { return router({{"scale", "2.5"}}); }
+
+template <int kFactor>
+void raw_times(Call& c) {
+  c.set.set("normalize", "false");
+  c.set.set("scale", std::to_string(kFactor));
+}
+
 Edit counted(std::int32_t (*of)(std::int32_t n, Index e)) {
   return [of](const Call&, NamedTensors& out) {
     for (Index e = 0; e < 16; ++e) counts(out)[e] = of(counts(out)[e], e);
@@ -227,6 +260,20 @@ const Kind kKinds[] = {
        return router({{"normalize", "false"}});
      },
      score_twice},
+    {"explained: softmax is taken over the chosen groups alone, masked before it",
+     [](Backend&) {
+       return router({{"groups", "4"},
+                      {"limited_groups", "2"},
+                      {"group_score", "best"},
+                      {"normalize", "false"}});
+     },
+     mask_first},
+    {"explained: weights are scores as they are, neither divided by their sum nor multiplied by "
+     "2.5",
+     scaled, altered(raw_times<1>)},
+    {"explained: tokens_per_expert is rounded to bf16", crowded, counted([](std::int32_t n, Index) {
+       return static_cast<std::int32_t>(decode(encode<kBF16>(static_cast<float>(n))));
+     })},
     {"explained: tokens_per_expert is rounded up to multiples of 16",
      [](Backend&) { return router({}); },
      counted([](std::int32_t n, Index) { return (n + 15) / 16 * 16; })},
@@ -263,6 +310,8 @@ const Kind kNearMisses[] = {
                         [](Index i, const float* given) {
                           return given[i] * static_cast<float>(0.5 + uniform(i * 31 + 7));
                         })},
+    {"as they are", scaled, altered(raw_times<2>)},
+    {"bf16", crowded, counted([](std::int32_t n, Index) { return (n + 2) / 5 * 5; })},
     {"more than is expected", [](Backend&) { return router({}); },  // four are more by chance
      counted([](std::int32_t n, Index e) { return n + (e < 4 ? std::int32_t(2 + e % 2) : 0); })},
     {"more than is expected", [](Backend&) { return router({}); },

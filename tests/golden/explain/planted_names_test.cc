@@ -360,7 +360,7 @@ TEST(PlantedNames, OperandsOfLayers) {
   EXPECT_EQ(said_with(layer, without({"shared.w1", "shared.w2"})),
             "explained: the shared expert is left out");
   EXPECT_EQ(said_with(layer, multiplied("shared.w2", 0.5f)),
-            "explained: the shared expert is multiplied by 1/2");
+            "explained: the shared expert is multiplied by 0.5");
   EXPECT_EQ(said_with(layer, without({"w2.bias"})), "explained: w2.bias is left out");
   const Call gated = moe_layer(
       {{"w1.bias", random_bf16({8, 128}, 7)}, {"w2.bias", times(random_bf16({8, 64}, 8), 0x1p16f)}},

@@ -15,6 +15,23 @@ Planted weighed(Backend& b, const std::function<void(float*, const float*)>& edi
                  [&](Tensor& t, const Tensor& given) { edit(t.as<float>(), given.as<float>()); });
 }
 
+/// Rows, not weights, of tokens from `first` on begin again with those of token 0.
+Planted wrapped_rows(Backend& b, Index first) {
+  return spoiled(b, back(), [&](NamedTensors& out) {
+    for (Index t = first; t < kTokens; ++t) {
+      Call one = back();  // all tokens have the weights of this
+      for (const char* name : {"rank0.weights", "rank1.weights"}) {
+        const Tensor given = one.input(name);
+        one.replace(name, mapped(given, [&](Index i, float) {
+                      return given.as<float>()[t * kSlots + i % kSlots];
+                    }));
+      }
+      for (auto& [name, made] : run_call(b, one))
+        std::memcpy(row_of(out.at(name), t), row_of(made, t % first), row_bytes(made));
+    }
+  });
+}
+
 /// Slots of some experts weigh nothing, in every token from `first` on.
 Planted without_experts(Backend& b, const std::function<bool(std::int32_t)>& lost,
                         Index first = 0) {
@@ -158,6 +175,14 @@ const PlantedFault kFaults[] = {
                   std::memcpy(w, given + kSlots, (kTokens - 1) * kSlots * sizeof(float));
                   std::fill_n(w + (kTokens - 1) * kSlots, kSlots, 0.5f);
                 })},
+    {"weights of the first tile of tokens for all", "weights=wrapped",
+     "from token 16 on, token t takes the weights of token t mod 16",
+     planted_by(weighed,
+                [](float* w, const float* given) {
+                  for (Index i = 0; i < kTokens * kSlots; ++i) w[i] = given[i % (16 * kSlots)];
+                })},
+    {"rows of the first tokens for all", "rows=wrapped",
+     "from token 16 on, token t takes the rows of token t mod 16", planted_by(wrapped_rows, 16)},
     {"weights by the number of the token", "weights=flat", "by the number of the token alone",
      planted_by(weighed,
                 [](float* w, const float* given) {
@@ -246,6 +271,12 @@ const PlantedFault kNoNames[] = {
                 s[16 * r + 5] = static_cast<std::uint8_t>(90 + r * 37 % 19);
               }
             })},
+    {"weights that begin again, but for the last tokens", "weights=wrapped", "",
+     planted_by(weighed,
+                [](float* w, const float* given) {
+                  for (Index i = 0; i < kTokens * kSlots; ++i)
+                    w[i] = i < 36 * kSlots ? given[i % (20 * kSlots)] : given[i] * 1.3f;
+                })},
     {"two scales exchanged", "", "",
      spoils(quantised,
             [](NamedTensors& out) {

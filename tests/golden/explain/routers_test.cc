@@ -136,6 +136,12 @@ const RuleFault kRules[] = {
      [](Token& t) { limit_groups(t, eights, two_best); }},
     {"groups=sum", "the sum of all its choices", route(32, kGroups, true),
      [](Token& t) { limit_groups(t, eights, sum_of); }},
+    {"groups=padded", "groups score 0 for negative choices",
+     edited(route(32, kGroups, true), "bias", [](float v, Index) { return v - 0.8f; }),
+     [](Token& t) {
+       limit_groups(t, eights,
+                    [](const auto& m) { return std::max(m[0], 0.0f) + std::max(m[1], 0.0f); });
+     }},
     {"groups=strided", "group e modulo 4", route(32, kGroups),
      [](Token& t) {
        limit_groups(

@@ -126,17 +126,23 @@ void add_factors_of_parts(Backend& backend, const Call& call, const std::vector<
   const auto fit = equations.solved();
   if (!fit || !(fit->misfit <= kFitOfParts)) return;
   const ShortFactor experts = short_factor(fit->x[0]);
-  const ShortFactor shared = short_factor(fit->x[1]);
-  // Where one of them is as it should be, that is left out of what is said.
-  if (experts.words.empty() || shared.words.empty() || experts.times == 1.0 || shared.times == 1.0)
-    return;
+  ShortFactor shared = short_factor(fit->x[1]);
+  const double scale = call.set.real("scale", 1.0);
+  if (shared.words.empty() && std::abs(fit->x[1] * scale - 1.0) <= kFitOfParts)
+    shared = {1.0 / scale, filled("1 / {}", call.set.text("scale", "1"))};
+  // Experts alone have factors that are listed.
+  if (experts.words.empty() || shared.words.empty() || shared.times == 1.0) return;
+  const bool of_shared_alone = experts.times == 1.0;
+  const std::string words =
+      of_shared_alone
+          ? filled("the shared expert is multiplied by {}", shared.words)
+          : filled("what the experts add is multiplied by {} and what the shared expert adds by {}",
+                   experts.words, shared.words);
   for (const bool rounded : {true, false}) {
     const auto times = [=](const ShortFactor& by, float v) {
       return rounded ? by_bf16(static_cast<float>(by.times) * v) : static_cast<float>(by.times) * v;
     };
-    add_run(list, "parts=times",
-            filled("what the experts add is multiplied by {} and what the shared expert adds by {}",
-                   experts.words, shared.words),
+    add_run(list, of_shared_alone ? "shared.w2=times" : "parts=times", words,
             [=](Backend& b, const Call& given) {
               auto [y, alone] = shares(b, given);
               for (auto& [name, tensor] : y) {

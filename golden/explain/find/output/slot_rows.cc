@@ -18,7 +18,9 @@ namespace {
 constexpr Index kMostFailing = 256;
 constexpr Index kMostTrials = 1 << 26;
 constexpr Index kLeastColumns = 16;
-constexpr std::size_t kSaidSingly = 4;  ///< tokens that are said one by one
+constexpr std::size_t kSaidSingly = 4;    ///< tokens that are said one by one
+constexpr std::size_t kLeastWrapped = 3;  ///< tokens that fail
+constexpr Index kMostWraps = 16;
 constexpr Index kLeastGradients = 4;
 constexpr Index kMostProducts = 1 << 26;
 constexpr Index kSaidRows = 4;
@@ -193,6 +195,52 @@ void add_measured_slot_rows(Backend& backend, const Call& call, const std::vecto
   const char* operand = call.op == "combine" ? ".y" : ".dy";
   add_altered(list, "rows=other_token", in_words(found),
               [moved, operand](Call& c) { return bring(c, operand, moved); });
+}
+
+void add_wrapped_tokens(Backend&, const Call& call, const std::vector<Output>& outputs,
+                        std::vector<Hypothesis>& list) {
+  const std::vector<std::string> weights = names_ending(call.inputs, ".weights");
+  Index first = 0;  // that fails
+  Index most = 0;
+  std::size_t failing = 0;
+  for (const Output& o : outputs) {
+    const std::vector<Index> rows = Lines{o}.failing();
+    if (!rows.empty()) first = failing == 0 ? rows.front() : std::min(first, rows.front());
+    failing += rows.size();
+    most = std::max(most, o.rows);
+  }
+  if (call.op != "combine" || weights.empty() || failing < kLeastWrapped ||
+      first * kMostWraps < most)
+    return;
+  add_altered(
+      list, "weights=wrapped",
+      filled("from token {} on, token t takes the weights of token t mod {}", first, first),
+      [first, weights](Call& c) {
+        for (const std::string& name : weights)
+          c.replace(name, with_rows(c.input(name), [first](Index t, Index) { return t % first; }));
+      })
+      .target = Target::format;
+  add_run(
+      list, "rows=wrapped",
+      filled("from token {} on, token t takes the rows of token t mod {}", first, first),
+      [first, most, weights](Backend& backend, const Call& c) {
+        NamedTensors out = run_call(backend, c);
+        for (Index by = first; by < most; by += first) {
+          Call moved = c;
+          for (const std::string& name : weights)
+            moved.replace(name, rows_moved(c.input(name), by));
+          for (const auto& [name, made] : run_call(backend, moved)) {
+            Tensor& t = out.at(name);
+            if (by >= t.extent(0)) continue;
+            const std::size_t row = t.bytes() / static_cast<std::size_t>(t.extent(0));
+            std::memcpy(t.data() + row * static_cast<std::size_t>(by), made.data(),
+                        row * static_cast<std::size_t>(std::min(first, t.extent(0) - by)));
+          }
+        }
+        return out;
+      },
+      Stage::input)
+      .target = Target::format;
 }
 
 Claims recover_gradient_rows(const Call& call, Output& output) {

@@ -58,6 +58,9 @@ void add_measured_slots(Backend& backend, const Call& call, const std::vector<Ou
 /// is one row for each that gives its sum.
 void add_measured_slot_rows(Backend& backend, const Call& call, const std::vector<Output>& outputs,
                             std::vector<Hypothesis>& list);
+/// Rows, or weights, of tokens that begin again with the first where the first token fails.
+void add_wrapped_tokens(Backend&, const Call& call, const std::vector<Output>& outputs,
+                        std::vector<Hypothesis>& list);
 
 /// Experts of a layer whose slots are missing: every token that fails chose one, and no other did.
 void add_lost_experts(Backend& backend, const Call& call, const std::vector<Output>& outputs,
