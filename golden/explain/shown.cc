@@ -166,6 +166,7 @@ std::optional<Explanation> told_by_shape(Backend& backend, const Call& call,
   if (codes_alone && (missing != "scales" || e.differing < kLeastOfCodes)) return std::nullopt;
   if (codes_alone) {
     found = "scales did not come";
+    e.sqnr_db = sqnr_of(outputs_of(call, expected, actual).list);
     tensor = "codes";
   }
   std::vector<Hypothesis> list;

@@ -86,6 +86,9 @@ PlantsFault codes_of_numbers(float (*value)(float x, float scale)) {
                 });
 }
 
+/// What torchao stores for a block of zeros.
+float scale_of_zeros() { return 1.0f / static_cast<float>(448.0 / 1e-12); }
+
 Call with_zero_rows() {
   Call call = bytes();
   call.replace("x", mapped(call.input("x"), [](Index i, float v) {
@@ -157,6 +160,11 @@ const PlantedFault kFaults[] = {
      codes_of_numbers([](float v, float s) { return by_bf16(v * (1.0f / s)); })},
     {"values are rounded to bf16 and scaled", "codes.rule|x=bf16", "x is rounded to bf16",
      codes_of_numbers([](float v, float s) { return by_bf16(v) * (1.0f / s); })},
+    {"scales of zeros over those of ten rows", "scale.of_zeros", "hold the scale of zeros",
+     scales_of<float>(numbers,
+                      [](const float* s, Index i) {
+                        return i / 4 < 10 && i % 4 > 0 ? scale_of_zeros() : s[i];
+                      })},
     {"scaled values are whole numbers", "codes.rule", "x is scaled and rounded to a whole number",
      codes_of_numbers([](float v, float s) { return std::rint(v * (1.0f / s)); })},
     {"codes of scales a constant factor apart", "codes.factor",
@@ -244,6 +252,11 @@ const PlantedFault kNearMisses[] = {
     {"two factors, of even and odd blocks", "codes.factor", "",
      codes_of(bytes, [](float v, Index i,
                         std::uint8_t) { return nearest(v * (i / 32 % 2 == 0 ? 1.27f : 1.3f)); })},
+    {"scales beside that of zeros", "scale.of_zeros", "",
+     scales_of<float>(numbers,
+                      [](const float* s, Index i) {
+                        return i / 4 < 10 && i % 4 > 0 ? 1.01f * scale_of_zeros() : s[i];
+                      })},
     {"one factor, codes cut", "codes.factor", "",
      codes_of_numbers([](float v, float s) { return decode(E4M3{cut(v / (0.7864f * s))}); })},
     {"whole numbers but for those below one", "codes.rule", "whole number",
