@@ -78,7 +78,8 @@ bool show_other_casts(Backend& backend, const Call& call, Output& output, Shown&
   return false;
 }
 
-constexpr int kMostAlike = 2;  ///< further settings that are named beside the first
+constexpr int kMostAlike = 2;        ///< further settings that are named beside the first
+constexpr Index kLeastOfCodes = 64;  ///< codes that differ, of other blocks without scales
 
 bool same_size(const Tensor& a, const Tensor& b) {
   return a.elements() == b.elements() && size_of(a.dtype()) == size_of(b.dtype());
@@ -142,10 +143,14 @@ std::optional<Explanation> told_by_shape(Backend& backend, const Call& call,
                                          const NamedTensors& expected, const NamedTensors& actual) {
   Explanation e;
   std::string found;
+  std::string missing;
   std::string tensor;
   for (const auto& [name, expected_output] : expected) {
     const auto at = actual.find(name);
-    if (at == actual.end()) continue;
+    if (at == actual.end()) {
+      missing += (missing.empty() ? "" : ", ") + name;
+      continue;
+    }
     e.elements += expected_output.elements();
     if (same_size(expected_output, at->second)) {
       e.differing += make_output(call, name, expected_output, at->second).differing;
@@ -156,9 +161,17 @@ std::optional<Explanation> told_by_shape(Backend& backend, const Call& call,
              " rather than " + describe(expected_output.operand());
     tensor += (tensor.empty() ? "" : ", ") + name;
   }
-  if (found.empty()) return std::nullopt;
+  // Codes alone tell whose blocks they are: their scales, of another shape, did not come.
+  const bool codes_alone = found.empty();
+  if (codes_alone && (missing != "scales" || e.differing < kLeastOfCodes)) return std::nullopt;
+  if (codes_alone) {
+    found = "scales did not come";
+    e.sqnr_db = sqnr_of(outputs_of(call, expected, actual).list);
+    tensor = "codes";
+  }
   std::vector<Hypothesis> list;
   add_shape_hypotheses(call, list);
+  if (codes_alone) std::erase_if(list, [](const Hypothesis& h) { return h.subject != "block"; });
   std::string shaped;
   int alike = 0;
   for (const Hypothesis& h : list) {
@@ -184,7 +197,7 @@ std::optional<Explanation> told_by_shape(Backend& backend, const Call& call,
     e.causes.front().sentence += " (" + found + ")";
     return e;
   }
-  if (shaped.empty()) return std::nullopt;
+  if (shaped.empty() || codes_alone) return std::nullopt;
   e.verdict = ExplainVerdict::unknown;
   e.pattern = found + ", the shape (not the bits) that comes if " + shaped;
   return e;

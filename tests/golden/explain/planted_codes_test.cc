@@ -86,6 +86,9 @@ PlantsFault codes_of_numbers(float (*value)(float x, float scale)) {
                 });
 }
 
+/// What torchao stores for a block of zeros.
+float scale_of_zeros() { return 1.0f / static_cast<float>(448.0 / 1e-12); }
+
 Call with_zero_rows() {
   Call call = bytes();
   call.replace("x", mapped(call.input("x"), [](Index i, float v) {
@@ -157,6 +160,16 @@ const PlantedFault kFaults[] = {
      codes_of_numbers([](float v, float s) { return by_bf16(v * (1.0f / s)); })},
     {"values are rounded to bf16 and scaled", "codes.rule|x=bf16", "x is rounded to bf16",
      codes_of_numbers([](float v, float s) { return by_bf16(v) * (1.0f / s); })},
+    {"scales of zeros over those of ten rows", "scale.of_zeros", "hold the scale of zeros",
+     scales_of<float>(numbers,
+                      [](const float* s, Index i) {
+                        return i / 4 < 10 && i % 4 > 0 ? scale_of_zeros() : s[i];
+                      })},
+    {"scaled values are whole numbers", "codes.rule", "x is scaled and rounded to a whole number",
+     codes_of_numbers([](float v, float s) { return std::rint(v * (1.0f / s)); })},
+    {"codes of scales a constant factor apart", "codes.factor",
+     "codes are those of scales that are 0.786 times the stored ones",
+     codes_of_numbers([](float v, float s) { return v / (0.7864f * s); })},
     {"scales of a row for two", "rows.function", "row i of scales holds row i / 2",
      scales_of<std::uint8_t>(
          bytes, [](const std::uint8_t* s, Index i) { return s[i / 32 * 16 + i % 16]; })},
@@ -236,6 +249,21 @@ const PlantedFault kNearMisses[] = {
        }
        return p;
      }},
+    {"two factors, of even and odd blocks", "codes.factor", "",
+     codes_of(bytes, [](float v, Index i,
+                        std::uint8_t) { return nearest(v * (i / 32 % 2 == 0 ? 1.27f : 1.3f)); })},
+    {"scales beside that of zeros", "scale.of_zeros", "",
+     scales_of<float>(numbers,
+                      [](const float* s, Index i) {
+                        return i / 4 < 10 && i % 4 > 0 ? 1.01f * scale_of_zeros() : s[i];
+                      })},
+    {"one factor, codes cut", "codes.factor", "",
+     codes_of_numbers([](float v, float s) { return decode(E4M3{cut(v / (0.7864f * s))}); })},
+    {"whole numbers but for those below one", "codes.rule", "whole number",
+     codes_of_numbers([](float v, float s) {
+       const float z = v * (1.0f / s);
+       return std::fabs(z) < 1.0f ? z : std::rint(z);
+     })},
     {"scales of one size for all but a few, on both sides of it", "scale.bound", "",
      scales_of<std::uint8_t>(
          bytes, [](const std::uint8_t* s, Index i) { return i % 5 == 0 ? s[i] : s[0]; })},

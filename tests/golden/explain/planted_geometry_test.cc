@@ -145,6 +145,12 @@ const PlantedFault kFaults[] = {
      "f32 [8, 2] rather than f32 [3, 3, 2]", planted_by(across_experts, false)},
     {"blocks of 64", "block=1x64", "1x64 rather than 1x128",
      planted_by(in_blocks, "1x128", "1x64")},
+    {"64 columns for 128, codes alone", "block=1x64", "1x128 (scales did not come)",
+     [](Backend& b) {
+       Planted p = in_blocks(b, "1x128", "1x64");
+       p.actual.erase("scales");
+       return p;
+     }},
     {"blocks along the other axis", "block=128x1", "128x1 rather than 1x128",
      planted_by(in_blocks, "1x128", "128x1")},
     {"rows for a tensor", "block=1xK", "1xK rather than RxK", planted_by(in_blocks, "RxK", "1xK")},
@@ -193,6 +199,15 @@ TEST(ToldByShape, SaysNoCauseOfOtherBits) {
                               "the bits) that comes if blocks are 1x64 rather than 1x128"),
             std::string::npos)
       << e.sentence();
+}
+
+TEST(ToldByShape, SaysNoBlockOfOtherCodesAlone) {
+  const auto backend = make_cpu_backend();
+  Planted p = in_blocks(*backend, "1x128", "1x64");
+  p.actual.erase("scales");
+  p.actual.at("codes").as<std::uint8_t>()[0] ^= 1;
+  EXPECT_EQ(explain(*backend, p.call, p.expected, p.actual).sentence().find("blocks are"),
+            std::string::npos);
 }
 
 TEST(ToldByShape, ShapesOfNoSettingAreRefused) {

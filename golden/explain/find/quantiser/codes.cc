@@ -206,6 +206,33 @@ bool codes_follow(const QuantiserCall& q) {
 
 namespace {
 
+/// Codes that are those of scales that are all so many times the stored ones.
+std::optional<Claim> claim_factor(Output& codes, Of q, const std::vector<Index>& sample) {
+  const Grid grid(q.format);
+  const ValueCast cast{"", [](Of) { return true; },
+                       [](Of of, Index s) { return scale_value(*of.scales.actual, s); }};
+  double least = 0.0;  // of what x over its scale is multiplied by
+  double most = HUGE_VAL;
+  for (const CodePair& p : coded_by(codes, q, grid, cast).pairs(sample)) {
+    if (p.code == 0 || p.code >= grid.top() || p.v == 0.0) continue;
+    const double v = 2.0 * std::abs(p.v);
+    least = std::max(least, (grid.value(p.code - 1) + grid.value(p.code)) / v);
+    most = std::min(most, (grid.value(p.code) + grid.value(p.code + 1)) / v);
+  }
+  const double factor = 0.5 * (least + most);
+  if (least >= most || most > (1.0 + 0x1p-10) * least ||
+      std::abs(factor - 1.0) < 8.0 * (most - least))
+    return std::nullopt;
+  Coded coded = coded_by(codes, q, grid, cast);
+  coded.value = [value = coded.value, factor](Index i) { return value(i) * factor; };
+  auto claim = coded.claim({rule_asked(q, grid)}, "codes.factor",
+                           filled("codes are those of scales that are {} times the stored ones",
+                                  number(1.0 / factor, 3)),
+                           kLeastRandom);
+  if (claim) claim->yields = true;
+  return claim;
+}
+
 /// Codes of another format, of values that were made for this one.
 std::optional<Claim> claim_format(Output& codes, const QuantiserCall& q,
                                   const std::vector<Index>& sample) {
@@ -300,7 +327,8 @@ std::optional<Claim> claim_rule(Output& codes, const QuantiserCall& q) {
                                : coded.claim({*rule}, "codes.rule", words);
     if (found) return found;
   }
-  return claim_format(codes, q, sample);
+  if (auto found = claim_format(codes, q, sample)) return found;
+  return scales_differ ? std::nullopt : claim_factor(codes, q, sample);
 }
 
 }  // namespace

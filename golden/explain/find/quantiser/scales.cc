@@ -86,6 +86,24 @@ std::optional<Claim> claim_bound(Output& scales, const QuantiserCall& q) {
       .front();
 }
 
+/// f32 scales of blocks that are not zero, beside right codes, that came as the scale of zeros.
+std::optional<Claim> claim_of_zeros(Output& scales, const QuantiserCall& q) {
+  const bool begun = scales.left != scales.differing || scales.left < kLeastAlike;
+  if (!q.own || q.codes.differing > 0 || begun || scales.expected->dtype() != Dtype::f32)
+    return std::nullopt;
+  const float zeros = q.own->stored(0.0f);
+  const auto is_told = [&](Index s) {
+    return !scales.differs(s) || scales.actual->as<float>()[s] == zeros;
+  };
+  // A zero or a one may be what a buffer held.
+  if (!(zeros > 0.0f) || zeros == 1.0f || !std::ranges::all_of(range_of(compared(scales)), is_told))
+    return std::nullopt;
+  const auto words = [&](const Place& place) {
+    return filled("{}{}the scale of zeros, {}", place.words, place.hold(), number(zeros, 4));
+  };
+  return claim_place(scales, {"scale.of_zeros", FindingKind::symptom}, words).front();
+}
+
 // ---- The amax of a part of each block.
 
 /// What a part of a block consists of, from the front or from behind.
@@ -375,6 +393,7 @@ std::optional<Claim> claim_scales(Output& scales, QuantiserCall& q) {
     claim->yields = true;  // to a rule that somebody has
     return claim;
   }
+  if (auto claim = claim_of_zeros(scales, q)) return claim;
   return one && !one->of_whole ? claim_one(scales, *one) : std::nullopt;
 }
 

@@ -92,6 +92,8 @@ constexpr ValueCast kCasts[] = {
      scaled_to<by_f16>},
     {"x is scaled and cut to f16 before it is rounded to a code", is_own_of_numbers, own_factor,
      scaled_to<cut_to_f16>},
+    {"x is scaled and rounded to a whole number before it is rounded to a code", is_own, own_factor,
+     scaled_to<std::rint>},
     // Powers of two may come before or after.
     {"x is rounded to f16 before the cast", is_own_of_bytes, own_factor, scaled_to<by_f16>},
     {"x is cut to bf16 before the cast", is_own_of_bytes, own_factor, scaled_to<cut_to_bf16>},
