@@ -281,7 +281,8 @@ void add_packings(const ProductSide& side, List& list) {
   }
 }
 
-/// Rows that begin so many elements apart in a buffer that holds them a row apart.
+/// Rows that begin so many elements apart in a buffer that holds them a row apart, and rows that
+/// lie so far apart, zeros between them, and are read one after the other.
 void add_strides(const ProductSide& side, List& list) {
   const std::string& name = side.codes_name;
   const Index k = side.codes->shape().back();
@@ -306,6 +307,17 @@ void add_strides(const ProductSide& side, List& list) {
                                 return from < n ? from : i;
                               })})
           .target = Target::format;  // other strides agree with it in some rows
+      if (stride < k) continue;
+      add_read(list, name + "=padded_rows",
+               filled("rows of {}{} are padded with zeros to {} elements, and are read {} apart",
+                      side.name, run < n ? ", of each expert," : "", stride, k),
+               {read_elements(name,
+                              [=](Index i) {
+                                const Index row = i % run / stride;
+                                const Index column = i % run % stride;
+                                return column < k ? i / run * run + row * k + column : n;
+                              })})
+          .target = Target::format;
     }
   }
 }
