@@ -1,9 +1,11 @@
-// Operands of a product that a kernel reads at another address: rows that restart, experts whose
-// codes and scales part, shared memory that is swizzled on one side, stale scales of both sides.
+// Operands of a product that a kernel reads at another address: rows that restart or lie at another
+// stride, experts whose codes and scales part, shared memory that is swizzled on one side, stale
+// scales of both sides.
 #include <memory>
 #include <set>
 
 #include "golden/explain/alter/alterations.h"
+#include "golden/explain/find/finding.h"
 #include "golden/explain/find/product/sides.h"
 
 namespace mxo {
@@ -97,6 +99,47 @@ void add_experts(const Product& p, List& list) {
     };
     add(p.b.codes_name, "every expert takes the codes of {} ({}), and its own scales");
     if (p.b.scales->rank() > 1) add(p.b.scales_name, "every expert takes the scales of {} ({})");
+  }
+}
+
+/// Rows that begin so many elements apart in a buffer that holds them a row apart, and rows that
+/// lie so far apart, zeros between them, and are read one after the other.
+void add_strides(const ProductSide& side, List& list) {
+  const std::string& name = side.codes_name;
+  const Index k = side.codes->shape().back();
+  std::set<Index> strides;
+  for (const Index more : {1, 8, 16, 32, 64, 128}) {
+    strides.insert({k + more, round_up(k, more)});
+    if (k > more) strides.insert({k - more, more});
+  }
+  strides.insert(1);
+  strides.erase(k);
+  const Index n = side.codes->elements();
+  const Index experts = side.codes->rank() < 3 ? 1 : side.codes->extent(0);
+  for (const Index stride : strides) {
+    for (const Index run : std::set<Index, std::greater<>>{n, n / std::max<Index>(1, experts)}) {
+      if (run < 2 * stride + k) continue;  // one row is told by itself
+      add_read(list, name + "=stride",
+               filled("rows of {}{} are read {} apart rather than {}", side.name,
+                      run < n ? ", of each expert," : "", counted(stride, "element"), k),
+               {read_elements(name,
+                              [=](Index i) {
+                                const Index from = i / run * run + i % run / k * stride + i % k;
+                                return from < n ? from : i;
+                              })})
+          .target = Target::format;  // other strides agree with it in some rows
+      if (stride < k) continue;
+      add_read(list, name + "=padded_rows",
+               filled("rows of {}{} are padded with zeros to {} elements, and are read {} apart",
+                      side.name, run < n ? ", of each expert," : "", stride, k),
+               {read_elements(name,
+                              [=](Index i) {
+                                const Index row = i % run / stride;
+                                const Index column = i % run % stride;
+                                return column < k ? i / run * run + row * k + column : n;
+                              })})
+          .target = Target::format;
+    }
   }
 }
 
@@ -316,6 +359,8 @@ void add_addressing_hypotheses(const Call& call, List& list) {
   add_rows(*p, list);
   add_chunks(*p, list);
   add_experts(*p, list);
+  add_strides(p->a, list);
+  add_strides(p->b, list);
   add_scales_by_run(*p, list);
   add_tails(*p, list);
   add_swizzles(p->a, list);

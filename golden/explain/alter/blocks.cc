@@ -1,4 +1,6 @@
-// Blocks of other extents or across experts, scales read as bytes, shapes that tell of them.
+// Blocks of other extents or across experts, f32 scales read as narrower ones, shapes that tell of
+// them.
+#include <bit>
 #include <cmath>
 #include <set>
 
@@ -255,29 +257,42 @@ void add_steps(const Call& call, const Product& p, List& list) {
   }
 }
 
-/// f32 scales of which each byte is taken for one e8m0 scale: bytes of the line, of the matrix, or
-/// of the whole tensor from its begin on.
-void add_bytes(const ProductSide& side, List& list) {
+/// Parts of f32 scales, each taken for one scale.
+constexpr Row<float (*)(const std::byte* scales, Index i)> kParts[] = {
+    {"bytes", "the bytes of the f32 {} are read as packed e8m0 scales",
+     [](const std::byte* s, Index i) {
+       return std::ldexp(1.0f, std::to_integer<int>(s[i]) - 127);
+     }},
+    {"halves", "the f32 {} are read as bf16 scales, two of each",
+     [](const std::byte* s, Index i) {
+       const std::uint32_t half = std::to_integer<std::uint32_t>(s[2 * i]) << 16 |
+                                  std::to_integer<std::uint32_t>(s[2 * i + 1]) << 24;
+       return std::bit_cast<float>(half);
+     }},
+};
+
+/// f32 scales read as narrower ones: of the line, of the matrix, or of the whole tensor from its
+/// begin on.
+void add_parts(const ProductSide& side, List& list) {
   if (side.scales == nullptr || side.scales->dtype() != Dtype::f32 || side.scales->rank() < 2)
     return;
   const Matrices m = matrices_of(*side.scales);
-  Index before = 1;  // a run of one scale is its lowest byte
+  Index before = 1;  // a run of one scale is its lowest part
   for (const auto& [words, run] : {std::pair{"their line", m.columns},
                                    {"their matrix", m.rows * m.columns},
                                    {"the whole tensor", m.elements}}) {
     if (run <= before) continue;
     before = run;
-    add_altered(
-        list, side.scales_name + "=bytes",
-        filled("the bytes of the f32 {} are read as packed e8m0 scales, one after the other from "
-               "the begin of {}",
-               side_words(side).substr(4), words),
-        [name = side.scales_name, n = run](Call& c) {
-          const auto* bytes = reinterpret_cast<const std::uint8_t*>(c.input(name).data());
-          map_values(c, name, [&](float, Index i) {
-            return std::ldexp(1.0f, bytes[i / n * n * 4 + i % n] - 127);
-          });
-        });
+    for (const auto& part : kParts) {
+      add_altered(list, filled("{}={}", side.scales_name, part.name),
+                  filled(part.phrase, side_words(side).substr(4)) +
+                      filled(", one after the other from the begin of {}", words),
+                  [name = side.scales_name, n = run, of = part.of](Call& c) {
+                    const std::byte* scales = c.input(name).data();
+                    map_values(c, name,
+                               [&](float, Index i) { return of(scales + i / n * n * 4, i % n); });
+                  });
+    }
   }
 }
 
@@ -312,7 +327,7 @@ void add_other_axis(const Call& call, List& list) {
 void add_block_hypotheses(const Call& call, List& list) {
   add_other_axis(call, list);
   if (const std::optional<Product> p = product_of(call)) {
-    for (const ProductSide* side : {&p->a, &p->b}) add_bytes(*side, list);
+    for (const ProductSide* side : {&p->a, &p->b}) add_parts(*side, list);
     for (const ProductSide* side : {&p->a, &p->b}) add_rows_of_scales(*p, *side, list);
     add_steps(call, *p, list);
     return;

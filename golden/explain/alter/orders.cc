@@ -1,5 +1,5 @@
 // Operands that lie or are decoded in another way: scales in tiles, by columns, at another stride;
-// codes in lanes, tiles and packs, subnormals, bits.
+// codes in lanes, tiles, packs and interleaved experts, subnormals, bits.
 #include <bit>
 #include <set>
 #include <span>
@@ -7,7 +7,6 @@
 
 #include "formats/scale_layout.h"
 #include "golden/explain/alter/alterations.h"
-#include "golden/explain/find/finding.h"
 
 namespace mxo {
 namespace {
@@ -281,32 +280,28 @@ void add_packings(const ProductSide& side, List& list) {
   }
 }
 
-/// Rows that begin so many elements apart in a buffer that holds them a row apart.
-void add_strides(const ProductSide& side, List& list) {
-  const std::string& name = side.codes_name;
-  const Index k = side.codes->shape().back();
-  std::set<Index> strides;
-  for (const Index more : {1, 8, 16, 32, 64, 128}) {
-    strides.insert({k + more, round_up(k, more)});
-    if (k > more) strides.insert({k - more, more});
-  }
-  strides.insert(1);
-  strides.erase(k);
-  const Index n = side.codes->elements();
-  const Index experts = side.codes->rank() < 3 ? 1 : side.codes->extent(0);
-  for (const Index stride : strides) {
-    for (const Index run : std::set<Index, std::greater<>>{n, n / std::max<Index>(1, experts)}) {
-      if (run < 2 * stride + k) continue;  // one row is told by itself
-      add_read(list, name + "=stride",
-               filled("rows of {}{} are read {} apart rather than {}", side.name,
-                      run < n ? ", of each expert," : "", counted(stride, "element"), k),
-               {read_elements(name,
-                              [=](Index i) {
-                                const Index from = i / run * run + i % run / k * stride + i % k;
-                                return from < n ? from : i;
-                              })})
-          .target = Target::format;  // other strides agree with it in some rows
-    }
+/// Lines of all experts side by side, by expert or each expert in turn, that are read the other
+/// way.
+void add_expert_orders(const Product& p, List& list) {
+  if (p.groups() < 2) return;
+  for (const auto& [rows, turns] :
+       {std::pair{false, true}, {false, false}, {true, true}, {true, false}}) {
+    const char* axis = rows ? "its rows" : "K";
+    const char* lie = turns ? "interleaved" : "one after the other";
+    const char* read = turns ? "one after the other" : "interleaved";
+    add_read(
+        list, p.b.codes_name + "=experts_in_turn",
+        filled("the experts of {} lie {} along {}, and are read {}", p.b.name, lie, axis, read),
+        {make_reading(
+            p.b.codes_name, [](const Matrices& m) { return m.rows > 1 && m.columns > 1; },
+            [=, rows = rows, turns = turns, experts = p.groups()](const Matrices& m, Index matrix,
+                                                                  Index row, Index column) {
+              Index& line = rows ? row : column;
+              const Index extent = rows ? m.rows : m.columns;
+              const Index at = turns ? matrix * extent + line : line * experts + matrix;
+              line = turns ? at / experts : at % extent;
+              return ((turns ? at % experts : at / extent) * m.rows + row) * m.columns + column;
+            })});
   }
 }
 
@@ -386,9 +381,10 @@ void add_code_hypotheses(const Call& call, List& list) {
     add_bytes(*side, list);
     add_lanes(*side, product->wgrad, list);
     add_tiles(*side, list);
-    if (!product->wgrad) add_strides(*side, list);
   }
-  if (!product->wgrad) add_packings(product->b, list);
+  if (product->wgrad) return;
+  add_packings(product->b, list);
+  add_expert_orders(*product, list);
 }
 
 }  // namespace mxo

@@ -215,6 +215,7 @@ void add_gate_numbers(const Call& call, List& list) {
     add_number(call, list, "alpha", 1.0, "alpha is 1: the gate is a sigma(a)", "left_out");
   for (const double alpha : {1.702, 1.7, 2.0, 0.5})
     add_number(call, list, "alpha", alpha, "alpha is {}: the gate is a sigma({} a)");
+  add_number(call, list, "alpha", 0.0, "alpha is 0: sigma is 0.5 of every gate");
   if (call.set.has("up_offset"))
     add_number(call, list, "up_offset", 0.0, "up is not raised", "left_out");
   for (const double offset : {1.0, 0.5, 2.0, -1.0})

@@ -45,6 +45,15 @@ PlantsFault eights(Index (*from)(Index k)) {
   return elements(mx, {"x.codes"}, [from](Index i) { return i / 8 * 8 + from(i % 8); });
 }
 
+/// Element i of the codes of w, each row followed by `padding`, that is read as if none were.
+PlantsFault read_padded(std::uint8_t padding) {
+  return [=](Backend& b) {
+    return altered_as<std::uint8_t>(b, mx(b), {"w.codes"}, [=](Index i, const std::uint8_t* from) {
+      return i % 576 < 512 ? from[i / 576 * 512 + i % 576] : padding;
+    });
+  };
+}
+
 /// Columns of scales that are those at from(column).
 PlantsFault columns(MakesCall call, std::vector<const char*> names, Index (*from)(Index column)) {
   return elements(std::move(call), std::move(names), [from](Index i, const Tensor& t) {
@@ -167,6 +176,8 @@ const PlantedFault kFaults[] = {
      rows(gradient, {"dy.codes"}, [](Index r) { return r ^ 3; })},
     {"rows of w read 520 apart", "w.codes=stride", "read 520 elements apart rather than 512",
      elements(mx, {"w.codes"}, [](Index i) { return i / 512 * 520 + i % 512; })},
+    {"rows of w padded to 576 and read 512 apart", "w.codes=padded_rows",
+     "rows of w are padded with zeros to 576 elements, and are read 512 apart", read_padded(0)},
     {"tiles of w lie down", "w.codes=tiles_transposed", "4 x 8 of w.codes lie column-major",
      elements(mx, {"w.codes"}, tile_lies_down)},
     {"w is shuffled for another kernel", "w.codes=packed",
@@ -224,7 +235,12 @@ const PlantedFault kFaults[] = {
     {"sums rounded to f32 first", "out=twice", "rounded to f32 before", rounded_twice},
 };
 
+const PlantedFault kNearMisses[] = {
+    {"padding that is not zero", "w.codes=padded_rows", "", read_padded(0x38)},
+};
+
 TEST(PlantedAlterations, AreNamed) { expect_named(kFaults); }
+TEST(PlantedAlterations, NearMissesAreNot) { expect_not_named(kNearMisses); }
 
 }  // namespace
 }  // namespace mxo

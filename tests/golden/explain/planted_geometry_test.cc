@@ -79,6 +79,15 @@ Planted bytes_of_scales(Backend& b, const char* name, bool by_line) {
       });
 }
 
+/// Scales of w whose number i is half i of the f32 scales as bf16, or as f16.
+Planted halves_of_scales(Backend& b, bool f16) {
+  return altered_as<float>(b, blockwise_product(b, 1, kSmall), {"w.scales"},
+                           [=](Index i, const float* from) {
+                             const auto* halves = reinterpret_cast<const std::uint16_t*>(from);
+                             return f16 ? decode(F16{halves[i]}) : decode(BF16{halves[i]});
+                           });
+}
+
 /// Ends of groups as they are before rows are padded; what lies beyond the last was never reached.
 Planted ends_before_padding(Backend& b) {
   const Call call = mx_product(b, 1, {{64, 64, 128, 160}, 160, 64, 256});
@@ -166,6 +175,8 @@ const PlantedFault kFaults[] = {
      planted_by(bytes_of_scales, "x.scales", true)},
     {"f32 scales as bytes, one after the other", "w.scales=bytes", "of the whole tensor",
      planted_by(bytes_of_scales, "w.scales", false)},
+    {"f32 scales as bf16 scales", "w.scales=halves", "read as bf16 scales, two of each",
+     planted_by(halves_of_scales, false)},
     {"ends of groups before padding", "group_ends=moved",
      "group 2 ends at row 100 rather than 128 and group 3 ends at row 130 rather than 160",
      ends_before_padding},
@@ -186,6 +197,10 @@ const PlantedFault kFaults[] = {
 };
 
 TEST(PlantedGeometry, IsNamed) { expect_named(kFaults); }
+TEST(PlantedGeometry, HalvesOfF16AreNotBf16) {
+  const auto backend = make_cpu_backend();
+  expect_not_named("w.scales=halves", halves_of_scales(*backend, true));
+}
 
 /// Bits that no block gives: the shape is said, and no cause.
 TEST(ToldByShape, SaysNoCauseOfOtherBits) {

@@ -131,6 +131,10 @@ const PlantedFault kFaults[] = {
      planted_by(held, "swiglu", true, true, false)},
     {"alpha is another stack's", "alpha=1.702", "a sigma(1.702 a)",
      [](Backend& b) { return with_setting(b, gated("swiglu_backward", {}), "alpha", "1.702"); }},
+    {"alpha of a default of zero", "alpha=0", "alpha is 0: sigma is 0.5 of every gate",
+     [](Backend& b) {
+       return with_setting(b, gated("swiglu", {{"limit", "7"}}), "alpha", "0");
+     }},
     {"no alpha", "alpha=left_out", "alpha is 1: the gate is a sigma(a)",
      [](Backend& b) {
        return with_setting(b, gated("swiglu", {{"alpha", "1.702"}}), "alpha", "1");

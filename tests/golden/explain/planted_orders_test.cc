@@ -28,6 +28,14 @@ Index both_sides(Index i, const Tensor& t) {
   return i / 16 * 16 + (t.rank() == 2 ? i % 4 : i % 16 / 4 * 4);
 }
 
+/// Of w [E, N, K] whose rows hold k of every expert in turn, element i where k of one expert follow
+/// those of another.
+Index experts_in_turn(Index i, const Tensor& t) {
+  const Index experts = t.extent(0), rows = t.extent(1), k = t.extent(2);
+  const Index at = i / (rows * k) * k + i % k;
+  return (at % experts * rows + i / k % rows) * k + at / experts;
+}
+
 /// dx of a grouped linear, given alone.
 Planted gradient_of_rows(Backend& b, const std::function<void(Call&)>& edit) {
   const Call call = of("grouped_linear", {{"x", random_bf16({128, 96}, 3)},
@@ -99,6 +107,9 @@ const PlantedFault kFaults[] = {
     {"four lanes along K in an order without a name", "x=lanes",
      "4 along K in the order 0, 3, 1, 2",
      elements(plain, {"x"}, [](Index i) { return i / 4 * 4 + "\0\3\1\2"[i % 4]; })},
+    {"w packed with experts the fastest axis of k", "w=experts_in_turn",
+     "the experts of w lie interleaved along K, and are read one after the other",
+     elements(plain, {"w"}, experts_in_turn)},
     {"pairs of lanes along K", "x=lanes", "8 along K in the order 1, 0, 0, 0, 2 at a time",
      elements(plain, {"x"}, [](Index i) { return i / 8 * 8 + "\2\3\0\1\0\1\0\1"[i % 8]; })},
     {"a column of another line of w", "w.codes=part",
@@ -131,7 +142,17 @@ const PlantedFault kFaults[] = {
      planted_by(gradient_of_rows, [](Call& c) { c.set.set("recipe", "mxfp8_floor"); })},
 };
 
+const PlantedFault kNearMisses[] = {
+    {"interleaved experts of rows in reverse", "w=experts_in_turn", "",
+     elements(plain, {"w"},
+              [](Index i, const Tensor& t) {
+                const Index k = t.extent(2);
+                return experts_in_turn(i / k * k + k - 1 - i % k, t);
+              })},
+};
+
 TEST(PlantedOrders, AreNamed) { expect_named(kFaults); }
+TEST(PlantedOrders, NearMissesAreNot) { expect_not_named(kNearMisses); }
 
 }  // namespace
 }  // namespace mxo
