@@ -371,6 +371,7 @@ Claims recover_stride(Output& output) {
     if (bytes_of(*output.actual, to, columns) != expected(r)) return {};
     end = to + columns;
   }
+  bool others = false;  // between them, and perhaps computed
   if (stride % columns == 0) {
     // Where rows lie between them, too, they are in another order, some rows apart by chance.
     std::unordered_set<std::string_view> rows;
@@ -378,13 +379,15 @@ Claims recover_stride(Output& output) {
     for (Index i = 0; i < compared(output); i += columns) {
       const std::string_view here = bytes_of(*output.actual, i, columns);
       const bool own = i >= start && i < end && (i - start) % stride < columns;
-      if (!own && !is_plain(here, size) && rows.contains(here)) return {};
+      if (own || is_plain(here, size)) continue;
+      if (rows.contains(here)) return {};
+      others = true;
     }
   }
-  // What lies between the rows, and the rows that found no room, follow from the stride; whole rows
-  // between them may have been computed.
+  // What lies between the rows, and the rows that found no room, follow from the stride, but for
+  // whole rows that may have been computed.
   const bool whole_rows = stride % columns == 0;
-  return claim_all(output, {"rows.stride", FindingKind::cause, true},
+  return claim_all(output, {"rows.stride", others ? FindingKind::look : FindingKind::cause, true},
                    filled("rows of {} {} {} elements apart rather than {}{}", output.name,
                           whole_rows ? "lie" : "are written", stride, columns,
                           whole_rows ? ", and what lies between them is no row" : ""));
