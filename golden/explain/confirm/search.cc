@@ -206,13 +206,8 @@ class Search {
           std::any_of(found.begin(), found.end(), [](const Candidate& c) { return c.trial.all(); });
       std::vector<Claim> claims;
       if (!all) claims = but_for_last_bits(near_of_f32);
-      if (claims.empty() && (all || whole_operands || !runner_.windowed())) {
+      if (claims.empty() && (all || whole_operands || !runner_.windowed()))
         claims = named(1, [&](bool& whole) { return mark_best(found, whole); });
-        // What was measured says less than the same from a list, if that is too little.
-        const auto is_measured = [](const Candidate& c) { return c.hypotheses.front()->measured; };
-        if (claims.empty() && std::erase_if(found, is_measured) > 0)
-          claims = named(1, [&](bool& whole) { return mark_best(found, whole); });
-      }
       if (!claims.empty()) return claims;
     }
     return {};
