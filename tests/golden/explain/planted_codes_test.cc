@@ -170,6 +170,15 @@ const PlantedFault kFaults[] = {
     {"codes of scales a constant factor apart", "codes.factor",
      "codes are those of scales that are 0.786 times the stored ones",
      codes_of_numbers([](float v, float s) { return v / (0.7864f * s); })},
+    {"x under one scale is not scaled", "codes.part", "codes are those of x itself",
+     [](Backend& b) {
+       const Call call = of_x("quantize", times(random_floats({64, 256}, 7), 0.1f),
+                              {{"block", "RxK"}, {"scale", "f32"}, {"overflow", "saturate"}});
+       return spoiled(b, call, [&](NamedTensors& out) {
+         for (Index i = 0; i < 64 * 256; ++i)
+           out.at("codes").as<std::uint8_t>()[i] = nearest(call.input("x").as<float>()[i]);
+       });
+     }},
     {"scales of a row for two", "rows.function", "row i of scales holds row i / 2",
      scales_of<std::uint8_t>(
          bytes, [](const std::uint8_t* s, Index i) { return s[i / 32 * 16 + i % 16]; })},

@@ -220,9 +220,12 @@ std::optional<Claim> claim_factor(Output& codes, Of q, const std::vector<Index>&
     most = std::min(most, (grid.value(p.code) + grid.value(p.code + 1)) / v);
   }
   const double factor = 0.5 * (least + most);
-  if (least >= most || most > (1.0 + 0x1p-10) * least ||
-      std::abs(factor - 1.0) < 8.0 * (most - least))
-    return std::nullopt;
+  if (least >= most || most > (1.0 + 0x1p-10) * least) return std::nullopt;
+  // Right codes, x itself and x multiplied where it is to be divided have names of their own.
+  const double scale = scale_value(*q.scales.actual, 0);
+  for (const double other : {1.0, scale, scale * scale}) {
+    if (std::abs(factor - other) < 8.0 * (most - least)) return std::nullopt;
+  }
   Coded coded = coded_by(codes, q, grid, cast);
   coded.value = [value = coded.value, factor](Index i) { return value(i) * factor; };
   auto claim = coded.claim({rule_asked(q, grid)}, "codes.factor",
