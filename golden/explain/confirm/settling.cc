@@ -36,9 +36,11 @@ void mark_given(const Output& output, const RunResult& run, std::vector<std::uin
   }
 }
 
+enum class Fill : std::uint8_t { none, zeros, others };
+
 /// Whether what is marked came as zeros alone, with their bias if the call adds one, as NaN alone,
 /// or as one integer alone.  That is one witness.
-bool is_fill(const Call& call, const Output& output, const std::vector<std::uint8_t>& marks) {
+Fill fill_of(const Call& call, const Output& output, const std::vector<std::uint8_t>& marks) {
   const ElementReader read(output.expected->dtype());
   std::optional<Tensor> bias;
   if (is_biased_product(call)) {
@@ -58,7 +60,8 @@ bool is_fill(const Call& call, const Output& output, const std::vector<std::uint
     zero = zero && !own.nan && own.value == alone;
     nan = nan && own.nan;
   }
-  return zero || nan || whole;
+  if (zero) return Fill::zeros;
+  return nan || whole ? Fill::others : Fill::none;
 }
 
 Place place_of_marked(const Output& output, const std::vector<std::uint8_t>& marks) {
@@ -111,7 +114,7 @@ class Settling {
     std::vector<std::uint8_t> given = c.mask;
     given.resize(output.marks.size());
     // Zeros alone, where other elements came otherwise, may be of anything.
-    if (c.broken > 0 && is_fill(runner_.call(), output, given)) return;
+    if (c.broken > 0 && fill_of(runner_.call(), output, given) != Fill::none) return;
     const bool all = c.fixed == output.left && c.broken == 0 && c.astray == 0;
     settle_marked(output, given, all && !gives_none_of_another());
   }
@@ -221,8 +224,9 @@ class Settling {
     const bool of_all = std::ranges::any_of(candidate_->hypotheses, &Hypothesis::is_of_all);
     if (of_all && !all) return true;
     // Few neighbours are what many sums give: this one may alter no others.
-    if (((of_all && output.left < kSparse) || is_fill(runner_.call(), output, fixed)) &&
-        !runner_.alters_no_more(candidate_->hypotheses))
+    const Fill fill = fill_of(runner_.call(), output, fixed);
+    if (((of_all && output.left < kSparse) || fill != Fill::none) &&
+        (fill == Fill::zeros || !runner_.alters_no_more(candidate_->hypotheses)))
       return true;
     settle_marked(output, fixed, all);
     return true;
