@@ -1,7 +1,9 @@
-// An output of which other values came than expected.
+// An output of which other values came than expected, and what a finder says of it.
 #pragma once
 
-#include "golden/explain/case/output.h"
+#include <gtest/gtest.h>
+
+#include "golden/explain/hypotheses.h"
 #include "tests/golden/tensors.h"
 
 namespace mxo {
@@ -31,6 +33,21 @@ Tensor taken(const Tensor& given, const From& from) {
     const Index at = from(i);
     return at < 0 ? 0 : given.as<std::int32_t>()[at];
   });
+}
+
+/// "id: sentence | id: sentence"; "" where nothing is claimed.  What is claimed is marked.
+template <typename Find>
+std::string said(Output& output, const Find& find) {
+  std::string text;
+  double elements = 0.0;
+  const Index left = output.left;
+  for (const Claim& c : find(output)) {
+    text += (text.empty() ? "" : " | ") + c.id + ": " + c.sentence;
+    elements += c.elements;
+    EXPECT_EQ(c.where.tensor, output.name);
+  }
+  EXPECT_EQ(static_cast<double>(left - output.left), elements) << text;
+  return text;
 }
 
 }  // namespace mxo

@@ -2,7 +2,7 @@
 // it.
 #pragma once
 
-#include "tests/golden/edited.h"
+#include "tests/golden/planted.h"
 
 namespace mxo {
 

@@ -122,6 +122,26 @@ template <typename T, typename Make, typename Of>
 PlantsFault elements_as(const Make& make, std::vector<const char*> names, Of of) {
   return [=](Backend& b) { return altered_as<T>(b, maker(make)(b), names, of); };
 }
+/// Of operands that are read from elsewhere: element i is the one at source(i), or
+/// source(i, operand).
+template <typename Source>
+PlantsFault elements(MakesCall call, std::vector<const char*> names, Source source) {
+  return alters(call, names, [=](Tensor& t, const Tensor& given) {
+    runs_from(t, given, size_of(t.dtype()), [&](Index i) {
+      if constexpr (std::is_invocable_v<Source, Index>)
+        return source(i);
+      else
+        return source(i, given);
+    });
+  });
+}
+/// The same of rows of the last axis; of a tensor of one axis of its elements.
+inline PlantsFault rows(MakesCall call, std::vector<const char*> names,
+                        std::function<Index(Index)> source) {
+  return alters(call, names, [=](Tensor& t, const Tensor& given) {
+    runs_from(t, given, t.rank() == 1 ? size_of(t.dtype()) : row_bytes(t), source);
+  });
+}
 /// Of a call whose outputs are edited.
 template <typename Make, typename Edit>
 PlantsFault spoils(const Make& make, Edit edit) {
@@ -148,6 +168,18 @@ inline Call quantize_call(const char* block) {
 
 inline Explanation explained(const Planted& p) {
   return explain(*make_cpu_backend(), p.call, p.expected, p.actual);
+}
+
+/// What explain says of the right outputs of a call where they are edited.
+inline std::string said_of(const Call& call, const std::function<void(NamedTensors&)>& edit) {
+  return explained(spoiled(*make_cpu_backend(), call, edit)).sentence();
+}
+
+/// What it says where the operands are.
+inline std::string said_with(const Call& call, const std::function<void(Call&)>& edit) {
+  Call wrong = call;
+  edit(wrong);
+  return explained(planted(*make_cpu_backend(), call, wrong)).sentence();
 }
 
 inline void expect_named(const PlantedFault& fault) {

@@ -3,7 +3,7 @@
 
 #include "formats/approximate_lg2_tanh.h"
 #include "formats/erf.h"
-#include "tests/golden/planted_places.h"
+#include "tests/golden/planted.h"
 
 namespace mxo {
 namespace {

@@ -7,11 +7,9 @@
 namespace mxo {
 namespace {
 
-std::unique_ptr<Backend> cpu() { return make_cpu_backend(); }
-
 TEST(Explain, GivesNoNameToCorruptions) {
   using namespace corruptions;
-  const auto backend = cpu();
+  const auto backend = make_cpu_backend();
   const std::vector<Call> calls = calls_to_spoil(*backend);
   expect_no_name(*backend, calls[0], kNoise, 1);
   for (std::uint64_t seed = 0; seed < 300; ++seed) {
@@ -24,7 +22,7 @@ TEST(Explain, GivesNoNameToCorruptions) {
 
 /// One element of a code that is there once tells no other value of the code.
 TEST(Explain, GivesNoNameToRareCodes) {
-  const auto backend = cpu();
+  const auto backend = make_cpu_backend();
   const Call cast = make_call("quantize", {{"x", random_bf16({32, 256}, 3)}}, {});
   const Call call = make_call("dequantize", run_call(*backend, cast), {});
   const auto* codes = call.input("codes").as<std::uint8_t>();
@@ -47,25 +45,8 @@ TEST(Explain, GivesNoNameToRareCodes) {
   EXPECT_GT(rare, 0);
 }
 
-/// Gradients that run on from expert to expert are no groups that end before their first row.
-TEST(Explain, MovesNoEndOutOfTheRows) {
-  const auto backend = cpu();
-  NamedTensors in;
-  in.emplace("dy", random_floats({96, 48}, 7));
-  in.emplace("x", random_floats({96, 64}, 8));
-  in.emplace("group_ends", ends_of({32, 64, 96}));
-  const Call call = make_call("grouped_matmul_wgrad", in, {});
-  const Planted p = spoiled(*backend, call, [&](NamedTensors& out) {
-    Call all = call;
-    all.replace("group_ends", ends_of({0, 0, 96}));
-    out.at("dw") = run_call(*backend, all).at("dw");
-  });
-  const Explanation e = explain(*backend, p.call, p.expected, p.actual);
-  EXPECT_EQ(e.sentence().find("groups end"), std::string::npos) << e.sentence();
-}
-
 TEST(Explain, NamesOneCausePerPart) {
-  const auto backend = cpu();
+  const auto backend = make_cpu_backend();
   Call call = rowwise_product(*backend, 5);
   call.set.set("out", "f32");
   call.set.set("sum", "h200_wgmma_fast");
@@ -83,7 +64,7 @@ TEST(Explain, NamesOneCausePerPart) {
 }
 
 TEST(Explain, ReadsAFlatTensor) {
-  const auto backend = cpu();
+  const auto backend = make_cpu_backend();
   Planted p = spoiled(*backend, bf16_product(3), [](NamedTensors& out) {
     std::memset(row_of(out.at("y"), 28), 0xFF, 4 * row_bytes(out.at("y")));
   });

@@ -1,7 +1,7 @@
 // The right values elsewhere: in another order of lanes and axes, rows that moved, another stride;
 // and which are too small, too irregular or too likely by chance for a name.
 #include "golden/explain/find/output/recover.h"
-#include "tests/golden/claims_said.h"
+#include "tests/golden/differing.h"
 
 namespace mxo {
 namespace {

@@ -7,7 +7,7 @@
 #include "golden/explain/case/wide_values.h"
 #include "golden/explain/find/output/recover.h"
 #include "golden/museum/operands.h"
-#include "tests/golden/claims_said.h"
+#include "tests/golden/differing.h"
 
 namespace mxo {
 namespace {

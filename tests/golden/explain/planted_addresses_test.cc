@@ -4,7 +4,7 @@
 #include "golden/explain/alter/alterations.h"
 #include "golden/explain/find/finding.h"
 #include "golden/explain/find/product/sides.h"
-#include "tests/golden/planted_places.h"
+#include "tests/golden/planted.h"
 
 namespace mxo {
 namespace {

@@ -3,7 +3,7 @@
 #include <cmath>
 
 #include "formats/scale_layout.h"
-#include "tests/golden/planted_places.h"
+#include "tests/golden/planted.h"
 
 namespace mxo {
 namespace {

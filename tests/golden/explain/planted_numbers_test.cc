@@ -2,7 +2,7 @@
 // another's: each has to be named.
 #include <cmath>
 
-#include "tests/golden/planted_places.h"
+#include "tests/golden/planted.h"
 
 namespace mxo {
 namespace {

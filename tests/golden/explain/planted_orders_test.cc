@@ -1,5 +1,5 @@
 // Lines, blocks and tiles in another order: named with their period and order, or their place.
-#include "tests/golden/planted_places.h"
+#include "tests/golden/planted.h"
 
 namespace mxo {
 namespace {
@@ -138,7 +138,7 @@ const PlantedFault kFaults[] = {
                     std::memcpy(row_of(w, e * 64), w.data(), 64 * row_bytes(w));
                   c.replace("w", std::move(w));
                 })},
-    {"dx alone of another recipe", "recipe=mxfp8_floor", "dx",
+    {"dx alone of another recipe", "recipe=mxfp8_floor", "dx: operands are cast as recipe",
      planted_by(gradient_of_rows, [](Call& c) { c.set.set("recipe", "mxfp8_floor"); })},
 };
 

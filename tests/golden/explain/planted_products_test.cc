@@ -1,5 +1,5 @@
 // Faults of products that are in no museum: each has to be named, in its place.
-#include "tests/golden/planted_places.h"
+#include "tests/golden/planted.h"
 
 namespace mxo {
 namespace {

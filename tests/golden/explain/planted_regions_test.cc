@@ -1,6 +1,6 @@
 // Causes that hold in a part of the output only, and f32 scales that are multiplied in another
 // place than the call says.
-#include "tests/golden/planted_places.h"
+#include "tests/golden/planted.h"
 
 namespace mxo {
 namespace {

@@ -2,7 +2,6 @@
 // it; stages of both sides that were not loaded again; codes whose nibbles are exchanged; tiles of
 // an operand that were read from elsewhere, or without scales or signs.
 #include "tests/golden/planted.h"
-#include "tests/golden/planted_places.h"
 
 namespace mxo {
 namespace {

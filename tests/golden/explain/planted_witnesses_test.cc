@@ -2,7 +2,7 @@
 #include <cmath>
 #include <limits>
 
-#include "tests/golden/edited.h"
+#include "tests/golden/planted.h"
 
 namespace mxo {
 namespace {

@@ -175,13 +175,6 @@ const PlantedFault kFaults[] = {
          runs_from(t, given, row_bytes(t), [&](Index r) { return from[r]; });
        });
      }},
-    {"the last block of every group is left out", "k.missing", "rows 96 to 127",
-     alters(gradient, {"x.codes"},
-            [](Tensor& t, const Tensor&) {
-              for (Index r = 0; r < t.extent(0); ++r) {
-                if (r % 128 >= 96) std::memset(row_of(t, r), 0, row_bytes(t));
-              }
-            })},
     {"two blocks of x are exchanged in every group", "dy=blocks|x=blocks", "of x",
      alters(gradient, {"x.codes", "x.scales"},
             [](Tensor& t, const Tensor& f) {

@@ -147,8 +147,6 @@ const RuleFault kRules[] = {
        limit_groups(
            t, [](Index e) { return e % 4; }, two_best);
      }},
-    {"top_k=never", "expert 15 is never chosen", route(16, {}),
-     [](Token& t) { std::erase(t.slots, 15); }},
     {"top_k=never", "expert 6 is never chosen", route(16, {}),
      [](Token& t) { std::erase(t.slots, 6); }},
     {"top_k=never", "experts from 32 on are never chosen", route(40, {}),
@@ -269,11 +267,6 @@ const SettingFault kSettings[] = {
      {{"groups", "8"}, {"limited_groups", "4"}},
      "limited_groups",
      "3"},
-    {"groups=another_limit",
-     "from 5 groups rather than 4",
-     {{"groups", "8"}, {"limited_groups", "4"}},
-     "limited_groups",
-     "5"},
     {"scale=left_out", "the factor of the weights is left out", {{"scale", "2.3"}}, "scale", "1"},
     {"scale=twice",
      "the factor of the weights is applied twice",

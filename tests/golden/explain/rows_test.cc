@@ -188,6 +188,16 @@ const PlantedFault kNearMisses[] = {
          std::memmove(row_of(y, 65), row_of(y, 64), 30 * row_bytes(y));
        });
      }},
+    {"a gradient that runs on from expert to expert moves no end out of the rows",
+     "group_ends-|group_ends+|group_ends=end|group_ends=moved", "",
+     [](Backend& b) {
+       const Call call = of("grouped_matmul_wgrad", {{"dy", random_floats({96, 48}, 7)},
+                                                     {"x", random_floats({96, 64}, 8)},
+                                                     {"group_ends", ends_of({32, 64, 96})}});
+       return altered(b, call, {"group_ends"}, [](Tensor& t, const Tensor&) {
+         t = ends_of({0, 0, 96});
+       });
+     }},
 };
 
 TEST(PlantedInRows, NearMissesAreNot) { expect_not_named(kNearMisses); }

@@ -13,7 +13,6 @@
 #include "golden/explain/confirm/score.h"
 #include "golden/explain/find/finding.h"
 #include "tests/golden/planted.h"
-#include "tests/golden/tensors.h"
 
 namespace mxo {
 namespace {

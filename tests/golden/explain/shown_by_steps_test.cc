@@ -1,8 +1,6 @@
 // A linear layer of experts, by the product that made each of its outputs.
 #include <gtest/gtest.h>
 
-#include <cmath>
-
 #include "emu/backends.h"
 #include "golden/explain/finders.h"
 #include "tests/golden/differing.h"
@@ -54,28 +52,6 @@ Index marked(const Output& output) {
   Index n = 0;
   for (const Mark m : output.marks) n += m == Mark::differs;
   return n;
-}
-
-TEST(ShownBySteps, OfOtherCastsNameTheRecipe) {
-  Layer layer(spread);
-  Call other = layer.call;
-  other.set.set("recipe", "mxfp8_floor");
-  layer.got = run_call(*layer.backend, other);
-  for (const char* name : {"y", "dw"}) {
-    const Shown& shown = layer.shown({name});
-    ASSERT_EQ(shown.claims.size(), 1u) << name;
-    const Claim& claim = shown.claims[0];
-    EXPECT_EQ(claim.id, "recipe=mxfp8_floor");
-    EXPECT_EQ(claim.sentence, std::string(name) +
-                                  ": operands are cast as recipe mxfp8_floor "
-                                  "rather than mxfp8_rceil");
-    EXPECT_EQ(claim.where.tensor, name);
-    EXPECT_EQ(claim.elements, static_cast<double>(shown.outputs[0].differing));
-    EXPECT_GT(shown.outputs[0].differing, 100);
-    EXPECT_EQ(marked(shown.outputs[0]), 0);
-    EXPECT_EQ(shown.outputs[0].left, 0);
-    EXPECT_EQ(shown.pattern, "");
-  }
 }
 
 /// Casts by several recipes give the same bits; of a right output none is said.

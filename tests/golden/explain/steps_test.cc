@@ -4,7 +4,6 @@
 #include <set>
 
 #include "golden/explain/steps/steps.h"
-#include "tests/golden/differing.h"
 #include "tests/golden/planted.h"
 
 namespace mxo {
@@ -112,29 +111,6 @@ TEST(ExplainedStep, OfSeveralOutputsIsOfTheOneAsked) {
   ASSERT_EQ(e.causes.size(), 1u) << e.sentence();
   EXPECT_EQ(e.causes[0].id, "format=e5m2");
   EXPECT_EQ(e.causes[0].where.tensor, "codes") << e.sentence();
-}
-
-/// Gradients of a layer that went wrong from the router's on.
-TEST(ExplainedStep, ThatDoesNotFollowIsExplainedToo) {
-  const Tensor expected_output = filled<float>(
-      Dtype::f32, {16, 32}, [](Index i) { return 1.0f + static_cast<float>(i * 37 % 101) / 64; });
-  Tensor zeros = expected_output;
-  std::fill_n(zeros.as<float>() + 64, 64, 0.0f);
-  NamedTensors all;
-  NamedTensors got;
-  for (const char* name : {"drouter", "dx", "logits.dbias"}) {
-    all.emplace(name, expected_output);
-    got.emplace(name, zeros);
-  }
-  const auto backend = make_reference_backend();
-  Call call{"moe_layer", {}, {}};
-  call.replace("router", expected_output);
-  const Explanation e = explain(*backend, call, all, got);
-  EXPECT_EQ(e.verdict, ExplainVerdict::explained) << e.sentence();
-  ASSERT_EQ(e.causes.size(), 3u) << e.sentence();
-  EXPECT_EQ(e.causes[0].where.tensor, "drouter");
-  EXPECT_EQ(e.causes[0].share, 1.0 / 3.0);
-  EXPECT_EQ(e.pattern, "the first step to differ is drouter; 2 later outputs differ, too");
 }
 
 /// Two ranks with every step kept.
