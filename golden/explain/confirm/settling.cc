@@ -225,8 +225,12 @@ class Settling {
     if (of_all && !all) return true;
     // Few neighbours are what many sums give: this one may alter no others.
     const Fill fill = fill_of(runner_.call(), output, fixed);
+    const std::vector<std::uint8_t> whole(
+        static_cast<std::size_t>(output.compared_rows * output.columns), 1);
+    // Zeros in a part are told by the place alone.
+    if (fill == Fill::zeros && fill_of(runner_.call(), output, whole) != Fill::zeros) return true;
     if (((of_all && output.left < kSparse) || fill != Fill::none) &&
-        (fill == Fill::zeros || !runner_.alters_no_more(candidate_->hypotheses)))
+        !runner_.alters_no_more(candidate_->hypotheses))
       return true;
     settle_marked(output, fixed, all);
     return true;
