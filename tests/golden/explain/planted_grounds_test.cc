@@ -285,6 +285,15 @@ const Kind kNearMisses[] = {
     {"elements apart", few,
      elements_from("x.codes", [](Index i) { return i / 32 == 1 ? i + 32 : i; })},
     {"own sum", pairs, doubled_rows},
+    {"scales of w",
+     [](Backend& b) {
+       return blockwise_product(b, 5, {{90}, 90, 192, 256});
+     },
+     [](const Call&, NamedTensors& out) {
+       for (Index i = 0; i < 90 * 192; ++i) {
+         if (i % 192 >= 128) store_wide(out.at("y"), i, 0.0f);
+       }
+     }},
 };
 TEST(PlantedGrounds, NearMissesAreNot) { expect_not_said(kNearMisses); }
 
