@@ -101,7 +101,8 @@ void keep_call_alone(const Case& c, std::vector<Claim>& claims) {
 }
 
 void name_by_fewest_causes(const Case& c, std::vector<Claim>& claims) {
-  if (claims.size() < 2) return;
+  const auto is_pair = [](const Claim& claim) { return claim.made_by.size() > 1; };
+  if (claims.size() < 2 || std::ranges::none_of(claims, is_pair)) return;
   const auto gives = [](const NamedTensors& made, const Output& o, Index i) {
     const auto at = made.find(o.name);
     if (at == made.end() || at->second.bytes() != o.expected->bytes()) return false;
@@ -112,15 +113,18 @@ void name_by_fewest_causes(const Case& c, std::vector<Claim>& claims) {
     if (!made) continue;
     const auto tells_all = [&](const Claim& other) {
       const std::optional<NamedTensors> more = made_by(c, other);
-      return more && std::ranges::all_of(c.outputs, [&](const Output& o) {
-               for (Index i = 0; i < compared(o); ++i) {
-                 if (gives(*made, o, i) && !gives(*more, o, i)) return false;
-               }
-               return true;
-             });
+      bool any = false;
+      for (const Output& o : c.outputs) {
+        for (Index i = 0; i < compared(o) && more; ++i) {
+          if (!gives(*made, o, i)) continue;
+          any = true;
+          if (!gives(*more, o, i)) return false;
+        }
+      }
+      return any;
     };
     for (const Claim& other : claims) {
-      if (&other == &claim || other.made_by.size() < 2) continue;
+      if (&other == &claim || !is_pair(other)) continue;
       for (const Hypothesis& h : other.made_by) {
         Claim one = claim;
         one.made_by = {h};

@@ -145,6 +145,7 @@ BAD_FILES = [
     ("reduce {none} {y} --output {out}", "found no manifest"),
     ("reduce {case} {case} --output {out}", "passes"),
     ("reduce {case} {x} --output {out}", "holds no output of quantize; needs one of codes, scales"),
+    ("compare {outputs} {outputs} --op grouped_matmul", "holds no output of grouped_matmul"),
     ("reduce {case} {outputs} --output {suite}", "not an empty directory"),
     ("fingerprint read {folder}", "no outputs"), ("judge {folder}", "Recorder"),
     ("judge {trace}", "'quantise'"),

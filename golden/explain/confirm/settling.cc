@@ -38,8 +38,8 @@ void mark_given(const Output& output, const RunResult& run, std::vector<std::uin
 
 enum class Fill : std::uint8_t { none, zeros, others };
 
-/// Whether what is marked came as zeros alone, with their bias if the call adds one, as NaN alone,
-/// or as one integer alone.  That is one witness.
+/// What is marked, where that is one witness: zeros alone, with their bias if the call adds one; or
+/// others, NaN alone or one integer alone.
 Fill fill_of(const Call& call, const Output& output, const std::vector<std::uint8_t>& marks) {
   const ElementReader read(output.expected->dtype());
   std::optional<Tensor> bias;
@@ -225,15 +225,17 @@ class Settling {
     if (of_all && !all) return true;
     // Few neighbours are what many sums give: this one may alter no others.
     const Fill fill = fill_of(runner_.call(), output, fixed);
-    const std::vector<std::uint8_t> whole(
-        static_cast<std::size_t>(output.compared_rows * output.columns), 1);
-    // Zeros in a part are told by the place alone.
-    if (fill == Fill::zeros && fill_of(runner_.call(), output, whole) != Fill::zeros) return true;
+    if (fill == Fill::zeros && !is_zero(output)) return true;  // the place alone tells of them
     if (((of_all && output.left < kSparse) || fill != Fill::none) &&
         !runner_.alters_no_more(candidate_->hypotheses))
       return true;
     settle_marked(output, fixed, all);
     return true;
+  }
+
+  bool is_zero(const Output& output) const {
+    const auto n = static_cast<std::size_t>(output.compared_rows * output.columns);
+    return fill_of(runner_.call(), output, std::vector<std::uint8_t>(n, 1)) == Fill::zeros;
   }
 
   /// A window was run: its rows and columns are extended over all that fail, each on its own.
