@@ -1,5 +1,6 @@
 // What one altered call gives as a whole, and a factor of all of an output.
 
+#include "golden/explain/finders.h"
 #include "tests/golden/planted.h"
 
 namespace mxo {
@@ -50,6 +51,21 @@ TEST(ExplainedWholes, AreMoreThanOneElement) {
   const Call call = of_x("swiglu", floats({1, 2}, {0.7f, 1.9f}));
   const auto exchanged = [](Call& c) { c.replace("x", floats({1, 2}, {1.9f, 0.7f})); };
   EXPECT_TRUE(said_with(call, exchanged).starts_with("no known cause"));
+}
+
+/// A claim whose call gives none of the elements, beside a pair.
+TEST(ExplainedWholes, ThatGiveNothingKeepTheirName) {
+  const auto backend = make_cpu_backend();
+  const Call call = of_x("swiglu", random_bf16({4, 64}, 5));
+  const Planted p =
+      spoiled(*backend, call, [](NamedTensors& out) { store_wide(out.at("y"), 0, 3.0f); });
+  std::vector<Output> outputs{make_output(call, "y", p.expected.at("y"), p.actual.at("y"))};
+  std::vector<Claim> claims(2);
+  claims[0].sentence = "one";
+  claims[0].made_by = {{"one", "one"}};
+  claims[1].made_by = {{"a", "a"}, {"b", "b"}};
+  name_by_fewest_causes({*backend, call, p.expected, p.actual, outputs}, claims);
+  EXPECT_EQ(claims[0].sentence, "one");
 }
 
 /// Router weights left out and a gate rounded to bf16: amax before the weights gives the scales
