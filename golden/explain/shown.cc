@@ -183,8 +183,8 @@ std::optional<Explanation> told_by_shape(Backend& backend, const Call& call,
       if (*n == 0 && e.causes.empty()) {
         e.causes.push_back({h.name, h.phrase, 1.0, {}});
         e.causes.back().where.tensor = tensor;
-      } else if (*n == 0 && alike++ < kMostAlike) {
-        e.causes.front().sentence += "; equivalently, " + h.phrase;
+      } else if (*n == 0 && alike < kMostAlike) {
+        e.causes.front().sentence += (alike++ == 0 ? "; equivalently, " : ", or ") + h.phrase;
       } else if (h.subject == "block") {
         shaped += (shaped.empty() ? "" : ", or ") + h.phrase;
       }

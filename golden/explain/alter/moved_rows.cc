@@ -55,7 +55,7 @@ void add_maps(const Call& call, List& list) {
     if (row.of_map && !mapped) continue;
     for (const bool counted : {true, false}) {
       add_rewritten(
-          list, row.name, std::string(row.phrase) + (counted ? ", and counted so" : ""),
+          list, row.name, std::string(row.phrase) + (counted ? ", and in the counts too" : ""),
           [&row, counted](const Call& c, NamedTensors& out) { renumber(c, out, row, counted); },
           Stage::rule);
     }

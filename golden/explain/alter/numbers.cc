@@ -41,23 +41,23 @@ constexpr Row<float (*)(float)> kOfScales[] = {kToBf16, kToF16};
 /// Numbers in the range of f16 have as many bits there as in tf32.
 constexpr Row<float (*)(float)> kOfOperands[] = {
     kToBf16,
-    {"bf16_cut", "cut to bf16 first, toward zero", cut<7>},
+    {"bf16_cut", "truncated to bf16 first", cut<7>},
     {"10_bits", "rounded to 10 bits of mantissa first, as tf32 and f16 have them", to_tf32},
-    {"10_bits_cut", "cut to 10 bits of mantissa first, toward zero (tf32)", cut<10>},
+    {"10_bits_cut", "truncated to 10 bits of mantissa first (tf32)", cut<10>},
     kToF16,
 };
 constexpr Row<float (*)(float)> kNarrowed[] = {
-    {"cut", "cut to 8 bits of mantissa first, toward zero", cut<8>},
-    {"cut", "cut to 9 bits of mantissa first, toward zero", cut<9>},
-    {"cut", "cut to 10 bits of mantissa first, toward zero", cut<10>},
-    {"cut", "cut to 11 bits of mantissa first, toward zero", cut<11>},
-    {"cut", "cut to 12 bits of mantissa first, toward zero", cut<12>},
+    {"cut", "truncated to 8 bits of mantissa first", cut<8>},
+    {"cut", "truncated to 9 bits of mantissa first", cut<9>},
+    {"cut", "truncated to 10 bits of mantissa first", cut<10>},
+    {"cut", "truncated to 11 bits of mantissa first", cut<11>},
+    {"cut", "truncated to 12 bits of mantissa first", cut<12>},
     {"4_bits", "rounded to 4 significant bits first, as normal codes are: subnormal ones twice",
      to_4_bits},
     kToBf16,
-    {"bf16_cut", "cut to bf16 first, toward zero", cut<7>},
+    {"bf16_cut", "truncated to bf16 first", cut<7>},
     kToF16,
-    {"down", "cut to powers of two first", [](float v) { return power(v, std::floor); }},
+    {"down", "truncated to powers of two first", [](float v) { return power(v, std::floor); }},
     {"up", "rounded up to powers of two first", [](float v) { return power(v, std::ceil); }},
     {"nearest", "rounded to the nearest power of two first",
      [](float v) { return power(v, std::round); }},
@@ -85,8 +85,8 @@ struct Multiplied {
   Stage stage = Stage::input;
 };
 constexpr Multiplied kMultiplied[] = {
-    {"main_grad", "left_out", "the product is not added to main_grad: it takes its place", 0.0f,
-     Stage::rule},
+    {"main_grad", "left_out", "the product overwrites main_grad rather than being added to it",
+     0.0f, Stage::rule},
     {"main_grad", "twice", "main_grad is added twice", 2.0f, Stage::rule},
     {"main_grad", "subtracted", "main_grad is subtracted rather than added", -1.0f, Stage::rule},
     {"logits", "halved", "logits are halved", 0.5f},

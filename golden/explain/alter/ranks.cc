@@ -31,7 +31,7 @@ struct Sum {
 
 constexpr Sum kSums[] = {
     {"slots=bf16", "slots are added up in bf16", true},
-    {"slots=bf16_products", "weighed rows are rounded to bf16 and added up in bf16", true, true},
+    {"slots=bf16_products", "weighted rows are rounded to bf16 and added up in bf16", true, true},
     {"slots=reversed", "slots are added up from the last to the first", false, false, true},
     {"slots=bf16_reversed", "slots are added up in bf16, from the last to the first", true, false,
      true},

@@ -318,7 +318,7 @@ class Search {
           claim.sentence.find(phrase) != std::string::npos ||
           ((n > 0 || !found[i].trial.all()) && !explains_the_same(found[i], before)))
         continue;
-      claim.sentence += "; equivalently, " + phrase;
+      claim.sentence += (alike == 0 ? "; equivalently, " : ", or ") + phrase;
       ++alike;
     }
     return claims;

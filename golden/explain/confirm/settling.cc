@@ -356,7 +356,8 @@ std::vector<Claim> mark_last_bits(AlteredCallRunner& runner, const Hypotheses& l
       if (trial->last_bits.quiet) quiet = ", or 2^-20 of the root mean square";
       claim.made_by.push_back(*h);
     }
-    claim.sentence += (alike++ > 0 ? "; equivalently, " : "") + h->phrase;
+    claim.sentence += (alike == 0 ? "" : alike == 1 ? "; equivalently, " : ", or ") + h->phrase;
+    ++alike;
   }
   if (claim.id.empty()) return {};
   std::string names;

@@ -81,18 +81,18 @@ TEST(OutputPlaces, InAKnownOrderAreNamed) {
     table.push_back(
         {{9 * width},
          [=](Index i) { return i % 9 * width + i / 9; },
-         "order.transposed: y: it is written column-major, " + std::to_string(width) + " a row"});
+         "order.transposed: y: written column-major, " + std::to_string(width) + " a row"});
   }
   for (const Index width : {4, 8, 16}) {
     table.push_back({{256 * width},
                      [=](Index i) { return tiled(i, width); },
-                     "order.untiled: y: the rows of its matrix, " + std::to_string(width) +
-                         " a row, take the place of 128x4 tiles"});
+                     "order.untiled: y: written row by row, " + std::to_string(width) +
+                         " a row, rather than in 128x4 tiles"});
   }
-  const std::string written = "order.transposed: y: it is written column-major";
-  const std::string read = "order.untransposed: y: it is read column-major";
-  const std::string tiles = "order.tiles: y: it is written in 128x4 tiles";
-  const std::string untiled = "order.untiled: y: it is written as if its 128x4 tiles were rows";
+  const std::string written = "order.transposed: y: written column-major";
+  const std::string read = "order.untransposed: y: read column-major";
+  const std::string tiles = "order.tiles: y: written in 128x4 tiles";
+  const std::string untiled = "order.untiled: y: written as if its 128x4 tiles were rows";
   const auto turned = [](Index rows, Index columns) {
     return in_runs(rows * columns, [=](Index k) { return k % rows * columns + k / rows; });
   };

@@ -120,8 +120,10 @@ TEST(OutputWords, AreAKnownFunction) {
            {some_numbers(7), [](double v) { return v * 2; }, ""},
            {some_numbers(9), [](double v) { return v * 3; }, ""},
            {some_numbers(10), [](double v) { return v < 0 ? 2 * v : 4 * v; }, ""},
-           {some_numbers(24), cut(7), "value.truncated: y: values are cut to 7 fraction bits"},
-           {some_numbers(24), cut(22), "value.truncated: y: values are cut to 22 fraction bits"},
+           {some_numbers(24), cut(7),
+            "value.truncated: y: values are truncated to 7 fraction bits"},
+           {some_numbers(24), cut(22),
+            "value.truncated: y: values are truncated to 22 fraction bits"},
            {with(some_numbers(24), {1.00390625f, 1.01171875f}), rounded,
             "value.rounded: y: values are rounded to 7 fraction bits on the way"},
            {some_numbers(7), cut(7), ""}}) {

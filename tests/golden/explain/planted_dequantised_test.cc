@@ -48,7 +48,7 @@ const PlantedFault kFaults[] = {
     {"every byte is one too high", "scales=doubled", "twice what it is", planted_by(with_bytes, 1)},
     {"scales are rounded to bf16", "scales=bf16", "rounded to bf16 first",
      planted_by(with_numbers, [](float s) { return decode(encode<kBF16>(s)); })},
-    {"scales are cut to bf16", "scales=bf16_cut", "toward zero",
+    {"scales are truncated to bf16", "scales=bf16_cut", "truncated to bf16",
      planted_by(with_numbers,
                 [](float s) { return bit_cast<float>(bit_cast<std::uint32_t>(s) & 0xFFFF0000u); })},
     {"scales are rounded to f16", "scales=f16", "rounded to f16 first",
@@ -56,7 +56,7 @@ const PlantedFault kFaults[] = {
                 [](float s) { return decode(encode<kF16>(s, Overflow::nonfinite)); })},
     {"scales are rounded to powers of two", "scales=nearest", "to the nearest power of two",
      planted_by(with_numbers, [](float s) { return std::exp2(std::round(std::log2(s))); })},
-    {"scales are cut to powers of two", "scales=down", "cut to powers of two",
+    {"scales are truncated to powers of two", "scales=down", "truncated to powers of two",
      planted_by(with_numbers, [](float s) { return std::ldexp(1.0f, std::ilogb(s)); })},
     {"scales are rounded up to powers of two", "scales=up", "rounded up to powers of two",
      planted_by(with_numbers, [](float s) { return std::ldexp(1.0f, std::ilogb(s) + 1); })},
@@ -174,7 +174,7 @@ TEST(ByValue, CodesAreReadAsOtherNumbers) {
   EXPECT_EQ(
       said("e4m3", [](int c, int,
                       Index) { return (c & 0x7F) == 0x7F ? (c < 128 ? 480.0f : -480.0f) : kAsIs; }),
-      "explained: codes are read otherwise: 7F as 480 rather than NaN, FF as -480 rather "
+      "explained: codes are misread: 7F as 480 rather than NaN, FF as -480 rather "
       "than NaN");
   EXPECT_EQ(said("e4m3",
                  [](int c, int, Index) {

@@ -248,16 +248,16 @@ const Kind kKinds[] = {
      [](const Call& call, NamedTensors& out) {
        out = run(call, [](Call& c) { c.replace("group_ends", ends_of({20, 50, 96})); });
      }},
-    {"explained: scales: the scale is 2^trunc(log2(amax / 448)): the exponent is cut toward zero",
-     loud, cut_exponents},
+    {"explained: scales: the scale is 2^trunc(log2(amax / 448)): the exponent is truncated", loud,
+     cut_exponents},
     {"explained: the given scales are ignored: scales are those of the amax of x", with_given,
      altered([](Call& c) { c.inputs.erase("given"); })},
     {"explained: codes: what rounds up to a power of two becomes half of it: the carry into the "
      "exponent is lost",
      normal, lose_carries},
-    {"explained: x is cut to 9 bits of mantissa first, toward zero", above_ties,
+    {"explained: x is truncated to 9 bits of mantissa first", above_ties,
      cut(14, [](Index) { return true; })},
-    {"explained: scale bytes are read otherwise: 0 as 0 rather than 5.87747e-39, 255 as inf rather "
+    {"explained: scale bytes are misread: 0 as 0 rather than 5.87747e-39, 255 as inf rather "
      "than NaN",
      [](Backend& b) {
        Call call = dequantised(b);

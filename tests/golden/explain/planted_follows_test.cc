@@ -176,8 +176,8 @@ const Kind kKinds[] = {
        });
      }},
     {"explained: dw2 is made of gate times up, without the activation", plain_layer, without_silu},
-    {"explained: dw2 is made of rows of dy that are weighed twice", plain_layer, weigh_dw2_twice},
-    {"explained: dw1 is made of rows of x that are weighed", plain_layer, weigh_dw1},
+    {"explained: dw2 is made of rows of dy that are weighted twice", plain_layer, weigh_dw2_twice},
+    {"explained: dw1 is made of rows of x that are weighted", plain_layer, weigh_dw1},
     {"explained: dw1 and dw2 lack slot 1 of every token", plain_layer, lose_slot_1},
     {"explained: the shared expert is left out, but rank0.y is as expected", layer,
      outputs_of_altered(".dx", without_shared)},

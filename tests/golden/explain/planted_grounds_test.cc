@@ -163,9 +163,7 @@ TEST(PlantedGrounds, OperandsOfProductsAreNarrowed) {
       {"explained: x and w are rounded to 10 bits of mantissa first, as tf32 and f16 have them",
        to_tf32,
        {"x", "w"}},
-      {"explained: x and w are cut to 10 bits of mantissa first, toward zero (tf32)",
-       cut,
-       {"x", "w"}},
+      {"explained: x and w are truncated to 10 bits of mantissa first (tf32)", cut, {"x", "w"}},
   };
   for (const Narrowed& row : kRows) {
     EXPECT_EQ(said_with(of_floats(),

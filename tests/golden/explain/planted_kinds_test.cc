@@ -200,7 +200,7 @@ const Kind kKinds[] = {
      short_blocks, last_whole},
     {"explained: x is rounded to 4 significant bits first", small,
      output_as<std::uint8_t>("codes", round_twice)},
-    {"explained: scale bytes are read otherwise: 120 as 0 rather than 0.0078125",
+    {"explained: scale bytes are misread: 120 as 0 rather than 0.0078125",
      [](Backend&) { return bytes(); },
      [](const Call& call, NamedTensors& out) {
        for (Index i = 0; i < 96 * 256; ++i) {

@@ -97,7 +97,7 @@ const Kind kKinds[] = {
        out.at("x") = mapped(out.at("x"),
                             [codes](Index i, float v) { return codes[i] == 0x80 ? -0x1p-7f : v; });
      }},
-    {"explained: codes: codes are made with the scale cut to a power of two, which it is not",
+    {"explained: codes: codes are made with the scale truncated to a power of two, which it is not",
      without_powers,
      [](const Call& call, NamedTensors& out) {
        out.at("codes") = run(call, [](Call& c) { c.set.set("power_of_2", "up"); }).at("codes");
@@ -266,7 +266,8 @@ TEST(PlantedNames, TablesOfExperts) {
                         ++out.at("tokens_per_expert").as<std::int32_t>()[3];
                       }
                     }),
-            "explained: slots of no expert, -1, take the last entry of expert_map, and counted so");
+            "explained: slots of no expert, -1, take the last entry of expert_map, and in the "
+            "counts too");
   const Call blocks =
       of("moe_align_block_size", {{"experts", ints({64, 2}, [](Index i) { return i % 4; })}},
          {{"experts", "4"}, {"block", "16"}, {"unused", "-1"}, {"length", "256"}});

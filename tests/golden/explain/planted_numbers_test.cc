@@ -152,7 +152,7 @@ const PlantedFault kFaults[] = {
        const Call call = gated("swiglu", {{"alpha", "1.702"}, {"limit", "7"}, {"up_offset", "1"}});
        return with_setting(b, call, "up_offset", "0");
      }},
-    {"main_grad is written over", "main_grad=left_out", "takes its place",
+    {"main_grad is written over", "main_grad=left_out", "overwrites main_grad",
      [](Backend& b) {
        const Call call = of("grouped_matmul_wgrad",
                             {{"dy", random_bf16({96, 32}, 3)},

@@ -140,7 +140,7 @@ TEST(PlantedPartialSums, AreNamed) { expect_named(kFaults); }
 
 /// Roundings that no row has: of sums, toward zero; of main_grad, another multiple.
 const PlantedFault kNearMisses[] = {
-    {"the sum is cut to bf16", "sum=", "",
+    {"the sum is truncated to bf16", "sum=", "",
      added(64,
            [](double sum, double part) {
              const double v = sum + part;

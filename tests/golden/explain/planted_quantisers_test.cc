@@ -187,7 +187,7 @@ const PlantedFault kFaults[] = {
        return with_setting(b, of_x("swiglu_quantize", random_bf16({96, 512}, 7)), "scale_mode",
                            "floor");
      }},
-    {"codes too large are NaN", "codes.rule", "becomes NaN or infinity, rather than clamped",
+    {"codes too large are NaN", "codes.rule", "is not clamped: it becomes NaN or infinity",
      [](Backend& b) {
        const Call call = quantize_call("1x32");
        return spoiled(b, call, [&](NamedTensors& out) {

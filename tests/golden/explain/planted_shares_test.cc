@@ -128,7 +128,7 @@ const PlantedFault kFaults[] = {
          sent, "fp8_blockwise", 512,
          [](Index r, Index c, Index n) { return (r + c) % kTokens * n + (r + c) / kTokens; })},
     {"subnormal codes of e5m2 are a step too low", "codes.decoded",
-     "subnormal codes are read otherwise: 01 as 0 rather than 1.52588e-05",
+     "subnormal codes are misread: 01 as 0 rather than 1.52588e-05",
      planted_by(decoded, "e5m2",
                 [](int c, float v) {
                   return (c & 0x7C) == 0 && (c & 3) > 0 ? v - std::copysign(0x1p-16f, v) : v;

@@ -224,11 +224,11 @@ TEST(SlotFractions, OfOneSlotOrExpert) {
   EXPECT_EQ(said([](const SlotsWeighed& s, Index p, Index t, Index slot) {
               return (slot == 2 ? 0.4f : 1.0f) * s.given(p, t, slot);
             }),
-            Words{"slots_fraction: slot 2 is weighed by 0.4 times the weight"});
+            Words{"slots_fraction: slot 2 is weighted by 0.4 times the weight"});
   EXPECT_EQ(said([](const SlotsWeighed& s, Index p, Index t, Index slot) {
               return ((t + slot + p) % 4 == 3 ? 1.5f : 1.0f) * s.given(p, t, slot);
             }),
-            Words{"slots_fraction: rows of expert 3 are weighed by 1.5 times the weight"});
+            Words{"slots_fraction: rows of expert 3 are weighted by 1.5 times the weight"});
 }
 
 TEST(SlotFractions, OfNoShortNumberAreNotSaid) {

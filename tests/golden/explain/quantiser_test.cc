@@ -135,12 +135,12 @@ TEST(QuantiserCasts, AreToldByTheirCodes) {
       {Dtype::e8m0, [](float v, float s, float) { return f16(v / s); },
        kRule + "x is rounded to f16 before the cast"},
       {Dtype::e8m0, [](float v, float s, float) { return cut_to_f16(v / s); },
-       kRule + "x is cut to f16 before the cast"},
+       kRule + "x is truncated to f16 before the cast"},
       {Dtype::e8m0,
        [](float v, float s, float) {
          return bit_cast<float>(bit_cast<std::uint32_t>(v / s) & ~0xFFFFu);
        },
-       kRule + "x is cut to bf16 before the cast"},
+       kRule + "x is truncated to bf16 before the cast"},
       {Dtype::f32, [](float v, float s, float) { return f16(v) * (1.0f / s); }, "none"},
       {Dtype::e8m0, [](float v, float s, float) { return v / s; }, "none"},
       {Dtype::e8m0, [](float v, float s, float) { return bf16(v) / s; },

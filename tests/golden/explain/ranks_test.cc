@@ -166,14 +166,14 @@ const PlantedFault kFaults[] = {
     {"sums in bf16", "slots=bf16", "slots are added up in bf16",
      planted_by(
          summed, "combine", false, [](float a, float v) { return narrow(a + v); }, as_is)},
-    {"products in bf16", "slots=bf16_products", "weighed rows are rounded to bf16",
+    {"products in bf16", "slots=bf16_products", "weighted rows are rounded to bf16",
      planted_by(
          summed, "combine", false, [](float a, float v) { return narrow(a + narrow(v)); }, as_is)},
     {"sums in bf16 from the last", "slots=bf16_reversed", "from the last to the first",
      planted_by(
          summed, "combine", true, [](float a, float v) { return narrow(a + v); }, as_is)},
     {"weights and sums in bf16", "weights=bf16+slots=bf16_products",
-     "router weights are rounded to bf16 first and weighed rows are rounded to bf16",
+     "router weights are rounded to bf16 first and weighted rows are rounded to bf16",
      planted_by(
          summed, "combine", false, [](float a, float v) { return narrow(a + narrow(v)); }, narrow)},
 };

@@ -130,7 +130,7 @@ const PlantedFault kFaults[] = {
     {"an exact sum by way of f16", "out=f16", "rounded to f16 before it is rounded to bf16",
      [](Backend& b) { return rounded_by(b, mx_product(b, 7), by_f16); }},
     {"x is kept in f16", "x=f16", "x is rounded to f16 first", planted_by(rounded_first, by_f16)},
-    {"x loses its lower half", "x=bf16_cut", "x is cut to bf16 first, toward zero",
+    {"x loses its lower half", "x=bf16_cut", "x is truncated to bf16 first",
      planted_by(rounded_first, cut)},
     {"x of f16 goes through bf16", "x=bf16", "x is rounded to bf16 first",
      [](Backend& b) {

@@ -95,7 +95,8 @@ const PlantedFault kFaults[] = {
      planted_by(inverse, "permute", "unpermute")},
     {"a mask for a map (vllm#49758)", "local=mask", "taken as a mask",
      [](Backend& b) { return mapped(b, [](Index e) { return Index{e / 4 == 2}; }); }},
-    {"foreign experts are expert 0 (ATOM#875)", "local=expert_0", "become expert 0, and counted so",
+    {"foreign experts are expert 0 (ATOM#875)", "local=expert_0",
+     "become expert 0, and in the counts too",
      [](Backend& b) { return mapped(b, [](Index e) { return e / 4 == 2 ? e % 4 : 0; }); }},
     {"global numbers", "local=global", "they are those of experts",
      planted_by(

@@ -140,7 +140,7 @@ TEST(ScaleNumbers, ShowTheirQuotientAndPower) {
       {[](float a) { return a / 240.0f; }, "amax / max with max 240"},
       {[](float a) { return a / 440.0f; }, "amax / max with max 440"},
       {rounded([](float l) { return std::ceil(l); }), "amax / max, rounded up to a power of two"},
-      {rounded([](float l) { return std::floor(l); }), "amax / max, cut to a power of two"},
+      {rounded([](float l) { return std::floor(l); }), "amax / max, truncated to a power of two"},
       {rounded([](float l) { return std::round(l); }),
        "amax / max, rounded to the nearest power of two"},
   };

@@ -190,7 +190,7 @@ void add_shown(const Output& output, const Words& f, std::vector<ValueMap>& list
   if (low == 0 || low >= f.fraction) return;
   const std::uint64_t kept = ~((std::uint64_t{1} << low) - 1);
   const std::string bits = std::to_string(f.fraction - low) + " fraction bits";
-  list.push_back({"value.truncated", "values are cut to " + bits,
+  list.push_back({"value.truncated", "values are truncated to " + bits,
                   [kept](std::uint64_t w) { return w & kept; }, kTold});
   list.push_back({"value.rounded", "values are rounded to " + bits + " on the way",
                   [kept, low](std::uint64_t w) {

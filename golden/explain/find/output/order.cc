@@ -95,14 +95,12 @@ void add_orders_of_matrices(const Output& output, Orders& list) {
   const auto transposed = [](Index height, Index width) {
     return [=](Index k) { return k % height * width + k / height; };
   };
-  list.push_back(
-      {"order.transposed", "it is written column-major", matrix, transposed(rows, columns)});
-  list.push_back(
-      {"order.untransposed", "it is read column-major", matrix, transposed(columns, rows)});
+  list.push_back({"order.transposed", "written column-major", matrix, transposed(rows, columns)});
+  list.push_back({"order.untransposed", "read column-major", matrix, transposed(columns, rows)});
   if (are_tiles(rows, columns)) {
-    list.push_back({"order.tiles", "it is written in 128x4 tiles", matrix,
+    list.push_back({"order.tiles", "written in 128x4 tiles", matrix,
                     [=](Index k) { return element_at(k, columns); }});
-    list.push_back({"order.untiled", "it is written as if its 128x4 tiles were rows", matrix,
+    list.push_back({"order.untiled", "written as if its 128x4 tiles were rows", matrix,
                     [=](Index k) { return byte_of(k, columns); }});
   }
   if (t.rank() == 3) {
@@ -115,13 +113,12 @@ void add_orders_of_matrices(const Output& output, Orders& list) {
   for (const Index width : {2, 4, 8, 16, 32, 64, 128, 256}) {  // of a matrix that is given flat
     if (columns % width != 0) continue;
     const Index height = columns / width;
-    list.push_back({"order.transposed", filled("it is written column-major, {} a row", width),
-                    columns, transposed(height, width)});
+    list.push_back({"order.transposed", filled("written column-major, {} a row", width), columns,
+                    transposed(height, width)});
     if (!are_tiles(height, width)) continue;
-    list.push_back(
-        {"order.untiled",
-         filled("the rows of its matrix, {} a row, take the place of 128x4 tiles", width), columns,
-         [=](Index k) { return byte_of(k, width); }});
+    list.push_back({"order.untiled",
+                    filled("written row by row, {} a row, rather than in 128x4 tiles", width),
+                    columns, [=](Index k) { return byte_of(k, width); }});
   }
 }
 

@@ -85,7 +85,7 @@ struct RowFit {
 
 /// What a cause explains, from how each row fits: everything that differs, if every element fits;
 /// else whole rows that do, if they are few runs.  Settles them.  Nothing below `least` elements.
-/// `phrase` follows the place: "y: it is written column-major".
+/// `phrase` follows the place: "y: written column-major".
 std::optional<Claim> claim_fits(Output& output, const std::function<RowFit(Index row)>& fit,
                                 const std::string& id, const std::string& phrase, Index least);
 

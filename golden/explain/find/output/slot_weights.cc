@@ -141,7 +141,7 @@ class SlotWeights {
     }
     const auto [times, words] = short_factor(certainty > 0.0 ? sum / certainty : 0.0);
     if (times == 0.0 || times == 1.0 || times == 2.0) return;
-    add_some(times, "slots_fraction", filled("weighed by {} times the weight", words));
+    add_some(times, "slots_fraction", filled("weighted by {} times the weight", words));
   }
   /// Weights that went to other slots of their token: the same in all, or by a rule in each.
   void add_other_slots() {

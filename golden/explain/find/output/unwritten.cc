@@ -274,14 +274,12 @@ Claims claim_idle(const Idle& idle, Output& output) {
   // Where most of everything differs, idle rows are no place of their own.
   if ((output.left - wrong) * 2 > compared(output) - all) return {};
   // Old bytes and bytes that a kernel put there by mistake look the same.
-  return claim_where(
-      output, {"not_zero.padding", FindingKind::symptom, true}, idle.holds,
-      [&](const Place& place) {
-        return filled(
-            "{} ({}, zeros expected){}other bytes: never written, or written with what "
-            "does not belong there",
-            place.words, idle.what, place.hold());
-      });
+  return claim_where(output, {"not_zero.padding", FindingKind::symptom, true}, idle.holds,
+                     [&](const Place& place) {
+                       return filled(
+                           "{} ({}, zeros expected){}other bytes: never written, or overwritten",
+                           place.words, idle.what, place.hold());
+                     });
 }
 
 /// Ends of groups that count rows of tokens, where ends with padding are expected.

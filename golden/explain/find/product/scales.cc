@@ -102,7 +102,7 @@ constexpr ScaleFunction kFunctions[] = {
     {"inverse", "are divided by rather than multiplied with", [](double s) { return 1.0 / s; }},
     {"up", "are rounded up to powers of two",
      [](double s) { return std::exp2(std::ceil(std::log2(s))); }, true},
-    {"down", "are cut to powers of two",
+    {"down", "are truncated to powers of two",
      [](double s) { return std::exp2(std::floor(std::log2(s))); }, true},
     {"nearest", "are rounded to the nearest power of two",
      [](double s) { return std::exp2(std::round(std::log2(s))); }, true},

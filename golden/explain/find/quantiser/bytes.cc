@@ -241,8 +241,7 @@ std::string in_words(const std::vector<std::size_t>& bytes, const Table& table, 
                      const ElementReader& own) {
   const std::string noun = scale ? "scale byte" : "code";
   if (bytes.size() > 1)
-    return noun +
-           "s are read otherwise: " + list_of_bytes(bytes, kToldOfTensor, scale, table.as, own);
+    return noun + "s are misread: " + list_of_bytes(bytes, kToldOfTensor, scale, table.as, own);
   return noun + " " + name_of_byte(bytes[0], scale) + " is read" + read_as(bytes[0], table.as, own);
 }
 

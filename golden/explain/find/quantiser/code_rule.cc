@@ -120,7 +120,7 @@ std::string CodeRule::words(const Grid& g, const CodeRule& own) const {
   if (jump > 0)
     add("everything above " + number(jump, 8) + " becomes " + number(g.value(g.top()), 8));
   if (lost > 0 && own.lost == 0)
-    add("what is too large for a code becomes NaN or infinity, rather than clamped");
+    add("what is too large for a code is not clamped: it becomes NaN or infinity");
   if (lost_early && rounding == Rounding::even) {
     const std::string largest = number(g.value(g.top()), 8);
     add("overflow is decided before rounding: all above " + largest +

@@ -281,7 +281,7 @@ Claims claim_degenerate(const QuantiserCall& q, const Degenerate& kind,
                       scale_in_words(*scales.expected, *first);
   }
   if (kind.zero && (nan || nan_scale)) {
-    claim.sentence += ": as 0 / 0 is, of an amax without a floor";
+    claim.sentence += ": 0 / 0, for amax has no floor";
     // Neighbouring rows as a whole are padding, which nobody may write.
     Index end = 0;
     Index zeros = 0;

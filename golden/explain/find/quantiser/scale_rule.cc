@@ -101,9 +101,9 @@ Step step_of(float amax, int byte) {
 
 /// Exponents of the scale that are cut toward zero rather than down.
 constexpr std::pair<const char*, double (*)(double amax, double max)> kCut[] = {
-    {"the scale is 2^trunc(log2(amax / {})): the exponent is cut toward zero",
+    {"the scale is 2^trunc(log2(amax / {})): the exponent is truncated",
      [](double a, double max) { return std::trunc(std::log2(a / max)); }},
-    {"the scale is 2^trunc(log2 amax) / 2^floor(log2 {}): the exponent is cut toward zero",
+    {"the scale is 2^trunc(log2 amax) / 2^floor(log2 {}): the exponent is truncated",
      [](double a, double max) { return std::trunc(std::log2(a)) - std::ilogb(max); }},
 };
 
@@ -245,7 +245,7 @@ float to_power(float s, Power power) {
 }
 
 constexpr const char* kPowerWords[] = {"", ", rounded up to a power of two",
-                                       ", cut to a power of two",
+                                       ", truncated to a power of two",
                                        ", rounded to the nearest power of two",
                                        ", raised to the next power of two, powers of two as well"};
 
