@@ -71,32 +71,6 @@ Factor columns_of(const ScaledTensor& t) {
   return f;
 }
 
-ScaleForm form_of(const ContractionView& v) {
-  const auto all = [&](auto holds) { return holds(v.a) && holds(v.b); };
-  const bool plain = v.sum.block == 0;
-  const bool exact = v.sum.family == SumFamily::exact;
-  if (all([](const Factor& f) { return !f.scaled() && f.codes.dtype == Dtype::bf16; })) {
-    return plain ? ScaleForm::none : ScaleForm::other;
-  }
-  if (!all([](const Factor& f) { return f.scaled() && is_minifloat8(f.codes.dtype); })) {
-    return ScaleForm::other;
-  }
-  if (all([](const Factor& f) { return f.scales.dtype == Dtype::e8m0; })) {
-    const bool fits =
-        all([](const Factor& f) { return f.block == kMxBlock && f.row_tile == 1; }) && plain;
-    return fits && v.sum.fold == Fold::term ? ScaleForm::mx : ScaleForm::other;
-  }
-  if (!all([](const Factor& f) { return f.scales.dtype == Dtype::f32; })) return ScaleForm::other;
-  if (all([](const Factor& f) { return !f.blocked() && f.row_tile == 1; })) {
-    const bool after = v.sum.fold == Fold::after || (is_after(v.sum.fold) && is_machine(v.sum));
-    return exact || (after && plain) ? ScaleForm::rowwise : ScaleForm::other;
-  }
-  const bool tiles = all([](const Factor& f) { return f.block == kScaleTile; }) &&
-                     v.a.row_tile == 1 && (v.b.row_tile == 1 || v.b.row_tile == kScaleTile);
-  const bool folds = exact || (v.sum.fold == Fold::x_then_w && v.sum.block == kScaleTile);
-  return tiles && folds ? ScaleForm::blockwise : ScaleForm::other;
-}
-
 void resolve(std::string_view op, ContractionView& v) {
   const bool numbers = (v.a.scaled() && v.a.scales.dtype == Dtype::f32) ||
                        (v.b.scaled() && v.b.scales.dtype == Dtype::f32);
@@ -152,6 +126,32 @@ std::vector<ContractionView> groups_of(const ContractionView& v, const Operand& 
 }
 
 }  // namespace
+
+ScaleForm form_of(const ContractionView& v) {
+  const auto all = [&](auto holds) { return holds(v.a) && holds(v.b); };
+  const bool plain = v.sum.block == 0;
+  const bool exact = v.sum.family == SumFamily::exact;
+  if (all([](const Factor& f) { return !f.scaled() && f.codes.dtype == Dtype::bf16; })) {
+    return plain ? ScaleForm::none : ScaleForm::other;
+  }
+  if (!all([](const Factor& f) { return f.scaled() && is_minifloat8(f.codes.dtype); })) {
+    return ScaleForm::other;
+  }
+  if (all([](const Factor& f) { return f.scales.dtype == Dtype::e8m0; })) {
+    const bool fits =
+        all([](const Factor& f) { return f.block == kMxBlock && f.row_tile == 1; }) && plain;
+    return fits && v.sum.fold == Fold::term ? ScaleForm::mx : ScaleForm::other;
+  }
+  if (!all([](const Factor& f) { return f.scales.dtype == Dtype::f32; })) return ScaleForm::other;
+  if (all([](const Factor& f) { return !f.blocked() && f.row_tile == 1; })) {
+    const bool after = v.sum.fold == Fold::after || (is_after(v.sum.fold) && is_machine(v.sum));
+    return exact || (after && plain) ? ScaleForm::rowwise : ScaleForm::other;
+  }
+  const bool tiles = all([](const Factor& f) { return f.block == kScaleTile; }) &&
+                     v.a.row_tile == 1 && (v.b.row_tile == 1 || v.b.row_tile == kScaleTile);
+  const bool folds = exact || (v.sum.fold == Fold::x_then_w && v.sum.block == kScaleTile);
+  return tiles && folds ? ScaleForm::blockwise : ScaleForm::other;
+}
 
 Index shared_block(const Factor& a, const Factor& b) {
   if (!a.blocked() || !b.blocked()) return a.blocked() ? a.block : b.blocked() ? b.block : 0;

@@ -163,6 +163,9 @@ std::vector<ContractionView> products_of(const GroupedMatmul& op);
 std::vector<ContractionView> products_of(const GroupedMatmulWgrad& op);
 std::vector<ContractionView> products_of(const FusedDot& op);
 
+/// The form that a product's operands, their blocks of scales and its settled sum make.
+ScaleForm form_of(const ContractionView& v);
+
 /// K indices that share their scales on both sides, wherever blocks begin; 0 if no scale changes
 /// along K.
 Index shared_block(const Factor& a, const Factor& b);

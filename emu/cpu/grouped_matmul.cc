@@ -3,6 +3,7 @@
 
 #include "emu/cpu/cpu_backend.h"
 #include "emu/cpu/gemm/multiply.h"
+#include "emu/cpu/gemm/spread_scales.h"
 #include "emu/cpu/ieee_thread.h"
 #include "emu/cpu/models/machine_product.h"
 #include "emu/reference/dot.h"
@@ -33,9 +34,9 @@ void write_dots(const std::vector<ContractionView>& products, int threads) {
 void run_products(std::vector<ContractionView> products, Isa isa, int threads) {
   if (products.empty()) return;
   if (work_of(products) < kOfOneThread) threads = 1;
-  const ContractionView& first = products.front();
-  if (is_machine(first.sum)) return run_machine_products(products, isa, threads);
-  if (first.form == ScaleForm::other) return write_dots(products, threads);
+  if (is_machine(products.front().sum)) return run_machine_products(products, isa, threads);
+  const SpreadScales scales = spread_scales(products);
+  if (products.front().form == ScaleForm::other) return write_dots(products, threads);
   multiply(std::move(products), kernels_of(isa), threads);
 }
 

@@ -33,6 +33,7 @@ constexpr ScalesRow kScalesRows[] = {
     {"rows_by_tensor", kRow, {Dtype::f32, kWholeTensor}},
     {"rows_by_squares", kRow, kSquare},
     {"blocks_by_blocks", kBlock, kBlock},
+    {"squares", kSquare, kSquare},
     {"squares_by_blocks", kSquare, {Dtype::f32, {1, 64}}},
     {"mx_by_rows", kMx, kRow},
     {"mx_squares", {Dtype::e8m0, {32, 32}}, {Dtype::e8m0, {32, 32}}},

@@ -23,6 +23,7 @@ enum class Scales : std::uint8_t {
   rows_by_tensor,     ///< codes, f32 for all of K; codes, one f32 a tensor
   rows_by_squares,    ///< codes, f32 for all of K; codes, f32 for 128x128
   blocks_by_blocks,   ///< codes, f32 for 1x128 on both sides
+  squares,            ///< codes, f32 for 128x128 on both sides
   squares_by_blocks,  ///< codes, f32 for 128x128; codes, f32 for 1x64
   mx_by_rows,         ///< codes, e8m0 for 1x32; codes, f32 for all of K
   mx_squares,         ///< codes, e8m0 for 32x32 on both sides
@@ -36,6 +37,7 @@ inline constexpr Scales kMixedScales[] = {Scales::half,
                                           Scales::rows_by_tensor,
                                           Scales::rows_by_squares,
                                           Scales::blocks_by_blocks,
+                                          Scales::squares,
                                           Scales::squares_by_blocks,
                                           Scales::mx_by_rows,
                                           Scales::mx_squares,
