@@ -353,6 +353,19 @@ void add_column_major(const std::string& scales, const std::string& words, List&
              {std::move(reading)});
     before = unit;
   }
+  for (const Index tile : {16, 32, 64, 128}) {
+    add_read(list, scales + "=column_major",
+             filled("{} are column-major in tiles of {} rows and read row by row", words, tile),
+             {make_reading(
+                 scales,
+                 [tile](const Matrices& m) {
+                   return m.rows % tile == 0 && m.rows > tile && m.columns > 1;
+                 },
+                 [tile](const Matrices& m, Index matrix, Index row, Index column) {
+                   const Index at = row % tile * m.columns + column;
+                   return (matrix * m.rows + row / tile * tile + at % tile) * m.columns + at / tile;
+                 })});
+  }
 }
 
 void add_padded_columns(const Call& call, List& list) {
