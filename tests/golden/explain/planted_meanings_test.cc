@@ -265,6 +265,12 @@ const Kind kKinds[] = {
     {"explained: codes: what is too large for a code becomes NaN or infinity, rather than clamped; "
      "overflow is decided before rounding: all above 57344",
      few_large, infinite_from(57344.0f)},
+    {"explained: row 5 of scales holds zeros",
+     [](Backend&) {
+       const Tensor ones = mapped(random_floats({96, 256}, 5), [](Index, float) { return 1.0f; });
+       return of_x("quantize", ones, {{"block", "1x32"}});
+     },
+     [](const Call&, NamedTensors& out) { std::memset(out.at("scales").data() + 5 * 8, 0, 8); }},
     {"explained: codes: negative values that round to zero keep their sign: code 80", near_zero,
      signed_zeros(1)},
     {"explained: codes: codes are made with x / fl(amax / max), before the scale was rounded",
