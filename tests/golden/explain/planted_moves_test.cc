@@ -108,17 +108,13 @@ Call local(Backend&) {
             {{"experts", "4"}});
 }
 
-Call swizzle(Backend&) {
-  return of("swizzle_scales", {{"scales", filled<std::uint8_t>(Dtype::e8m0, {160, 12}, [](Index i) {
-                                  return 100.0 + 40.0 * uniform(i);
-                                })}});
+template <Index rows, Index columns>
+Call swizzle_of(Backend&) {
+  return of("swizzle_scales",
+            {{"scales", filled<std::uint8_t>(Dtype::e8m0, {rows, columns},
+                                             [](Index i) { return 100.0 + 40.0 * uniform(i); })}});
 }
-
-Call swizzle_ragged(Backend&) {
-  return of("swizzle_scales", {{"scales", filled<std::uint8_t>(Dtype::e8m0, {200, 10}, [](Index i) {
-                                  return 100.0 + 40.0 * uniform(i);
-                                })}});
-}
+constexpr auto swizzle = swizzle_of<160, 12>;
 
 /// Tiles of which a row counts two, where three begin, but those that `but` says.
 template <Index but>
@@ -278,7 +274,7 @@ const Kind kKinds[] = {
     {"explained: scales lie row by row, padded to whole tiles and not swizzled", swizzle,
      not_swizzled},
     {"explained: scales lie in tiles of 8x4 rather than 128x4", swizzle, in_tiles<8>},
-    {"explained: a row of tiles counts its whole tiles of four columns alone", swizzle_ragged,
+    {"explained: a row of tiles counts its whole tiles of four columns alone", swizzle_of<200, 10>,
      cut_rows_of_tiles<0>},
     {"explained: experts take all weights of the first rank", layer, altered(of_first_rank)},
     {"explained: gate and up of the shared expert are exchanged", layer, altered(turn_shared)},
@@ -326,7 +322,7 @@ const Kind kNearMisses[] = {
        c.replace("w2", std::move(w));
      })},
     {"tiles of 8x4", swizzle, in_tiles<16>},
-    {"a row of tiles counts", swizzle_ragged, cut_rows_of_tiles<160>},
+    {"a row of tiles counts", swizzle_of<200, 10>, cut_rows_of_tiles<160>},
     {"not swizzled", swizzle, in_tiles<16>},
     {"ends 1 row early", swizzle_groups, altered([](Call& c) {  // the last group, and no end
        const Tensor given = c.input("scales");

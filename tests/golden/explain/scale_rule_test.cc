@@ -167,7 +167,7 @@ TEST(ScaleNumbers, AreOfAmaxRaisedToItsFloor) {
     return numbers([=](float a) { return std::max(a, floor) / kMax; }).words();
   };
   EXPECT_EQ(lifted(0.5f), s + "amax at least 0.5");
-  EXPECT_EQ(lifted(0.08f), "none");  // few blocks are raised
+  for (const float few : {0.08f, 31.0f}) EXPECT_EQ(lifted(few), "none");  // raised, or are not
   // Scaled of zeros with a scale of their own: the rule says nothing of them.
   const Scaled one = numbers([](float a) { return a == 0 ? 1.0f : a / kMax; }, many({0.0f}));
   EXPECT_EQ(one.words(), "the stored scale is amax / max");

@@ -296,7 +296,8 @@ std::optional<ScaleRuleFound> f32_rule(const std::vector<float>& amax, const Ten
         for (const float floor : kFloors) try_floor(floor);
         const bool named = found.has_value();
         for (const float floor : {least * max, max / least}) {
-          if (!found && raised(floor) >= kLeastBytes) try_floor(floor);
+          const std::size_t n = raised(floor);
+          if (!found && n >= kLeastBytes && n + kLeastBytes <= amax.size()) try_floor(floor);
         }
         if (!found) continue;
         std::string words = "the stored scale is " + std::string(quotient.words);
