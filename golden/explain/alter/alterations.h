@@ -240,7 +240,7 @@ struct Lay {
   Index stride = 0;    ///< from one row, or column, to the next; 0: what it has, rounded up
   Index multiple = 1;  ///< to a multiple of this
   Index height = 0;    ///< of tiles; 0: all rows
-  Index width = 0;
+  Index width = 0;     ///< the same of columns
   Index pack = 0;
 };
 

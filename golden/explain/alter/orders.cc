@@ -20,6 +20,7 @@ Lay filled_in(const Matrices& m, Lay lay) {
   const Index extent = lay.order == Lay::columns ? m.rows : m.columns;
   if (lay.stride == 0) lay.stride = round_up(extent, lay.multiple);
   if (lay.height == 0) lay.height = m.rows;
+  if (lay.width == 0) lay.width = m.columns;
   if (lay.pack == 0) lay.pack = 1;
   return lay;
 }
@@ -352,6 +353,15 @@ void add_column_major(const std::string& scales, const std::string& words, List&
              filled("{} are column-major{} and read row by row", words, unit > 1 ? whole : ","),
              {std::move(reading)});
     before = unit;
+  }
+  for (const Index tile : {16, 32, 64, 128}) {
+    Reading reading = read_lying(scales, packs(tile, 0, 1), {Lay::rows});
+    reading.applies = [tile](const Matrices& m) {
+      return m.rows % tile == 0 && m.rows > tile && m.columns > 1;
+    };
+    add_read(list, scales + "=column_major",
+             filled("{} are column-major in tiles of {} rows and read row by row", words, tile),
+             {std::move(reading)});
   }
 }
 

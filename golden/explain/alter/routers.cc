@@ -305,7 +305,7 @@ constexpr OtherRule kRules[] = {
      "choices below -1 are not found: their slots take expert 0",
      {.least_minus_1 = true}},
     {"normalize=one_more",
-     "weights are divided by the sum of one choice more than is taken",
+     "weights are divided by the sum of one more choice than is taken",
      {.more_in_sum = 1}},
     {"choices=bf16", "choices are rounded to bf16, and weights are not", {.bf16_choices = true}},
     {"groups=bf16", "scores of groups are rounded to bf16", {.bf16_groups = true}},

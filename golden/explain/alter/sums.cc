@@ -230,6 +230,8 @@ constexpr Row<double (*)(std::uint8_t byte)> kOtherBytes[] = {
      [](std::uint8_t byte) { return static_cast<double>(static_cast<std::int8_t>(byte)); }},
     {"scales=bytes_as_e4m3", "codes of e4m3",
      [](std::uint8_t byte) { return static_cast<double>(decode(E4M3{byte})); }},
+    {"scales=bytes_as_bits", "the bits of f32 numbers, tiny ones",
+     [](std::uint8_t byte) { return std::ldexp(byte, -149); }},
 };
 
 /// Scale bytes of one side or both that are taken for something else.

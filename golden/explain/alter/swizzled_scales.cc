@@ -66,6 +66,13 @@ constexpr Row<bool (*)(const Call& call, NamedTensors& out)> kTiles[] = {
        return (c / kTileColumns * ceil_div(rows, kTileRows) + r / kTileRows) * kTileBytes +
               blocked_offset(r % kTileRows, c % kTileColumns, 1);
      }>},
+    {"layout=tiles_cut",
+     "a row of tiles counts its whole tiles of four columns alone: rows 128 on begin too early, "
+     "over tiles of the rows before",
+     lay<[](Index r, Index c, Index, Index n) {
+       return (r / kTileRows * (n / kTileColumns) + c / kTileColumns) * kTileBytes +
+              blocked_offset(r % kTileRows, c % kTileColumns, 1);
+     }>},
     {"layout=tiles_8x4", "scales lie in tiles of 8x4 rather than 128x4",
      lay<[](Index r, Index c, Index, Index n) {
        return (r / 8 * ceil_div(n, kTileColumns) + c / kTileColumns) * 8 * kTileColumns +

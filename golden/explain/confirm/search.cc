@@ -304,8 +304,8 @@ class Search {
     // A power of two has many makers: what was found is no more than one of them.
     const bool one = best.trial.all() && left_of(outputs()) == 0 && outputs().size() == 1;
     if (const auto by = one && !first.rewrite ? power_of_all(outputs().front()) : std::nullopt)
-      claim.sentence = filled("all of {}: every value is multiplied by 2^{}, as it is where {}",
-                              outputs().front().name, *by, claim.sentence);
+      claim.sentence = filled("all of {}: {}, as it is where {}", outputs().front().name,
+                              times_power_of_2(*by), claim.sentence);
     int alike = 0;
     for (std::size_t i = n + 1; i < found.size() && alike < kMostEqual; ++i) {
       // What gives less than all that it alters is no equal of what gives all.

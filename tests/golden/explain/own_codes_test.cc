@@ -247,6 +247,26 @@ TEST(OwnCodes, FollowFromScalesOfTheNextGroupsRows) {
             "128 in all");
 }
 
+TEST(OwnCodes, FollowFromScalesOfRow0BesideAShortBlock) {
+  const auto backend = make_cpu_backend();
+  Tensor whole = lumpy(Dtype::bf16, 256, 64);  // rows 208 on hold some columns of row 0
+  const auto said = [&](Index columns) {
+    for (Index i = 0; i < 256 * 64; ++i) {
+      const Index c = i % 64;
+      if (i < 64 || (i >= 208 * 64 && c < columns))
+        whole.as<BF16>()[i] = encode<kBF16>(std::ldexp(1.0f, static_cast<int>(c) % 2 * 40));
+    }
+    const Settings set{{"block", "128x1"}, {"scale", "f32"}};
+    const Call call = of_x("quantize", resized(whole, {208, 64}), set);
+    Planted p{call, run_call(*backend, call), run_call(*backend, of_x("quantize", whole, set))};
+    p.actual.at("codes") = resized(p.actual.at("codes"), {208, 64});
+    return explained(p).sentence();
+  };
+  const std::string words = "amax is that of its block, and of a short one row 0 of x as well";
+  EXPECT_EQ(said(40).find(words), std::string::npos);
+  EXPECT_EQ(said(64).find("explained: scales: " + words), 0u);
+}
+
 TEST(OwnCodes, SayWhoseMaximumOneScaleHas) {
   const auto backend = make_cpu_backend();
   const Call call =

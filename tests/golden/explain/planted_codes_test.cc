@@ -132,7 +132,7 @@ const PlantedFault kFaults[] = {
          }
        });
      }},
-    {"scales are cut at one", "scale.bound", "those that should be larger than 2^-9 (byte 118)",
+    {"scales are cut at one", "scale.bound", "scales are at most 2^-9 (byte 118)",
      scales_of<std::uint8_t>(
          bytes, [](const std::uint8_t* s, Index i) { return std::min<int>(s[i], 118); })},
     {"scale bytes without their bias", "scale.exponent", "every scale byte is 127 too low",

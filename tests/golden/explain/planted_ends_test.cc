@@ -275,6 +275,13 @@ const Kind kKinds[] = {
     {"explained: scale bytes are taken as the numbers 0 to 255 rather than as exponents",
      dequantised,
      scaled_by([](int byte) { return static_cast<double>(byte); }, [](Index r) { return r; })},
+    {"explained: scale bytes are taken as the bits of f32 numbers",
+     [](Backend& b) {
+       Call call = dequantised(b);
+       call.set.set("out", "f32");
+       return call;
+     },
+     scaled_by([](int byte) { return std::ldexp(byte, -149); }, [](Index r) { return r; })},
     {"explained: scales are those of other rows, in no order that was found: row 0 that of 5, 1 "
      "that "
      "of 25",

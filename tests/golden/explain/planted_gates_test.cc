@@ -158,7 +158,7 @@ const Kind kKinds[] = {
      [](const Call& call, NamedTensors& out) {
        out = run(call, [](Call& c) { c.replace("logits", times(c.input("logits"), 0.5f)); });
      }},
-    {"explained: weights are divided by the sum of one choice more than is taken", router,
+    {"explained: weights are divided by the sum of one more choice than is taken", router,
      [](const Call& call, NamedTensors& out) {
        const NamedTensors five = run(call, [](Call& c) { c.set.set("top_k", "5"); });
        for (Index i = 0; i < 96 * 4; ++i)

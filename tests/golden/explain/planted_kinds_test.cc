@@ -212,6 +212,11 @@ const Kind kKinds[] = {
      dequantised([](Index row, Index block) {
        return (row * 8 + block) % 96 * 8 + (row * 8 + block) / 96;
      })},
+    {"explained: scales are column-major in tiles of 32 rows", [](Backend&) { return bytes(); },
+     dequantised([](Index row, Index block) {
+       const Index at = row % 32 * 8 + block;
+       return (row / 32 * 32 + at % 32) * 8 + at / 32;
+     })},
     {"explained: groups begin at the multiple of 16 rows before, and end where they do",
      [](Backend&) { return gradient(); },
      rows_of_groups([](Index row) { return row / 16 * 16; }, where_it_ends)},

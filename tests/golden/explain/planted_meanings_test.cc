@@ -110,6 +110,38 @@ Edit subnormals(double (*of)(double steps, Index i)) {
   };
 }
 
+/// Numbers of e5m2, of which seven lie above the largest code and round down to it.
+Call few_large(Backend&) {
+  Tensor x = random_floats({64, 64}, 5);
+  for (Index i = 0; i < 7; ++i) x.as<float>()[i * 531] = i % 2 == 0 ? 58000.0f : -61000.0f;
+  return of_x("encode", std::move(x), {{"format", "e5m2"}});
+}
+
+/// Numbers of e4m3fnuz, of which many round to zero.
+Call near_zero(Backend&) {
+  return of_x("encode", times(random_floats({64, 64}, 5), 0x1p-9f), {{"format", "e4m3fnuz"}});
+}
+
+/// Negative ones that round to zero, one of so many, as 80.
+Edit signed_zeros(Index of) {
+  return [of](const Call& call, NamedTensors& out) {
+    for (Index i = 0; i < 64 * 64; i += of) {
+      std::uint8_t& code = out.at("codes").as<std::uint8_t>()[i];
+      if (code == 0 && call.input("x").as<float>()[i] < 0.0f) code = 0x80;
+    }
+  };
+}
+
+/// Those that are at least so large, as infinities.
+Edit infinite_from(float least) {
+  return [least](const Call& call, NamedTensors& out) {
+    for (Index i = 0; i < 64 * 64; ++i) {
+      std::uint8_t& code = out.at("codes").as<std::uint8_t>()[i];
+      if (std::fabs(call.input("x").as<float>()[i]) >= least) code = (code & 0x80) | 0x7C;
+    }
+  };
+}
+
 void unrounded(const Call& call, NamedTensors& out) {
   for (Index i = 0; i < 96 * 512; ++i) {
     const float* block = call.input("x").as<float>() + i / 32 * 32;
@@ -230,6 +262,17 @@ const Kind kKinds[] = {
      subnormals([](double s, Index) { return std::floor(s + 0.5); })},
     {"explained: codes: what is below the normal codes is rounded toward zero", small,
      subnormals([](double s, Index) { return std::floor(s); })},
+    {"explained: codes: what is too large for a code is not clamped: it becomes NaN or infinity; "
+     "overflow is decided before rounding: all above 57344",
+     few_large, infinite_from(57344.0f)},
+    {"explained: row 5 of scales holds zeros",
+     [](Backend&) {
+       const Tensor ones = mapped(random_floats({96, 256}, 5), [](Index, float) { return 1.0f; });
+       return of_x("quantize", ones, {{"block", "1x32"}});
+     },
+     [](const Call&, NamedTensors& out) { std::memset(out.at("scales").data() + 5 * 8, 0, 8); }},
+    {"explained: codes: negative values that round to zero keep their sign: code 80", near_zero,
+     signed_zeros(1)},
     {"explained: codes: codes are made with x / fl(amax / max), before the scale was rounded",
      [](Backend&) { return quantize_call("1x32"); }, unrounded},
     {"explained: all of next_scale is the power of two at or below what is expected", delayed,
@@ -305,6 +348,8 @@ const Kind kNearMisses[] = {
      rounded([](std::uint32_t bits, Index i) { return uniform(i) < 0.5 ? bits : bits + 0xFFFF; })},
     {"below the normal", small,
      subnormals([](double s, Index i) { return i % 3 == 0 ? std::ceil(s) : std::floor(s); })},
+    {"overflow", few_large, infinite_from(60000.0f)},
+    {"keep their sign", near_zero, signed_zeros(2)},
     {"other rows", blockwise,
      elements_as<float>("x.scales",
                         [](Index i, const float* given) {

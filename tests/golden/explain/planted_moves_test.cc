@@ -108,10 +108,26 @@ Call local(Backend&) {
             {{"experts", "4"}});
 }
 
-Call swizzle(Backend&) {
-  return of("swizzle_scales", {{"scales", filled<std::uint8_t>(Dtype::e8m0, {160, 12}, [](Index i) {
-                                  return 100.0 + 40.0 * uniform(i);
-                                })}});
+template <Index rows, Index columns>
+Call swizzle_of(Backend&) {
+  return of("swizzle_scales",
+            {{"scales", filled<std::uint8_t>(Dtype::e8m0, {rows, columns},
+                                             [](Index i) { return 100.0 + 40.0 * uniform(i); })}});
+}
+constexpr auto swizzle = swizzle_of<160, 12>;
+
+/// Tiles of which a row counts two, where three begin, but those that `but` says.
+template <Index but>
+void cut_rows_of_tiles(const Call& call, NamedTensors& out) {
+  std::uint8_t* to = out.at("blocked").as<std::uint8_t>();
+  std::fill_n(to, out.at("blocked").bytes(), std::uint8_t{0});
+  for (Index i = 0; i < 200 * 10; ++i) {
+    const Index r = i / 10;
+    const Index c = i % 10;
+    const Index tiles = r < but ? 3 : 2;
+    to[(r / 128 * tiles + c / 4) * 512 + r % 32 * 16 + r % 128 / 32 * 4 + c % 4] =
+        call.input("scales").as<std::uint8_t>()[i];
+  }
 }
 
 /// Scales of groups of 70, 120 and 110 rows.
@@ -258,6 +274,8 @@ const Kind kKinds[] = {
     {"explained: scales lie row by row, padded to whole tiles and not swizzled", swizzle,
      not_swizzled},
     {"explained: scales lie in tiles of 8x4 rather than 128x4", swizzle, in_tiles<8>},
+    {"explained: a row of tiles counts its whole tiles of four columns alone", swizzle_of<200, 10>,
+     cut_rows_of_tiles<0>},
     {"explained: experts take all weights of the first rank", layer, altered(of_first_rank)},
     {"explained: gate and up of the shared expert are exchanged", layer, altered(turn_shared)},
     {"explained: every token takes 5 experts rather than 2", layer,
@@ -304,6 +322,7 @@ const Kind kNearMisses[] = {
        c.replace("w2", std::move(w));
      })},
     {"tiles of 8x4", swizzle, in_tiles<16>},
+    {"a row of tiles counts", swizzle_of<200, 10>, cut_rows_of_tiles<160>},
     {"not swizzled", swizzle, in_tiles<16>},
     {"ends 1 row early", swizzle_groups, altered([](Call& c) {  // the last group, and no end
        const Tensor given = c.input("scales");

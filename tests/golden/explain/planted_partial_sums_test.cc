@@ -184,7 +184,7 @@ const PlantedFault kOutputs[] = {
        return made_of_sums<F16>(
            b, [](const float* y, Index i) { return encode<kF16>(y[i], Overflow::nonfinite); });
      }},
-    {"the result is added to itself", "value.power_of_2", "2^1",
+    {"the result is added to itself", "value.power_of_2", "twice",
      planted_by(multiplied, [](Index) { return 2.0f; })},
     {"one group comes out twice as large", "value.power_of_2", "group 1 of y",
      planted_by(multiplied, [](Index i) { return i / 192 >= 70 && i / 192 < 121 ? 2.0f : 1.0f; })},

@@ -98,6 +98,18 @@ const PlantedFault kFaults[] = {
                        {{"block", "1x128"}, {"scale_layout", "mn_major_tma"}});
          },
          "scales")},
+    {"padding of words of scales is old", "not_zero.padding",
+     "padding to 16 bytes, and of words to four scales, of row 1 of blocked (zeros expected)",
+     [](Backend& b) {
+       const Tensor scales =
+           filled<std::uint8_t>(Dtype::e8m0, {40, 6}, [](Index i) { return 90 + i; });
+       return spoiled(b, of("swizzle_scales", {{"scales", scales}}, {{"layout", "packed_ue8m0"}}),
+                      [](NamedTensors& out) {
+                        for (Index i = 40; i < 80; ++i)
+                          out.at("blocked").as<std::uint32_t>()[i] |=
+                              0x7B000000U + static_cast<std::uint32_t>(i << 16);
+                      });
+     }},
     {"a row of a line of zeros is old", "not_zero.padding",
      "row 150 of group 3 of y (lines of x that are zero, zeros expected)",
      fills_zeros(of_zero_line, "y")},

@@ -56,7 +56,8 @@ TEST(PlantedWitnesses, FactorsNeedSeveralValues) {
   EXPECT_EQ(said_of(call, doubled),
             "seen, its cause not known: weights: where 1 is expected, 2 came");
   call.set.set("top_k", "2");
-  EXPECT_EQ(said_of(call, doubled), "explained: all of weights: every value is multiplied by 2^1");
+  EXPECT_EQ(said_of(call, doubled),
+            "explained: all of weights: every value is twice what is expected");
 }
 
 Call layer() {
@@ -77,7 +78,8 @@ TEST(PlantedWitnesses, EveryOutputIsHeldAgainstItsCause) {
   };
   EXPECT_EQ(text("random").find("partly: "), 0u) << text("random");
   EXPECT_EQ(text("doubled").find("explained: 66.7 %: "), 0u) << text("doubled");
-  EXPECT_NE(text("doubled").find("2^1; 33.3 %: "), std::string::npos) << text("doubled");
+  EXPECT_NE(text("doubled").find("twice what is expected; 33.3 %: "), std::string::npos)
+      << text("doubled");
   const std::string name = "activation is gelu_tanh rather than silu";
   const auto activation = [](Call& c) { c.set.set("activation", "gelu_tanh"); };
   EXPECT_EQ(said_with(layer(), activation), "explained: " + name);

@@ -93,6 +93,11 @@ TEST(ScaleBytes, ShowTheSignificandOfTheirStep) {
   for (const Row& row : rows) EXPECT_EQ(bytes(row.step).words(), row.words);
   EXPECT_EQ(bytes(always(-7), {1.25, 1.5, 1.75}).words(),
             "the scale is 2^(floor(log2 amax) - 7): CEIL, where no amax is a power of two");
+  const std::string nearest = "the scale is the power of two nearest to amax / 448";
+  EXPECT_EQ(bytes(from(1.3125, -9), {1.0, 1.25, 1.3125}).words(), nearest);
+  EXPECT_EQ(
+      bytes(from(1.3, -9), {1.0, 1.1875, 1.375}).words(),
+      nearest + "; equivalently, the scale is 2^round(log2(amax / 448)): the nearest exponent");
   // A root of two in f32 is a little less.
   EXPECT_EQ(bytes(above(1.3, -8), {1.0, 1.25, static_cast<double>(std::sqrt(2.0f))}).words(),
             k8 + ", twice that from a significand of 1.414214 on: the nearest exponent");
@@ -156,8 +161,13 @@ TEST(ScaleNumbers, AreOfAmaxRaisedToItsFloor) {
   const std::string s = "the stored scale is amax / max with ";
   EXPECT_EQ(floored(1e-12f, kMax, 0.0f), s + "amax at least 1e-12");
   EXPECT_EQ(floored(1e-10f, kMax, 1e-11f), s + "amax at least 1e-10");
-  EXPECT_EQ(floored(1e-4f, kMax, 0.0f), s + "amax at least 1e-4");
-  EXPECT_EQ(floored(1e-4f, 240.0f, 0.0f), s + "max 240 and amax at least 1e-4");
+  EXPECT_EQ(floored(1e-4f, kMax, 0.0f), s + "amax at least 0.0001");
+  EXPECT_EQ(floored(1e-4f, 240.0f, 0.0f), s + "max 240 and amax at least 0.0001");
+  const auto lifted = [](float floor) {
+    return numbers([=](float a) { return std::max(a, floor) / kMax; }).words();
+  };
+  EXPECT_EQ(lifted(0.5f), s + "amax at least 0.5");
+  for (const float few : {0.08f, 31.0f}) EXPECT_EQ(lifted(few), "none");  // raised, or are not
   // Scaled of zeros with a scale of their own: the rule says nothing of them.
   const Scaled one = numbers([](float a) { return a == 0 ? 1.0f : a / kMax; }, many({0.0f}));
   EXPECT_EQ(one.words(), "the stored scale is amax / max");

@@ -319,10 +319,14 @@ Claims recover_factors(Output& output) {
   for (const auto& [by, power] : best) {
     if (power.differing < kFew) continue;
     if (claim_scattered(output, lines, by, power.differing, claims)) continue;
-    add_claim(output, lines, power.lines, {"value.power_of_2"},
-              "every value is multiplied by 2^" + std::to_string(by), claims);
+    add_claim(output, lines, power.lines, {"value.power_of_2"}, times_power_of_2(by), claims);
   }
   return claims;
+}
+
+std::string times_power_of_2(Index power) {
+  return power == 1 ? "every value is twice what is expected"
+                    : filled("every value is multiplied by 2^{}", power);
 }
 
 std::optional<int> power_of_all(const Output& output) {

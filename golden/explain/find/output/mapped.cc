@@ -157,7 +157,7 @@ void add_shown(const Output& output, const Words& f, std::vector<ValueMap>& list
                     (scale ? "every scale byte is " : "every number is ") +
                         std::to_string(*delta < 0 ? 0 - by : by) +
                         (*delta < 0 ? " too low" : " too high"),
-                    [&f, by](std::uint64_t w) { return (w + by) & f.all(); }, 4});
+                    [&f, by](std::uint64_t w) { return (w + by) & f.all(); }, 4, 2});
   }
   const Vote power = agreed([&](std::uint64_t a, std::uint64_t b) -> Vote {
     int e = 0;  // of a ratio that is no number, or zero, the fraction is no half
@@ -166,7 +166,7 @@ void add_shown(const Output& output, const Words& f, std::vector<ValueMap>& list
   });
   if (f.fraction != 0 && power) {
     // Powers of two move the exponent field; subnormal results are left to other causes.
-    list.push_back({"value.power_of_2", "every value is multiplied by 2^" + std::to_string(*power),
+    list.push_back({"value.power_of_2", times_power_of_2(*power),
                     [&f, by = *power](std::uint64_t w) {
                       if (!std::isfinite(f.read(w).value)) return w;
                       const auto field = static_cast<std::int64_t>(f.magnitude(w) >> f.fraction);
@@ -309,7 +309,7 @@ Claims recover_mapped(Output& output) {
     const auto gives = [&](Index i) {
       return map.map(output.expected_bits(i)) == output.actual_bits(i);
     };
-    if (f.fraction != 0 && !are_of_several_values(output, gives, map.values)) continue;
+    if (!are_of_several_values(output, gives, map.values)) continue;
     const auto claim = claim_model(
         output, [&](Index i) { return map.map(output.expected_bits(i)); }, map.id, map.phrase,
         map.least);

@@ -134,6 +134,8 @@ std::vector<Claim> recover_tiles(Output& output);
 std::vector<Claim> recover_factors(Output& output);
 /// The exponent of the power of two that all of it is multiplied by; none where there is no such.
 std::optional<int> power_of_all(const Output& output);
+/// "every value is multiplied by 2^3".
+std::string times_power_of_2(Index power);
 /// All of it multiplied by one number that is no power of two.
 std::vector<Claim> recover_one_factor(Output& output);
 /// Rows and columns of each group times numbers of their own.

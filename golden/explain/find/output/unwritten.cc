@@ -113,6 +113,7 @@ std::map<std::uint64_t, std::vector<Index>> runs_of_fills(const Output& o) {
 struct Idle {
   std::string what;
   std::function<bool(Index)> holds;
+  bool of_parts = false;  ///< of elements whose other bits are as expected
 };
 
 /// Rows that are marked.
@@ -155,10 +156,20 @@ Idle row_padding(const Call& call, const Output& output) {
                           call.set.text("layout", "blocked") == layout;
     if (!quantised && !swizzled) continue;
     if (quantised && scale_choice(call.op, call.set).block.rows != 1) continue;
-    const Index rows = matrices_of(call.input(quantised ? "x" : "scales")).rows;
-    if (rows >= output.columns) continue;
-    return {"padding to 16 bytes",
-            [rows, columns = output.columns](Index i) { return i % columns >= rows; }};
+    const Matrices m = matrices_of(call.input(quantised ? "x" : "scales"));
+    const Index words = matrices_of(*output.expected).rows;
+    const bool packed = output.expected->dtype() == Dtype::i32;
+    const Index scales =
+        quantised ? ceil_div(m.columns, scale_choice(call.op, call.set).block.columns) : m.columns;
+    const Index used = packed ? scales - 4 * (words - 1) : 4;  // bytes of the last word
+    if (m.rows >= output.columns && used >= 4) continue;
+    const auto holds = [&output, words, used, rows = m.rows](Index i) {
+      if (i % output.columns >= rows) return true;
+      const std::uint64_t apart = output.actual_bits(i) ^ output.expected_bits(i);
+      return used < 4 && (i / output.columns + 1) % words == 0 && apart % (1ULL << 8 * used) == 0;
+    };
+    return {packed ? "padding to 16 bytes, and of words to four scales," : "padding to 16 bytes",
+            holds, packed};
   }
   return {};
 }
@@ -260,7 +271,8 @@ Claims claim_idle(const Idle& idle, Output& output) {
       for (const Index end = i + output.columns; i < end; ++i) {
         if (!idle.holds(i)) continue;
         // A bias or a gradient to add to may be expected there.
-        if (output.expected_bits(i) != 0 && read(output.expected_bits(i)).value != 0.0) return {};
+        const std::uint64_t own = output.expected_bits(i);
+        if (!idle.of_parts && own != 0 && read(own).value != 0.0) return {};
         ++idle_here;
         wrong_here += output.differs(i);
       }
@@ -274,12 +286,15 @@ Claims claim_idle(const Idle& idle, Output& output) {
   // Where most of everything differs, idle rows are no place of their own.
   if ((output.left - wrong) * 2 > compared(output) - all) return {};
   // Old bytes and bytes that a kernel put there by mistake look the same.
-  return claim_where(output, {"not_zero.padding", FindingKind::symptom, true}, idle.holds,
-                     [&](const Place& place) {
-                       return filled(
-                           "{} ({}, zeros expected){}other bytes: never written, or overwritten",
-                           place.words, idle.what, place.hold());
-                     });
+  return claim_where(
+      output, {"not_zero.padding", FindingKind::symptom, true}, idle.holds,
+      [&](const Place& place) {
+        const std::string where =
+            idle.of_parts
+                ? filled("{} of {} (zeros expected) holds ", idle.what, place.words)
+                : filled("{} ({}, zeros expected){}", place.words, idle.what, place.hold());
+        return where + "other bytes: never written, or overwritten";
+      });
 }
 
 /// Ends of groups that count rows of tokens, where ends with padding are expected.

@@ -176,16 +176,24 @@ void add_other_blocks(const Blocks& b, const std::vector<float>& amax,
   add_running("its block and all before it in the tensor, not begun anew", n);
 }
 
-/// Blocks that a group cuts short take rows of what follows.
-AmaxWindow with_rows_after(const Blocks& b, const std::vector<BlockPlace>& places, Index height) {
+/// Blocks that are cut short, by a group or the end of x, take `height` rows: those after them, or
+/// row 0 for each that is none of theirs.
+AmaxWindow of_whole_height(const Blocks& b, const std::vector<BlockPlace>& places, Index height,
+                           bool of_row_0) {
   const Index rows = b.x->extent(b.x->rank() - 2);
-  AmaxWindow w{filled("its block, and of a short one the rows after it, {} in all", height), {}};
+  AmaxWindow w{of_row_0
+                   ? "its block, and of a short one row 0 of x as well, in place of the rows "
+                     "that it is short of"
+                   : filled("its block, and of a short one the rows after it, {} in all", height),
+               {}};
   for (const BlockPlace& at : places) {
-    const Index end = std::min(at.row + height, (at.row / rows + 1) * rows);
+    const Index first = at.row / rows * rows;
+    const Index end = of_row_0 ? at.row + height : std::min(at.row + height, first + rows);
     w.amax.push_back(0.0f);
     for (Index r = at.row; at.rows > 0 && r < end; ++r) {
+      const Index from = of_row_0 && r >= at.row + at.rows ? first : r;
       for (Index c = at.column; c < at.column + at.columns; ++c)
-        w.amax.back() = joined(w.amax.back(), std::fabs(b.value(r * b.columns + c)));
+        w.amax.back() = joined(w.amax.back(), std::fabs(b.value(from * b.columns + c)));
     }
   }
   return w;
@@ -202,7 +210,9 @@ std::vector<AmaxWindow> other_windows(const Blocks& b, const std::vector<float>&
   if (!b.tiled) add_other_blocks(b, amax, list);
   const std::vector<BlockPlace> places = places_of(b);
   const Index height = std::ranges::max(places, {}, &BlockPlace::rows).rows;
-  if (height > 1) list.push_back(with_rows_after(b, places, height));
+  for (const bool of_row_0 : {false, true}) {
+    if (height > 1) list.push_back(of_whole_height(b, places, height, of_row_0));
+  }
   constexpr Row<float (*)(float)> kRounded[] = {{"bf16", "its block, rounded to bf16", by_bf16},
                                                 {"f16", "its block, rounded to f16", by_f16}};
   for (const auto& row : kRounded) {

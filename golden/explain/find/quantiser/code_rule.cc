@@ -108,7 +108,7 @@ bool CodeRule::gives(const Grid& g, double v, std::uint64_t got) const {
   const std::size_t c = code(g, v);
   if (c == 0 && (got & 0x7F) == 0 && flush != Flush::none && !g.fnuz()) return true;
   const std::uint64_t sign = std::signbit(v) ? 0x80 : 0;
-  return got == (c == 0 && g.fnuz() ? 0 : c | sign);
+  return got == (c == 0 && g.fnuz() && !zero_signed ? 0 : c | sign);
 }
 
 std::string CodeRule::words(const Grid& g, const CodeRule& own) const {
@@ -131,6 +131,8 @@ std::string CodeRule::words(const Grid& g, const CodeRule& own) const {
   if (flush == Flush::values)
     add("values below the normal codes are flushed to zero before they are rounded");
   if (carry_lost) add(kCarryLost);
+  if (zero_signed)
+    add("negative values that round to zero keep their sign: code 80, which is NaN here");
   if (low)
     add("what is below the normal codes is rounded " +
         std::string(kRoundingWords[static_cast<int>(*low)]));

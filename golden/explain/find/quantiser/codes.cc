@@ -63,20 +63,22 @@ struct Coded {
       return !std::isfinite(v) || rule.gives(grid, v, codes.actual_bits(i));
     });
   }
-  /// Takes for `rule` the least magnitude that came as NaN or infinity; none if one below the
-  /// largest code did.
+  /// Takes for `rule` what came as NaN or infinity: zeros with a sign, or from a least magnitude
+  /// on; none if one below the largest code did.
   void take_lost(CodeRule& rule) const {
     const double top = grid.value(grid.top());
     double least = HUGE_VAL;
     double kept = 0.0;
     for (Index i = 0; i < codes.compared_rows * codes.columns; ++i) {
       if (nth(codes.marks, i) == Mark::explained) continue;
-      const double v = std::abs(value(i));
+      const double v = value(i);
       if (!std::isfinite(v)) continue;
-      if (grid.no_number(codes.actual_bits(i))) {
-        least = std::min(least, v);
+      if (!grid.no_number(codes.actual_bits(i))) {
+        kept = std::max(kept, std::abs(v));
+      } else if (grid.fnuz() && rule.code(grid, v) == 0) {
+        rule.zero_signed = true;
       } else {
-        kept = std::max(kept, v);
+        least = std::min(least, std::abs(v));
       }
     }
     if (least <= top || least == HUGE_VAL) return;
@@ -358,6 +360,8 @@ Claims recover_encoded(const Call& call, Output& codes) {
     if (rule->words(grid, asked).empty()) return {};
     if (call.set.text("overflow", "saturate") != "nonfinite") asked.lost = 0;
     claim = coded.claim({*rule}, "codes.rule", rule->words(grid, asked));
+    // All values above the largest code and no others: seen, however few.
+    if (claim && rule->lost_early) claim->kind = FindingKind::symptom;
   } else {
     claim = coded.claim_at_random();
   }

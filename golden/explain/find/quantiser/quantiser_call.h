@@ -204,6 +204,7 @@ struct CodeRule {
   bool lost_early = false;           ///< so does all above the largest code, whatever it rounds to
   std::optional<Rounding> low = {};  ///< of magnitudes below the least normal one, if another
   bool carry_lost = false;           ///< what rounds up to a power of two becomes half of it
+  bool zero_signed = false;          ///< so are zeros of a format that has no negative one
   int low_step = 0;  ///< log2 of how much too large the step below the least normal one is
   std::size_t code(const Grid& g, double v) const;
   /// Whether `v` may become `came`, sign and all.

@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "golden/explain/alter/alterations.h"
+#include "golden/explain/find/finding.h"
 #include "golden/explain/find/quantiser/quantiser_call.h"
 #include "golden/judge/elements.h"
 
@@ -189,6 +190,8 @@ std::optional<ScaleRuleFound> e8m0_rule(const std::vector<float>& amax, const Te
         {-emax + 1, Begins::above, top, "the scale is one step above RCEIL"},
         {-emax, Begins::at, 2.0 - 0x1p-8, exponent + ": FLOOR, of an amax rounded to bf16"},
         {-emax, Begins::at, 2.0 - 0x1p-11, exponent + ": FLOOR, of an amax rounded to f16"},
+        {-emax - 1, Begins::at, 0.75 * top,
+         "the scale is the power of two nearest to amax / " + number(max, 7)},
         {-emax - 1, Begins::near, top * std::sqrt(0.5),
          "the scale is 2^round(log2" + quotient + ": the nearest exponent"},
         {-emax, Begins::near, std::sqrt(2.0),
@@ -201,11 +204,14 @@ std::optional<ScaleRuleFound> e8m0_rule(const std::vector<float>& amax, const Te
       return below <= n.threshold &&
              (n.begins == Begins::above ? n.threshold < from : n.threshold <= from + 1e-7);
     };
-    const auto* found = std::find_if(std::begin(known), std::end(known), holds);
-    named = found != std::end(known);
-    words = named ? found->words
-                  : twice + "from a significand between " + number(below, 7) + " and " +
-                        number(from, 7) + " on";
+    words.clear();
+    for (const Named& n : known) {
+      if (holds(n)) list_words(words, n.words, "; equivalently, ");
+    }
+    named = !words.empty();
+    if (!named)
+      words = twice + "from a significand between " + number(below, 7) + " and " + number(from, 7) +
+              " on";
   }
   const auto stored = [low, from](float a) {
     if (!usable(a)) return kNotTold;
@@ -250,20 +256,16 @@ constexpr const char* kPowerWords[] = {"", ", rounded up to a power of two",
                                        ", raised to the next power of two, powers of two as well"};
 
 /// Floors of amax; 0: none.
-struct Floor {
-  float value;
-  const char* words;
-};
-constexpr Floor kFloors[] = {{0.0f, ""},      {1e-12f, "1e-12"}, {1e-10f, "1e-10"}, {1e-8f, "1e-8"},
-                             {1e-6f, "1e-6"}, {1e-5f, "1e-5"},   {1e-4f, "1e-4"}};
+constexpr float kFloors[] = {0.0f, 1e-12f, 1e-10f, 1e-8f, 1e-6f, 1e-5f, 1e-4f};
 
 struct NumberRule {
   const ScaleQuotient* quotient;
   float max;
   Power power;
-  float stored(float amax, const Floor& floor) const {
-    if (floor.value == 0.0f && amax == 0.0f) return kNotTold;
-    return to_power(quotient->of(std::max(amax, floor.value), max), power);
+  float floor = 0.0f;  ///< of amax
+  float stored(float amax) const {
+    if (floor == 0.0f && amax == 0.0f) return kNotTold;
+    return to_power(quotient->of(std::max(amax, floor), max), power);
   }
 };
 
@@ -272,9 +274,12 @@ std::optional<ScaleRuleFound> f32_rule(const std::vector<float>& amax, const Ten
                                        Dtype format) {
   if (amax.size() < kLeastNumbers) return std::nullopt;
   const auto own_max = static_cast<float>(largest(format));
-  const auto raises = [&amax](const Floor& floor) {
-    return std::any_of(amax.begin(), amax.end(), [&](float a) { return a < floor.value; });
+  // How many blocks a floor raises; those of the least amax, if many have their scale, measure one.
+  const auto raised = [&amax](float floor) {
+    return static_cast<std::size_t>(
+        std::ranges::count_if(amax, [&](float a) { return a < floor; }));
   };
+  const float least = scales.as<float>()[std::ranges::min_element(amax) - amax.begin()];
   // A number of no format is measured.
   const auto most = std::ranges::max_element(amax);
   const float ratio = *most / scales.as<float>()[most - amax.begin()];
@@ -282,24 +287,29 @@ std::optional<ScaleRuleFound> f32_rule(const std::vector<float>& amax, const Ten
   for (const float max : {own_max, 448.0f, 240.0f, 57344.0f, 127.0f, 224.0f, 256.0f, measured}) {
     for (const Power power : {Power::none, Power::up, Power::down, Power::nearest, Power::above}) {
       for (const ScaleQuotient& quotient : kQuotients) {
-        const NumberRule rule{&quotient, max, power};
-        const Floor* floor = nullptr;
-        for (const Floor& f : kFloors) {
-          const auto stored = [&](float a) { return rule.stored(a, f); };
-          if (blocks_told(stored, amax, scales) > 0 && (floor == nullptr || raises(f))) floor = &f;
+        std::optional<NumberRule> found;
+        const auto try_floor = [&](float floor) {
+          const NumberRule rule{&quotient, max, power, floor};
+          const auto stored = [&rule](float a) { return rule.stored(a); };
+          if (blocks_told(stored, amax, scales) > 0 && (!found || raised(floor) > 0)) found = rule;
+        };
+        for (const float floor : kFloors) try_floor(floor);
+        const bool named = found.has_value();
+        for (const float floor : {least * max, max / least}) {
+          const std::size_t n = raised(floor);
+          if (!found && n >= kLeastBytes && n + kLeastBytes <= amax.size()) try_floor(floor);
         }
-        if (floor == nullptr) continue;
+        if (!found) continue;
         std::string words = "the stored scale is " + std::string(quotient.words);
         if (max != own_max) words += " with max " + number(static_cast<double>(max), 7);
-        if (raises(*floor))
-          words +=
-              (max != own_max ? " and" : " with") + std::string(" amax at least ") + floor->words;
+        if (raised(found->floor) > 0)
+          words += (max != own_max ? " and" : " with") + std::string(" amax at least ") +
+                   number(static_cast<double>(found->floor), 7);
         words += kPowerWords[static_cast<int>(power)];
         const std::string stacks =
             max == own_max ? stacks_of(amax, scales, format, power) : std::string();
-        return ScaleRuleFound{words, stacks,
-                              [rule, floor](float a) { return rule.stored(a, *floor); }, true,
-                              power != Power::none};
+        return ScaleRuleFound{words, stacks, [rule = *found](float a) { return rule.stored(a); },
+                              named, power != Power::none};
       }
     }
   }

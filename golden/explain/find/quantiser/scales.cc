@@ -81,8 +81,9 @@ std::optional<Claim> claim_bound(Output& scales, const QuantiserCall& q) {
   }
   if (!varied || !beside) return std::nullopt;
   return claim_all(scales, {"scale.bound"},
-                   filled("scales: those that should be {} than {} came as this",
-                          upper ? "larger" : "less", scale_in_words(*scales.actual, first)))
+                   filled("scales are at {} {}: those that should be {} came as this",
+                          upper ? "most" : "least", scale_in_words(*scales.actual, first),
+                          upper ? "larger" : "less"))
       .front();
 }
 
