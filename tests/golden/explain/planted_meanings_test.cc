@@ -117,21 +117,6 @@ Call few_large(Backend&) {
   return of_x("encode", std::move(x), {{"format", "e5m2"}});
 }
 
-/// Numbers of e4m3fnuz, of which many round to zero.
-Call near_zero(Backend&) {
-  return of_x("encode", times(random_floats({64, 64}, 5), 0x1p-9f), {{"format", "e4m3fnuz"}});
-}
-
-/// Negative ones that round to zero, one of so many, as 80.
-Edit signed_zeros(Index of) {
-  return [of](const Call& call, NamedTensors& out) {
-    for (Index i = 0; i < 64 * 64; i += of) {
-      std::uint8_t& code = out.at("codes").as<std::uint8_t>()[i];
-      if (code == 0 && call.input("x").as<float>()[i] < 0.0f) code = 0x80;
-    }
-  };
-}
-
 /// Those that are at least so large, as infinities.
 Edit infinite_from(float least) {
   return [least](const Call& call, NamedTensors& out) {
@@ -271,8 +256,6 @@ const Kind kKinds[] = {
        return of_x("quantize", ones, {{"block", "1x32"}});
      },
      [](const Call&, NamedTensors& out) { std::memset(out.at("scales").data() + 5 * 8, 0, 8); }},
-    {"explained: codes: negative values that round to zero keep their sign: code 80", near_zero,
-     signed_zeros(1)},
     {"explained: codes: codes are made with x / fl(amax / max), before the scale was rounded",
      [](Backend&) { return quantize_call("1x32"); }, unrounded},
     {"explained: all of next_scale is the power of two at or below what is expected", delayed,
@@ -349,7 +332,6 @@ const Kind kNearMisses[] = {
     {"below the normal", small,
      subnormals([](double s, Index i) { return i % 3 == 0 ? std::ceil(s) : std::floor(s); })},
     {"overflow", few_large, infinite_from(60000.0f)},
-    {"keep their sign", near_zero, signed_zeros(2)},
     {"other rows", blockwise,
      elements_as<float>("x.scales",
                         [](Index i, const float* given) {

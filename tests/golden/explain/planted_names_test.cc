@@ -76,7 +76,8 @@ double outer_alpha(const Call& call, Index i) {
 }
 
 const Kind kKinds[] = {
-    {"seen, its cause not known: codes: where code 00 is expected, code 80", to_fnuz, minus_zeros},
+    {"explained: codes: negative values that round to zero keep their sign: code 80", to_fnuz,
+     minus_zeros},
     {"explained: the sign is turned of 1639 elements in all of codes",
      [](Backend&) {
        return of_x("quantize", random_floats({32, 256}, 5));

@@ -1,5 +1,5 @@
-// Outputs, rows and tiles that hold an operand, another output, one and the same row, or their own
-// sum and what is expected, or came, elsewhere.
+// Outputs, rows and tiles that hold an operand, another output, bytes of something else, one and
+// the same row, or their own sum and what is expected, or came, elsewhere.
 #include <algorithm>
 #include <cstring>
 #include <map>
@@ -20,6 +20,10 @@ constexpr Index kRows = 24;                    ///< of sums that are looked at
 constexpr Index kLeastTile = 64;               ///< elements of tiles of sums
 constexpr Index kLeastTold = 32;               ///< elements of running totals
 constexpr double kSteps = 64;                  ///< roundings that totals in f32 may be away
+constexpr Index kLeastOfRow = 8;               ///< elements of a row, of every size
+constexpr Index kLeastWild = 16;               ///< elements, of each end of the scale
+constexpr int kFarAbove = 20;                  ///< powers of two above the largest expected
+constexpr int kFarBelow = -40;                 ///< and below it
 constexpr Index kApart[] = {8, 16, 32, 64, 128, 192, 256, 512};  ///< columns of tiles
 
 /// Elements that hold what is expected there and something else, each of both rounded.
@@ -179,6 +183,49 @@ Claims recover_added(Output& output) {
            claim_lines(output, {"rows.added", FindingKind::cause, true}, {output}, rows, words));
   }
   return claims;
+}
+
+Claims recover_wild(Output& output) {
+  if (output.left < 4 * kLeastWild || !is_wide_float(output.expected->dtype())) return {};
+  const ElementReader read(output.expected->dtype());
+  double most = 0.0;
+  for (Index i = 0; i < compared(output); ++i) {
+    const Element e = read(output.expected_bits(i));
+    if (!e.nan && !e.infinite) most = std::max(most, std::abs(e.value));
+  }
+  if (most == 0.0) return {};
+  std::vector<Index> rows;
+  Index above = 0;
+  Index below = 0;
+  for (const Index r : Lines{output}.failing()) {
+    Index own_above = 0;
+    Index own_below = 0;
+    std::vector<Index> wrong;
+    for (const Index i : elements_of_row(output, r)) {
+      if (!output.differs(i)) continue;
+      wrong.push_back(i);
+      const Element e = read(output.actual_bits(i));
+      const double size = std::abs(e.value);
+      own_above += e.infinite || size > std::ldexp(most, kFarAbove);
+      own_below += size > 0.0 && size < std::ldexp(most, kFarBelow);
+    }
+    const Index n = std::ssize(wrong);
+    // One run of the row, nearly all of it: what is scattered was not left unwritten.
+    if (n < kLeastOfRow || (wrong.back() - wrong.front() + 1) * 9 > n * 10 ||
+        16 * std::min(own_above, own_below) < n)
+      continue;
+    rows.push_back(r);
+    above += own_above;
+    below += own_below;
+  }
+  if (std::min(above, below) < kLeastWild) return {};
+  return claim_lines(output, {"never_written.other", FindingKind::symptom, true}, {output}, rows,
+                     [](const Place& place) {
+                       return filled(
+                           "{} elements in {} hold numbers of every size: never "
+                           "written, or bytes of something else",
+                           place.elements, place.words);
+                     });
 }
 
 }  // namespace mxo

@@ -18,9 +18,6 @@ constexpr std::uint64_t kAnyNan = ~std::uint64_t{0};  ///< all NaNs of a type ar
 constexpr Index kLeastElements = 8;                   ///< of a fill
 constexpr Index kLeastOutput = 16;                    ///< elements of an output
 constexpr Index kLeastDown = 16;                      ///< rows, and a fourth of them
-constexpr Index kLeastWild = 16;                      ///< elements, of each end of the scale
-constexpr int kFarAbove = 20;                         ///< powers of two above the largest expected
-constexpr int kFarBelow = -40;                        ///< and below it
 
 /// Zeros and NaN; any other fill may have been computed, too, and has to stand alone.
 bool is_plain(std::uint64_t fill) { return fill == 0 || fill == kAnyNan; }
@@ -123,21 +120,23 @@ Idle idle_rows(const Output& output, std::string what, std::vector<std::uint8_t>
           }};
 }
 
-bool is_quantised(const Call& call, const Output& output, std::string_view layout) {
-  return call.op == "quantize" && output.name == "scales" && call.has("x") &&
-         call.input("x").rank() >= 2 && call.set.text("scale_layout", "row_major") == layout;
+/// The matrix of which an output holds the scales in a layout, x or scales as they were given; null
+/// where there is none.
+const Tensor* laid_out(const Call& call, const Output& output, std::string_view layout) {
+  const bool quantised = call.op == "quantize" && output.name == "scales";
+  const char* name = quantised ? "x" : "scales";
+  const auto own =
+      quantised ? call.set.text("scale_layout", "row_major") : call.set.text("layout", "blocked");
+  const bool holds = (quantised || call.op == "swizzle_scales") && own == layout && call.has(name);
+  return holds && call.input(name).rank() >= 2 ? &call.input(name) : nullptr;
 }
 
 /// What 128x4 tiles of scales [R, C] hold beyond the matrix.
 Idle tile_padding(const Call& call, const Output& output) {
-  const bool quantised = is_quantised(call, output, "blocked");
-  const bool swizzled = call.op == "swizzle_scales" && call.has("scales") &&
-                        call.set.text("layout", "blocked") == "blocked";
-  if (!quantised && !swizzled) return {};
-  const Tensor& matrix = call.input(quantised ? "x" : "scales");
-  if (matrix.rank() < 2) return {};
-  const Index rows = matrix.shape()[matrix.shape().size() - 2];
-  const Index columns = matrix.shape().back() / (quantised ? 32 : 1);
+  const Tensor* matrix = laid_out(call, output, "blocked");
+  if (matrix == nullptr) return {};
+  const Index rows = matrices_of(*matrix).rows;
+  const Index columns = matrix->shape().back() / (call.op == "quantize" ? 32 : 1);
   const Index bytes = blocked_bytes(rows, columns);
   if (bytes == 0 || output.rows * output.columns % bytes != 0 || output.columns == 1) return {};
   std::vector<std::uint8_t> idle(static_cast<std::size_t>(bytes), 1);
@@ -151,19 +150,17 @@ Idle tile_padding(const Call& call, const Output& output) {
 /// Of scales [.., C, R4], or of words of four of them, what a row holds beyond the R rows.
 Idle row_padding(const Call& call, const Output& output) {
   for (const char* layout : {"mn_major_tma", "packed_ue8m0"}) {
-    const bool quantised = is_quantised(call, output, layout);
-    const bool swizzled = call.op == "swizzle_scales" && call.has("scales") &&
-                          call.set.text("layout", "blocked") == layout;
-    if (!quantised && !swizzled) continue;
-    if (quantised && scale_choice(call.op, call.set).block.rows != 1) continue;
-    const Matrices m = matrices_of(call.input(quantised ? "x" : "scales"));
+    const Tensor* matrix = laid_out(call, output, layout);
+    const bool quantised = call.op == "quantize";
+    if (matrix == nullptr || (quantised && scale_choice(call.op, call.set).block.rows != 1))
+      continue;
+    const Index rows = matrices_of(*matrix).rows;
     const Index words = matrices_of(*output.expected).rows;
-    const bool packed = output.expected->dtype() == Dtype::i32;
-    const Index scales =
-        quantised ? ceil_div(m.columns, scale_choice(call.op, call.set).block.columns) : m.columns;
-    const Index used = packed ? scales - 4 * (words - 1) : 4;  // bytes of the last word
-    if (m.rows >= output.columns && used >= 4) continue;
-    const auto holds = [&output, words, used, rows = m.rows](Index i) {
+    const bool packed = !quantised && output.expected->dtype() == Dtype::i32;
+    // Bytes of the last word that hold scales.
+    const Index used = packed ? matrix->shape().back() - 4 * (words - 1) : 4;
+    if (rows >= output.columns && used >= 4) continue;
+    const auto holds = [=, &output](Index i) {
       if (i % output.columns >= rows) return true;
       const std::uint64_t apart = output.actual_bits(i) ^ output.expected_bits(i);
       return used < 4 && (i / output.columns + 1) % words == 0 && apart % (1ULL << 8 * used) == 0;
@@ -353,49 +350,6 @@ Claims recover_unwritten(Output& output) {
     append(claims, claim_where(output, {said.id, FindingKind::symptom, true}, is_filled, words));
   }
   return claims;
-}
-
-Claims recover_wild(Output& output) {
-  if (output.left < 4 * kLeastWild || !is_wide_float(output.expected->dtype())) return {};
-  const ElementReader read(output.expected->dtype());
-  double most = 0.0;
-  for (Index i = 0; i < compared(output); ++i) {
-    const Element e = read(output.expected_bits(i));
-    if (!e.nan && !e.infinite) most = std::max(most, std::abs(e.value));
-  }
-  if (most == 0.0) return {};
-  std::vector<Index> rows;
-  Index above = 0;
-  Index below = 0;
-  for (const Index r : Lines{output}.failing()) {
-    Index own_above = 0;
-    Index own_below = 0;
-    std::vector<Index> wrong;
-    for (const Index i : elements_of_row(output, r)) {
-      if (!output.differs(i)) continue;
-      wrong.push_back(i);
-      const Element e = read(output.actual_bits(i));
-      const double size = std::abs(e.value);
-      own_above += e.infinite || size > std::ldexp(most, kFarAbove);
-      own_below += size > 0.0 && size < std::ldexp(most, kFarBelow);
-    }
-    const Index n = std::ssize(wrong);
-    // One run of the row, nearly all of it: what is scattered was not left unwritten.
-    if (n < kLeastElements || (wrong.back() - wrong.front() + 1) * 9 > n * 10 ||
-        16 * std::min(own_above, own_below) < n)
-      continue;
-    rows.push_back(r);
-    above += own_above;
-    below += own_below;
-  }
-  if (std::min(above, below) < kLeastWild) return {};
-  return claim_lines(output, {"never_written.other", FindingKind::symptom, true}, {output}, rows,
-                     [](const Place& place) {
-                       return filled(
-                           "{} elements in {} hold numbers of every size: never "
-                           "written, or bytes of something else",
-                           place.elements, place.words);
-                     });
 }
 
 Claims recover_padding(const Call& call, Output& output, const NamedTensors& expected) {
