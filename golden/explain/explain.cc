@@ -162,14 +162,15 @@ Shown shown_of(const Case& c, const Progress& progress) {
   // A parameter of a layer says more than its last step, which did not come; an altered call more
   // than what a step yields to it.
   const bool yields = std::ranges::any_of(shown.claims, &Claim::yields);
-  const bool last = yields || (c.call.op == "moe_layer" && !c.call.set.flag("keep_stages", false));
-  if (!last && !shown.claims.empty() && left_of(shown.outputs) == 0 && shown.pattern.empty())
+  const bool layer = c.call.op == "moe_layer" && !c.call.set.flag("keep_stages", false);
+  if (!layer && !yields && !shown.claims.empty() && left_of(shown.outputs) == 0 &&
+      shown.pattern.empty())
     return shown;
   Measuring measuring(c, progress);
   std::vector<Claim> claims = measuring.claims();
   Shown measured{std::move(claims), std::move(c.outputs), measuring.nearest(), {}};
-  const bool whole = last && left_of(measured.outputs) == 0 &&
-                     !(yields && std::ranges::any_of(measured.claims, &Claim::yields));
+  const bool whole = left_of(measured.outputs) == 0 &&
+                     (layer || std::ranges::none_of(measured.claims, &Claim::yields));
   const bool better = whole || shown.claims.empty() || measured.judged() > shown.judged();
   return std::move(better ? measured : shown);
 }

@@ -241,6 +241,7 @@ constexpr Finder kFinders[] = {
 
     {"layer_routers", Turn::costly, nullptr,
      [](const Case& c, List& list) { add_layer_routers(c.backend, c.call, c.outputs, list); }},
+    {"layer_gates", Turn::costly, nullptr, measured<add_layer_gates>},
     {"experts_of_others", Turn::costly, nullptr, measured<add_experts_of_others>},
     {"rules_of_some_experts", Turn::costly, nullptr, measured<add_rules_of_some_experts>},
     {"decoded_codes", Turn::costly, nullptr, measured<add_decoded_codes>},

@@ -177,6 +177,10 @@ Tensor rows_from(const Tensor& tensor, std::vector<Index> sources);
 /// The same of elements, in a tensor of that shape.
 Tensor elements_from(const Tensor& tensor, std::vector<Index> sources, std::vector<Index> shape);
 
+/// Weights [T, k] of slots as they are read from a matrix of those of every expert, zero where a
+/// token did not choose one: number stride t + s of the n experts that the slot's own is among.
+Tensor read_by_expert(const Tensor& weights, const Tensor& experts, Index n, Index stride);
+
 /// Which of n lines, blocks or experts is read as i.
 using LineMap = Index (*)(Index i, Index n);
 constexpr Index first_line(Index, Index) { return 0; }

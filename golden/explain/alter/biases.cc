@@ -1,4 +1,5 @@
 // Biases that are left out, used another number of times, another's, or added at another place.
+#include <bit>
 #include <cmath>
 #include <cstring>
 #include <limits>
@@ -64,6 +65,13 @@ constexpr OtherBias kBiases[] = {
     {"negative", "the bias is subtracted rather than added", kNegative, BiasOf::router},
     {"other_expert", "experts take the bias of the expert before", kColumnBefore, BiasOf::router},
     {"other_expert", "experts take the bias of the expert after", kColumnAfter, BiasOf::router},
+    {"as_bf16",
+     "the bytes of the bias are read as bf16: experts 2 i and 2 i + 1 take halves of bias i",
+     [](const Bias& b, Index, Index e) {
+       const auto bits = std::bit_cast<std::uint32_t>(b.at(0, e / 2));
+       return std::bit_cast<float>(e % 2 == 0 ? bits << 16 : bits & 0xFFFF0000u);
+     },
+     BiasOf::router},
 };
 
 /// Rows of sums with more(bias, expert, row, column) added, rounded once; expert 0 without groups.

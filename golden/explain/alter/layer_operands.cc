@@ -192,6 +192,10 @@ void add_layer_operands(const Call& call, List& list) {
       if (row.with != nullptr) c.inputs.erase(row.with);
     });
   }
+  if (call.has("shared.w1"))
+    add_altered(list, "w2=left_out",
+                "routed experts are left out: y is what the shared expert alone adds",
+                [](Call& c) { c = of_shared(std::move(c)); });
   for (const char* name : {"router", "w1", "w2"}) {
     add_altered(list, filled("{}=e4m3", name), filled("{} is rounded to e4m3 first", name),
                 [name](Call& c) {

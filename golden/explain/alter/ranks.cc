@@ -244,30 +244,6 @@ void add_next_ranks(const Call& call, List& list) {
   }
 }
 
-/// Weights of slots as if slots were sorted by their experts: the least expert has the first.
-bool sort_weights(Call& call) {
-  bool any = false;
-  for (const std::string& name : names_ending(call.inputs, ".weights")) {
-    const Tensor& experts = call.input(rank_of(name) + "experts");
-    const Tensor& given = call.input(name);
-    if (experts.rank() != 2 || given.elements() != experts.elements() ||
-        given.dtype() != Dtype::f32 || experts.dtype() != Dtype::i32) {
-      return false;
-    }
-    const Index slots = experts.extent(1);
-    call.replace(
-        name, with_values(given, [&](Index i) {
-          const auto* chosen = experts.as<std::int32_t>() + i / slots * slots;
-          const std::int32_t own = chosen[i % slots];
-          return given
-              .as<float>()[i / slots * slots +
-                           std::count_if(chosen, chosen + slots, [=](auto e) { return e < own; })];
-        }));
-    any = true;
-  }
-  return any;
-}
-
 }  // namespace
 
 Index slots_of(const Call& call) {
@@ -325,8 +301,6 @@ void add_rank_hypotheses(const Call& call, List& list) {
   }
   const Index slots = returns ? slots_of(call) : 0;
   if (slots > 1 && combines) {
-    add_altered(list, "weights=by_expert", "weights are taken in the order of experts",
-                sort_weights);
     add_altered(
         list, "weights=stride", filled("weights of tokens are read 1 apart rather than {}", slots),
         [slots](Call& c) {
@@ -336,6 +310,22 @@ void add_rank_hypotheses(const Call& call, List& list) {
           }
           return true;
         });
+    const Index experts = call.set.integer("experts", 0);
+    const Index own = experts / std::max<Index>(1, std::ssize(returned));
+    for (const auto& [n, stride] : std::set<std::pair<Index, Index>>{
+             {experts, experts}, {experts, slots}, {own, own}, {own, slots}}) {
+      if (n < slots) continue;
+      add_altered(
+          list, "weights=by_number",
+          filled("the weight of slot s of token t is number {} t + s of a matrix of tokens "
+                 "and {} {}, 0 where a token did not choose one",
+                 stride, n, n < experts ? "experts of the rank that has its row" : "experts"),
+          [n = n, stride = stride](Call& c) {
+            for (const std::string& name : names_ending(c.inputs, ".weights"))
+              c.replace(name, read_by_expert(c.input(name), c.input(rank_of(name) + "experts"), n,
+                                             stride));
+          });
+    }
   }
   for (const Sum& sum : kSums) {
     if (slots < 2) break;

@@ -2,8 +2,10 @@
 #include <algorithm>
 #include <limits>
 #include <span>
+#include <utility>
 
 #include "golden/explain/alter/alterations.h"
+#include "golden/explain/find/finding.h"
 
 namespace mxo {
 namespace {
@@ -34,6 +36,21 @@ bool count_first(const Call&, NamedTensors& out) {
   return chosen.extent(1) > 1;
 }
 
+bool weigh_by_slot(const Call& call, NamedTensors& out) {
+  const Index experts = call.input("logits").extent(1);
+  out.at("weights") = read_by_expert(out.at("weights"), out.at("experts"), experts, experts);
+  return true;
+}
+
+/// A list of each expert, or of each token and expert, with zeros for experts up to `padded`.
+Tensor with_zeros(const Tensor& given, Index padded) {
+  std::vector<Index> shape = given.shape();
+  const Index experts = std::exchange(shape.back(), padded);
+  std::vector<Index> sources = range_of(given.elements() / experts * padded);
+  for (Index& i : sources) i = i % padded < experts ? i / padded * experts + i % padded : -1;
+  return elements_from(given, std::move(sources), std::move(shape));
+}
+
 void divide_by_column_sums(Tensor& weights, float scale) {
   const Index k = weights.extent(1);
   auto* w = weights.as<float>();
@@ -47,6 +64,9 @@ void divide_by_column_sums(Tensor& weights, float scale) {
 constexpr Row<bool (*)(const Call&, NamedTensors&)> kWritten[] = {
     {"weights=reversed", "weights stand in the reverse order of slots", reverse_weights},
     {"weights=logits", "weights are the logits themselves", weigh_by_logits},
+    {"weights=by_slot",
+     "slot s holds the weight of expert s, and 0 where its token did not choose that",
+     weigh_by_slot},
     {"counts=first", "only the first choice of every token is counted", count_first},
 };
 
@@ -83,9 +103,42 @@ void add_counts(List& list, const char* id, std::string phrase, auto of) {
 
 }  // namespace
 
+Tensor read_by_expert(const Tensor& weights, const Tensor& experts, Index n, Index stride) {
+  const Index slots = experts.extent(1);
+  const std::span chosen(experts.as<std::int32_t>(), static_cast<std::size_t>(experts.elements()));
+  return with_values(weights, [&](Index i) {
+    const Index at = stride * (i / slots) + i % slots;
+    const Index expert = nth(chosen, i) / n * n + at % n;
+    for (Index own = at / n * slots; own < at / n * slots + slots && own < std::ssize(chosen);
+         ++own)
+      if (nth(chosen, own) == expert) return weights.as<float>()[own];
+    return 0.0f;
+  });
+}
+
 void add_written_slots(const Call& call, List& list) {
   for (const auto& row : kWritten) {
     add_rewritten(list, row.name, row.phrase, row.of, Stage::rule);
+  }
+  const Index experts = call.input("logits").extent(1);
+  for (const Index to : {8, 16, 32, 64, 128}) {
+    const Index padded = round_up(experts, to);
+    if (padded >= experts + to / 2 || padded == experts || call.set.integer("groups", 1) > 1)
+      continue;
+    add_altered(
+        list, "logits=padded",
+        filled("logits are padded with 0 to {} experts, and those beyond {} are chosen, too",
+               padded, experts - 1),
+        [=](Call& c) {
+          for (const char* name : {"logits", "bias"})
+            if (c.has(name)) c.replace(name, with_zeros(c.input(name), padded));
+        },
+        Stage::rule)
+        .rewrite = [experts](const Call&, NamedTensors& out) {
+      Tensor& counts = out.at("tokens_per_expert");
+      counts = gathered(counts, 0, range_of(experts));
+      return true;
+    };
   }
   // A bias would be all that the choices of other groups have.
   if (call.set.has("groups") && !call.has("bias") &&

@@ -113,8 +113,9 @@ class Settling {
     if (c.fixed == 0) return;
     std::vector<std::uint8_t> given = c.mask;
     given.resize(output.marks.size());
-    // Zeros alone, where other elements came otherwise, may be of anything.
-    if (c.broken > 0 && fill_of(runner_.call(), output, given) != Fill::none) return;
+    // Zeros alone, where other elements came otherwise or none did, may be of anything.
+    if ((c.broken > 0 && fill_of(runner_.call(), output, given) != Fill::none) || is_zero(output))
+      return;
     const bool all = c.fixed == output.left && c.broken == 0 && c.astray == 0;
     settle_marked(output, given, all && !gives_none_of_another());
   }

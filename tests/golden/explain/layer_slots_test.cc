@@ -19,6 +19,13 @@ Call layer(const Settings& more = {}) {
   return call;
 }
 
+Call routed() {
+  Call call = layer({{"pipeline", "bf16"}});
+  for (const char* name : {"shared.w1", "shared.w2"}) call.inputs.erase(name);
+  call.replace("w1", times(call.input("w1"), 16));
+  return call;
+}
+
 /// Experts take the operands of these.
 PlantsFault taken(std::vector<const char*> names, std::vector<Index> from) {
   return alters([] { return layer(); }, names,
@@ -109,6 +116,16 @@ const PlantedFault kFaults[] = {
     {"parts are not added up (tpu-inference#3435)", "shared.w2=own_part",
      "each rank adds its own 16 of 32 hidden columns of the shared expert alone",
      planted_by(own_parts, 31)},
+    {"the shared expert alone", "w2=left_out", "routed experts are left out",
+     alters([] { return layer(); }, {"w2", "w2.bias"},
+            [](Tensor& t, const Tensor&) { std::memset(t.data(), 0, t.bytes()); })},
+    {"relu, as silu of a steep gate", "activation=relu", "the gate is max(a, 0)",
+     [](Backend& b) { return with_setting(b, routed(), "alpha", "1e30"); }},
+    {"nothing is written", "never_written.zero", "all of rank0.y hold zeros",
+     spoils([](Backend&) { return layer(); },
+            [](NamedTensors& out) {
+              for (auto& [name, t] : out) std::memset(t.data(), 0, t.bytes());
+            })},
 };
 
 TEST(PlantedInLayerSlots, AreNamed) { expect_named(kFaults); }

@@ -151,6 +151,9 @@ const PlantedFault kFaults[] = {
               t = mapped(t, [](Index, float v) { return narrow(v); });
             })},
     {"weights by expert", "weights=by_expert", "in the order of experts", weights_by_expert},
+    {"half of a row that comes back", "weights=slots_left_out", "left out, in token",
+     alters(combined, {"rank0.y"},
+            [](Tensor& t, const Tensor&) { std::memset(t.data() + 3 * 128, 0, 64); })},
     {"weights of each other", "weights=ranks", "every rank takes the weights of the next",
      [](Backend& b) { return exchanged(b, returned(), "weights"); }},
     {"rows of each other", "y=ranks", "every rank takes the rows of the next",

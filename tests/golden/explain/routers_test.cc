@@ -1,4 +1,5 @@
 // Routers that score, choose or weigh in another way, as a table: each token's slots by the rule.
+#include <bit>
 #include <cmath>
 #include <numeric>
 
@@ -228,6 +229,11 @@ const OperandFault kOperands[] = {
      [](const float* b, Index e) { return b[(e + 1) % 16]; }},
     {"bias=other_expert", "of the expert before", "bias",
      [](const float* b, Index e) { return b[(e + 15) % 16]; }},
+    {"bias=as_bf16", "read as bf16", "bias",
+     [](const float* b, Index e) {
+       const auto bits = std::bit_cast<std::uint32_t>(b[e / 2]);
+       return std::bit_cast<float>(e % 2 == 0 ? bits << 16 : bits & 0xFFFF0000u);
+     }},
     {"logits=bf16", "logits are rounded to bf16 first", "logits",
      [](const float* x, Index i) { return narrow(x[i]); }},
     {"logits=f16", "logits are rounded to f16 first", "logits",
@@ -316,6 +322,18 @@ const PlantedFault kOthers[] = {
                 if (e[i] <= e[i + 1]) continue;
                 std::swap(e[i], e[i + 1]);
                 std::swap(w[i], w[i + 1]);
+              }
+            })},
+    {"weights of experts by the number of the slot (transformers#43288)", "weights=by_slot",
+     "slot s holds the weight of expert s",
+     spoils([](Backend&) { return route(16, {}); },
+            [](NamedTensors& out) {
+              const Tensor given = out.at("weights");
+              const auto* e = out.at("experts").as<std::int32_t>();
+              for (Index i = 0; i < given.elements(); ++i) {
+                const auto* own = std::find(e + i / 4 * 4, e + i / 4 * 4 + 4, i % 4);
+                const bool any = own != e + i / 4 * 4 + 4;
+                out.at("weights").as<float>()[i] = any ? given.as<float>()[own - e] : 0.0f;
               }
             })},
     {"weights hold the bias, in f64 (PaddleFormers#3452)", "bias=in_weights",

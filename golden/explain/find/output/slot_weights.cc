@@ -42,22 +42,24 @@ struct Token {
 using Weights = std::function<double(const Token&, std::size_t)>;
 using IsMeant = std::function<bool(const Token&, std::size_t)>;
 
-/// Least squares of one row over the rows of its slots; of a row of zeros none of them weighed.
+/// Least squares of one row, from the first element that differs to the last, over the rows of its
+/// slots; of a row of zeros none of them weighed.
 std::optional<Token> measured(const Output& o, Index row, const std::vector<NamedTensors>& slots) {
   const std::size_t n = slots.size();
-  const auto columns = static_cast<std::size_t>(o.columns);
-  if (columns < 2 * n + 8) return std::nullopt;
+  std::vector<Index> elements = elements_of_row(o, row);
+  while (!o.differs(elements.back())) elements.pop_back();
+  std::erase_if(elements,
+                [&, any = false](Index i) mutable { return !(any = any || o.differs(i)); });
+  if (elements.size() < 2 * n + 8) return std::nullopt;
   const std::string rank = rank_of(o.name);
-  const ActualNumbers got = actual_numbers(o, elements_of_row(o, row));
+  const ActualNumbers got = actual_numbers(o, elements);
   if (std::all_of(got.values.begin(), got.values.end(), [](double v) { return v == 0.0; }))
     return Token{rank, row, {}, std::vector<double>(n), std::vector<double>(n)};
   LeastSquares equations(n);
   std::vector<double> features(n);
-  for (std::size_t c = 0; c < columns; ++c) {
-    for (std::size_t s = 0; s < n; ++s) {
-      const Index at = row * o.columns + static_cast<Index>(c);
-      features[s] = static_cast<double>(wide_value(slots[s].at(rank + "out"), at));
-    }
+  for (std::size_t c = 0; c < elements.size(); ++c) {
+    for (std::size_t s = 0; s < n; ++s)
+      features[s] = static_cast<double>(wide_value(slots[s].at(rank + "out"), elements[c]));
     equations.add(features, got.values[c], got.weight(c));
   }
   auto fit = equations.solved();

@@ -76,6 +76,9 @@ std::vector<std::set<Index>> experts_of_failing(Backend& backend, const Call& ca
 /// Of a layer whose y alone is known: routers that score, choose or weigh in another way.
 void add_layer_routers(Backend& backend, const Call& call, const std::vector<Output>& outputs,
                        std::vector<Hypothesis>& list);
+/// The same: other activations.
+void add_layer_gates(Backend& backend, const Call& call, const std::vector<Output>& outputs,
+                     std::vector<Hypothesis>& list);
 /// The same: experts that take operands of others, in any order, and rules of some experts alone.
 void add_experts_of_others(Backend& backend, const Call& call, const std::vector<Output>& outputs,
                            std::vector<Hypothesis>& list);
