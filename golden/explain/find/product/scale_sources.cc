@@ -314,8 +314,18 @@ void add_row_sources(const Observation& few, const Output& output, std::vector<H
     return;
   const auto moved = [](const auto& line) { return line.first != line.second; };
   const std::map<Index, Index> told = other_lines(few, given);
+  // Of scales that a line may have taken, the one as far away as other lines' is in an order.
+  const std::vector<Line> measured = lines_at(few, 1, given);
+  Votes votes;
+  for (const Line& line : measured) {
+    for (const Index o : line.offsets) ++votes[o - line.own];
+  }
   std::set<Index> distances;
-  for (const auto& [line, source] : told) distances.insert(source - line);
+  for (const Line& line : measured) {
+    const Index at =
+        *std::ranges::max_element(line.offsets, {}, [&](Index o) { return votes[o - line.own]; });
+    distances.insert(at - line.own);
+  }
   if (told.size() * 10 < few.lines.size() * 8 ||
       std::count_if(told.begin(), told.end(), moved) * 2 < std::ssize(told) ||
       distances.size() * 2 < told.size())
