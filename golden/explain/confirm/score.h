@@ -43,8 +43,8 @@ class Chance {
 /// Bits by which the scales that an altered product took for others, in the lines that it explains,
 /// could have been otherwise: every element of a line follows from them; the same of the expert of
 /// each token.  Infinity where anything else is altered.
-double bits_of_operands(const Call& call, const std::vector<const Hypothesis*>& made_by,
-                        const Output& y, const std::vector<Index>& explained);
+double bits_of_operands(const Call& call, const Hypothesis& made_by, const Output& y,
+                        const std::vector<Index>& explained);
 
 /// Bits of rows, or columns, of which each came as what is expected times one power of two: one
 /// number each.  Infinity where they did not.

@@ -153,8 +153,11 @@ class Search {
           const std::vector<Index> explained = evidence.explained(outputs(), n);
           if (explained.empty()) continue;
           if (runner_.windowed()) most = std::min(most, bits_of_powers(outputs()[n], explained));
-          if (runner_.windowed() || !all)
-            most = std::min(most, bits_of_operands(runner_.call(), best_, outputs()[n], explained));
+          // Of a pair each has to be told.
+          for (const Hypothesis* h : best_) {
+            if (runner_.windowed() || !all)
+              most = std::min(most, bits_of_operands(runner_.call(), *h, outputs()[n], explained));
+          }
         }
       }
       if (evidence.names(claims, outputs(), cost, most)) return claims;
