@@ -93,23 +93,19 @@ double bits_of_choices(const Call& call, const Output& y, const std::vector<Inde
          std::log2(static_cast<double>(call.input("router").extent(0)));
 }
 
-}  // namespace
-
-double bits_of_operands(const Call& call, const Hypothesis& made_by, const Output& y,
-                        const std::vector<Index>& explained) {
-  const std::optional<Product> p = product_of(call);
-  if (!p) return bits_of_choices(call, y, explained);
-  if (y.name != p->output) return kAny;
+/// Of what one hypothesis alters.
+double bits_of_one(const Call& call, const Product& p, const Hypothesis& made_by, const Output& y,
+                   const std::vector<Index>& explained) {
   Call altered = call;
   try {
     if (made_by.rewrite || !made_by.alter(altered)) return kAny;
   } catch (const Error&) {
     return kAny;
   }
-  if (!alters_scales_alone(call, altered, *p)) return kAny;
+  if (!alters_scales_alone(call, altered, p)) return kAny;
   double most = 0.0;  // one factor of an output tells of one side
   for (const Side side : kSides) {
-    const ProductSides s{*p, side};
+    const ProductSides s{p, side};
     const ProductSide& f = s.factor();
     if (f.scales == nullptr) continue;
     const Tensor& now = altered.input(f.scales_name);
@@ -121,7 +117,7 @@ double bits_of_operands(const Call& call, const Hypothesis& made_by, const Outpu
     const Rarity rarity(*f.scales);
     std::vector<std::uint8_t> changed(static_cast<std::size_t>(now.elements()));
     for (const auto& [g, line] : lines) {
-      for (Index d = 0; d < p->depth(g); d += p->block) {
+      for (Index d = 0; d < p.depth(g); d += p.block) {
         const Index at = s.scale(g, line, d);
         if (at >= 0 && bits_at(now, at) != bits_at(*f.scales, at)) nth(changed, at) = 1;
       }
@@ -138,6 +134,19 @@ double bits_of_operands(const Call& call, const Hypothesis& made_by, const Outpu
     most = std::max(most, sum);
   }
   return most;
+}
+
+}  // namespace
+
+double bits_of_operands(const Call& call, const std::vector<const Hypothesis*>& made_by,
+                        const Output& y, const std::vector<Index>& explained) {
+  const std::optional<Product> p = product_of(call);
+  if (!p) return bits_of_choices(call, y, explained);
+  double least = kAny;
+  for (const Hypothesis* h : made_by) {
+    if (y.name == p->output) least = std::min(least, bits_of_one(call, *p, *h, y, explained));
+  }
+  return least;
 }
 
 double bits_of_powers(const Output& y, const std::vector<Index>& explained) {

@@ -153,11 +153,8 @@ class Search {
           const std::vector<Index> explained = evidence.explained(outputs(), n);
           if (explained.empty()) continue;
           if (runner_.windowed()) most = std::min(most, bits_of_powers(outputs()[n], explained));
-          // Of a pair each has to be told.
-          for (const Hypothesis* h : best_) {
-            if (runner_.windowed() || !all)
-              most = std::min(most, bits_of_operands(runner_.call(), *h, outputs()[n], explained));
-          }
+          if (runner_.windowed() || !all)
+            most = std::min(most, bits_of_operands(runner_.call(), best_, outputs()[n], explained));
         }
       }
       if (evidence.names(claims, outputs(), cost, most)) return claims;
@@ -310,7 +307,8 @@ class Search {
       claim.sentence = filled("all of {}: every value is multiplied by 2^{}, as it is where {}",
                               outputs().front().name, *by, claim.sentence);
     int alike = 0;
-    for (std::size_t i = n + 1; i < found.size() && alike < kMostEqual; ++i) {
+    const bool tells = !are_zeros_since(before, outputs());  // many give zeros alone
+    for (std::size_t i = n + 1; tells && i < found.size() && alike < kMostEqual; ++i) {
       // What gives less than all that it alters is no equal of what gives all.
       const RunResult& other = found[i].trial;
       if (other.fixed != best.trial.fixed || other.all() != best.trial.all() ||

@@ -114,13 +114,13 @@ TEST(PlantedGrounds, ElementsOfALineFollowFromItsScales) {
                }};
   const Output y = make_output(call, "y", right.at("y"), right.at("y"));
   const std::vector<Index> row = evenly_spread(5 * y.columns, 6 * y.columns, y.columns);
-  EXPECT_LT(bits_of_operands(call, h, y, row), 0.01);
-  EXPECT_EQ(bits_of_operands(call, h, y, {0}), 0.0);
+  EXPECT_LT(bits_of_operands(call, {&h}, y, row), 0.01);
+  EXPECT_EQ(bits_of_operands(call, {&h}, y, {0}), 0.0);
   h.alter = [](Call& c) {
     c.replace("x.codes", Tensor(c.input("x.codes").dtype(), c.input("x.codes").shape()));
     return true;
   };
-  EXPECT_EQ(bits_of_operands(call, h, y, row), HUGE_VAL);
+  EXPECT_EQ(bits_of_operands(call, {&h}, y, row), HUGE_VAL);
 }
 
 /// The row of a token follows from its expert, where that is its only one.
