@@ -136,8 +136,9 @@ bool add_by_row(const Call& call, NamedTensors& out) {
   return true;
 }
 
-constexpr std::size_t kTold = 4;  ///< groups that are told one by one
-constexpr Index kMostShift = 64;  ///< columns
+constexpr std::size_t kTold = 4;      ///< groups that are told one by one
+constexpr Index kMostShift = 64;      ///< columns
+constexpr Index kMostColumns = 4096;  ///< each of which is looked for among all of them
 
 /// By how much the columns of rows [first, end) are off on average; of what is no number nothing.
 std::vector<double> mean_of(const Output& y, Index first, Index end) {
@@ -274,6 +275,32 @@ void add_other_columns(const Tensor& bias, const std::vector<MeasuredBias>& meas
     add("the columns of the bias are taken " + order.words(),
         [order, n](Index e, Index c) { return e * n + order.from(c); });
   }
+  if (list.size() > before || n > kMostColumns) return;
+  // Each column by itself takes that of the one that comes nearest.
+  std::vector<Index> sources;
+  for (Index c = 0; c < n; ++c) {
+    const auto off = [&](Index from) {
+      double sum = 0.0;
+      for (const MeasuredBias& m : measured) sum += rest(m, c, m.expert * n + from);
+      return std::pair(sum, std::abs(from - c));
+    };
+    sources.push_back(std::ranges::min(range_of(n), {}, off));
+  }
+  std::string words;
+  std::size_t told = 0;
+  for (Index c = 0; c < n;) {
+    const Index first = c;
+    const Index by = nth(sources, c) - c;
+    while (c < n && nth(sources, c) - c == by) ++c;
+    if (by != 0 && told++ < kTold)
+      list_words(
+          words,
+          filled("{} that of {}", ranges_in_words("column", evenly_spread(first, c, c - first)),
+                 ranges_in_words("column", evenly_spread(first + by, c + by, c - first))));
+  }
+  if (told > kTold) words += filled(" and so for {} more", told - kTold);
+  add("columns take the bias of others: " + words,
+      [sources, n](Index e, Index c) { return e * n + nth(sources, c); });
 }
 
 }  // namespace
@@ -333,6 +360,9 @@ void add_bias_hypotheses(const Call& call, List& list) {
         [](Backend& b, const Call& c) { return add_before_rounding(b, c, of_row); }, Stage::output);
     return;
   }
+  add_rewritten(
+      list, "bias=twice", "the bias is added twice, and each sum is rounded",
+      [](const Call& c, NamedTensors& out) { add_bias(c, out.at("y")); }, Stage::rule);
   add_run(
       list, "bias=before_rounding", "the bias joins the sum before it is rounded to bf16",
       [](Backend& b, const Call& c) { return add_before_rounding(b, c, of_column); },

@@ -1,5 +1,5 @@
-// Operands that are other numbers: rounded to a narrower type before they are used, quantised
-// before a plain product, or with the largest of several scales in place of each.
+// Operands that are other numbers: rounded to a narrower type before they are used, or quantised
+// before a plain product.
 #include <cmath>
 #include <cstring>
 #include <set>
@@ -37,6 +37,11 @@ constexpr Row<float (*)(float)> kToF16{"f16", "rounded to f16 first", by_f16};
 float to_tf32(float v) {
   return std::isfinite(v) ? cut<10>(bit_cast<float>(bit_cast<std::uint32_t>(v) + (1u << 12))) : v;
 }
+/// The same, ties to even.
+float to_tf32_even(float v) {
+  const auto bits = bit_cast<std::uint32_t>(v);
+  return std::isfinite(v) ? cut<10>(bit_cast<float>(bits + 0xFFF + (bits >> 13 & 1))) : v;
+}
 constexpr Row<float (*)(float)> kOfScales[] = {kToBf16, kToF16};
 /// Numbers in the range of f16 have as many bits there as in tf32.
 constexpr Row<float (*)(float)> kOfOperands[] = {
@@ -44,6 +49,8 @@ constexpr Row<float (*)(float)> kOfOperands[] = {
     {"bf16_cut", "truncated to bf16 first", cut<7>},
     {"10_bits", "rounded to 10 bits of mantissa first, as tf32 and f16 have them", to_tf32},
     {"10_bits_cut", "truncated to 10 bits of mantissa first (tf32)", cut<10>},
+    {"10_bits", "rounded to 10 bits of mantissa first, ties to even, as f16 and tf32 have them",
+     to_tf32_even},
     kToF16,
 };
 constexpr Row<float (*)(float)> kNarrowed[] = {
@@ -239,59 +246,37 @@ void dequantise(Call& call) {
   call.replace("w", std::move(w));
 }
 
+/// Codes of a side times their scales, rounded to the type of the codes once more.
+bool round_dequantised(Call& call, const ProductSide Product::*of) {
+  const Product p = *product_of(call);
+  const ProductSide& side = p.*of;
+  const bool rows = of == &Product::a;
+  Tensor codes = call.input(side.codes_name);
+  Index at = 0;
+  for (Index g = 0; g < p.groups(); ++g) {
+    for (Index i = rows ? p.begin(g) : 0; i < (rows ? p.end(g) : p.n); ++i) {
+      for (const double v : rows ? p.line_a(g, i) : p.line_b(g, i))
+        codes.as<std::uint8_t>()[at++] = code_of(side.format, static_cast<float>(v));
+    }
+  }
+  call.replace(side.codes_name, std::move(codes));
+  return map_scales(call, side.scales_name, [](double) { return 1.0; });
+}
+
 void add_dequantised(const Call& call, const Product& p, List& list) {
+  for (const auto& side : {&Product::a, &Product::b}) {
+    const ProductSide& f = p.*side;
+    if (p.wgrad || f.scales == nullptr || !is_minifloat8(f.format)) continue;
+    add_altered_locally(list, f.codes_name + "=requantised",
+                        filled("{}, times its scales, is rounded to the type of its codes once "
+                               "more, without scales",
+                               f.name),
+                        [side](Call& c) { return round_dequantised(c, side); });
+  }
   if (call.op != "grouped_matmul" || p.a.scales == nullptr || p.b.scales == nullptr) return;
   if (p.a.scales->dtype() != Dtype::f32 || p.b.scales->dtype() != Dtype::f32) return;
   add_altered_locally(list, "operands=dequantised", "x and w are dequantised to bf16 first",
                       dequantise);
-}
-
-/// Scales [experts, lines, blocks] that are joined after the codes were made: those of lines that
-/// go to one, block by block or all blocks of them.
-struct Sharing {
-  const char* id;
-  const char* phrase;
-  LineMap line;
-  bool all_blocks;
-  bool of_experts;  ///< says nothing of x
-  bool all_experts = false;
-};
-constexpr Sharing kSharings[] = {
-    {"halves", "both halves of {} take the larger of their scales",
-     [](Index i, Index lines) { return lines % 2 == 0 ? i % (lines / 2) : i; }, false, true},
-    {"pairs", "lines 2 i and 2 i + 1 of {} take the larger of their scales",
-     [](Index i, Index) { return i / 2; }, false, true},
-    {"line", "every row of {} takes the largest of its scales", [](Index i, Index) { return i; },
-     true, false},
-    {"expert", "every expert of {} takes the largest of its scales", first_line, true, true},
-    {"tensor", "all of {} takes the largest of its scales", first_line, true, false, true},
-};
-
-/// Every scale replaced by the largest of those it is joined with; false where none changes.
-bool take_largest(Call& call, const std::string& name, const Sharing& sharing, bool experts) {
-  const Tensor& given = call.input(name);
-  if (given.elements() == 0) return false;
-  const Index lines = given.extent(experts ? 1 : 0);
-  const Index blocks = given.elements() / (lines * (experts ? given.extent(0) : 1));
-  std::vector<std::size_t> sets;
-  std::vector<Index> largest(static_cast<std::size_t>(given.elements()), -1);  // where it lies
-  for (Index i = 0; i < given.elements(); ++i) {
-    const Index line = i / blocks;
-    const Index expert = sharing.all_experts ? 0 : line / lines;
-    const Index to = expert * lines + sharing.line(line % lines, lines);
-    sets.push_back(static_cast<std::size_t>(to * blocks + (sharing.all_blocks ? 0 : i % blocks)));
-    Index& at = largest[sets.back()];
-    const double value = scale_value(given, i);
-    if (!std::isnan(value) && (at < 0 || value > scale_value(given, at))) at = i;
-  }
-  std::vector<Index> from = range_of(given.elements());
-  for (std::size_t i = 0; i < sets.size(); ++i) {
-    if (largest[sets[i]] >= 0) from[i] = largest[sets[i]];
-  }
-  Tensor joined = elements_from(given, std::move(from), given.shape());
-  if (std::memcmp(joined.data(), given.data(), given.bytes()) == 0) return false;
-  call.replace(name, std::move(joined));
-  return true;
 }
 
 constexpr Index kMostElements = Index{1} << 24;  ///< of an operand that is quantised as a whole
@@ -331,23 +316,6 @@ void add_precision_hypotheses(const Call& call, List& list) {
     return add_floats_of_products(*p, list);
   }
   add_operands(call, list);
-}
-
-void add_shared_scales(const Call& call, List& list) {
-  const std::optional<Product> p = product_of(call);
-  if (!p || p->wgrad) return;
-  for (const ProductSide* side : {&p->a, &p->b}) {
-    const bool experts = side == &p->b;
-    if (side->scales == nullptr || side->scales->rank() < (experts ? 2 : 1)) continue;
-    for (const Sharing& sharing : kSharings) {
-      if (sharing.of_experts && !experts) continue;
-      add_altered(list, filled("{}=largest_of_{}", side->scales_name, sharing.id),
-                  filled(sharing.phrase, side->name) + ", codes as they are",
-                  [name = side->scales_name, &sharing, experts](Call& c) {
-                    return take_largest(c, name, sharing, experts);
-                  });
-    }
-  }
 }
 
 void add_quantised_operands(Backend& backend, const Call& call, List& list) {

@@ -135,6 +135,7 @@ void add_scale_strides(const ProductSide& side, List& list) {
     }
   }
   for (const Index lie : padded(columns, {4, 16, 32})) {
+    if (rows * columns <= 2 * lie) continue;  // two rows tell no stride
     const char* phrase =
         "rows of the scales of {} lie {} apart and are read {} apart, with {} between them";
     add_altered(list, name + "=row_stride", filled(phrase, side.name, lie, columns, "scales of 1"),

@@ -43,9 +43,10 @@ std::vector<Index> spread(const std::vector<Index>& failing, Index extent, Index
   return {kept.begin(), kept.end()};
 }
 
-/// How small a part of the output a cause of this kind may be: another sum is that of all.
+/// How small a part of the output a cause of this kind may be: another sum is that of all, unless
+/// it stands beside what may be of a part.
 Unit least_unit(const Hypotheses& hypotheses, const Call& call) {
-  if (std::ranges::any_of(hypotheses, &Hypothesis::is_of_all)) return Unit::whole;
+  if (std::ranges::all_of(hypotheses, &Hypothesis::is_of_all)) return Unit::whole;
   // Columns of a product are windows, those of a router slots that follow from one another.
   const bool elementwise = call.has("x") || call.has("codes");
   return elementwise && !call.has("group_ends") ? Unit::line : Unit::segment;

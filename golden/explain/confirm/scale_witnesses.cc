@@ -26,6 +26,11 @@ class Rarity {
   explicit Rarity(const Tensor& scales) : n_(static_cast<double>(scales.elements())) {
     for (Index i = 0; i < scales.elements(); ++i) ++counts_[bits_at(scales, i)];
   }
+  /// Whether no two scales are this one.
+  bool is_one(std::uint64_t value) const {
+    const auto at = counts_.find(value);
+    return at == counts_.end() || at->second == 1;
+  }
   double bits(std::uint64_t value) const {
     const auto at = counts_.find(value);
     return std::log2((n_ + 1.0) / (at == counts_.end() ? 1.0 : static_cast<double>(at->second)));
@@ -88,25 +93,19 @@ double bits_of_choices(const Call& call, const Output& y, const std::vector<Inde
          std::log2(static_cast<double>(call.input("router").extent(0)));
 }
 
-}  // namespace
-
-double bits_of_operands(const Call& call, const std::vector<const Hypothesis*>& made_by,
-                        const Output& y, const std::vector<Index>& explained) {
-  const std::optional<Product> p = product_of(call);
-  if (!p) return bits_of_choices(call, y, explained);
-  if (y.name != p->output || made_by.empty()) return kAny;
+/// Of what one hypothesis alters.
+double bits_of_one(const Call& call, const Product& p, const Hypothesis& made_by, const Output& y,
+                   const std::vector<Index>& explained) {
   Call altered = call;
   try {
-    for (const Hypothesis* h : made_by) {
-      if (h->rewrite || !h->alter(altered)) return kAny;
-    }
+    if (made_by.rewrite || !made_by.alter(altered)) return kAny;
   } catch (const Error&) {
     return kAny;
   }
-  if (!alters_scales_alone(call, altered, *p)) return kAny;
+  if (!alters_scales_alone(call, altered, p)) return kAny;
   double most = 0.0;  // one factor of an output tells of one side
   for (const Side side : kSides) {
-    const ProductSides s{*p, side};
+    const ProductSides s{p, side};
     const ProductSide& f = s.factor();
     if (f.scales == nullptr) continue;
     const Tensor& now = altered.input(f.scales_name);
@@ -118,7 +117,7 @@ double bits_of_operands(const Call& call, const std::vector<const Hypothesis*>& 
     const Rarity rarity(*f.scales);
     std::vector<std::uint8_t> changed(static_cast<std::size_t>(now.elements()));
     for (const auto& [g, line] : lines) {
-      for (Index d = 0; d < p->depth(g); d += p->block) {
+      for (Index d = 0; d < p.depth(g); d += p.block) {
         const Index at = s.scale(g, line, d);
         if (at >= 0 && bits_at(now, at) != bits_at(*f.scales, at)) nth(changed, at) = 1;
       }
@@ -128,11 +127,26 @@ double bits_of_operands(const Call& call, const std::vector<const Hypothesis*>& 
     double sum = 0.0;
     for (Index at = 0; at < now.elements(); ++at) {
       if (nth(changed, at))
-        sum += size_of(now.dtype()) == 1 ? rarity.bits(bits_at(now, at)) : bits_of_number(each);
+        sum += size_of(now.dtype()) == 1 || !rarity.is_one(bits_at(now, at))
+                   ? rarity.bits(bits_at(now, at))
+                   : bits_of_number(each);
     }
     most = std::max(most, sum);
   }
   return most;
+}
+
+}  // namespace
+
+double bits_of_operands(const Call& call, const std::vector<const Hypothesis*>& made_by,
+                        const Output& y, const std::vector<Index>& explained) {
+  const std::optional<Product> p = product_of(call);
+  if (!p) return bits_of_choices(call, y, explained);
+  double least = kAny;
+  for (const Hypothesis* h : made_by) {
+    if (y.name == p->output) least = std::min(least, bits_of_one(call, *p, *h, y, explained));
+  }
+  return least;
 }
 
 double bits_of_powers(const Output& y, const std::vector<Index>& explained) {
@@ -150,7 +164,12 @@ double bits_of_powers(const Output& y, const std::vector<Index>& explained) {
       const auto at = lines.try_emplace(by_row ? i / y.columns : i % y.columns, own).first;
       return own && at->second == own;
     });
-    if (all) return kOfPower * static_cast<double>(lines.size());
+    if (!all) continue;
+    // Some of the lines that differ which share one power are one witness.
+    const bool one = y.left > 0 && std::ranges::all_of(lines, [&](const auto& line) {
+                       return line.second == lines.begin()->second;
+                     });
+    return kOfPower * (one ? 1.0 : static_cast<double>(lines.size()));
   }
   return kAny;
 }

@@ -220,6 +220,15 @@ bool below_threshold(const Output& output, const Variant& patch, const VariantMa
 
 }  // namespace
 
+bool are_zeros_since(const Snapshot& before, const std::vector<Output>& outputs) {
+  for (std::size_t n = 0; n < outputs.size(); ++n) {
+    const ElementReader read(outputs[n].expected->dtype());
+    const auto is_zero = [&](Index i) { return read(outputs[n].actual_bits(i)).value == 0.0; };
+    if (!std::ranges::all_of(before.explained_since(outputs, n), is_zero)) return false;
+  }
+  return true;
+}
+
 Chance::Chance(const Output& output) : output_(output) {
   const Index elements = output.expected->elements();
   const Index step = elements / kValues + 1;

@@ -42,13 +42,16 @@ class Chance {
 
 /// Bits by which the scales that an altered product took for others, in the lines that it explains,
 /// could have been otherwise: every element of a line follows from them; the same of the expert of
-/// each token.  Infinity where anything else is altered.
+/// each token.  Of a pair each has to be told: the least.  Infinity where anything else is altered.
 double bits_of_operands(const Call& call, const std::vector<const Hypothesis*>& made_by,
                         const Output& y, const std::vector<Index>& explained);
 
 /// Bits of rows, or columns, of which each came as what is expected times one power of two: one
 /// number each.  Infinity where they did not.
 double bits_of_powers(const Output& y, const std::vector<Index>& explained);
+
+/// Whether all that was explained since came as zero.
+bool are_zeros_since(const Snapshot& before, const std::vector<Output>& outputs);
 
 /// Weighs what is explained after it was made.
 class Weighing {

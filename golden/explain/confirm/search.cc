@@ -307,7 +307,8 @@ class Search {
       claim.sentence = filled("all of {}: {}, as it is where {}", outputs().front().name,
                               times_power_of_2(*by), claim.sentence);
     int alike = 0;
-    for (std::size_t i = n + 1; i < found.size() && alike < kMostEqual; ++i) {
+    const bool tells = !are_zeros_since(before, outputs());  // many give zeros alone
+    for (std::size_t i = n + 1; tells && i < found.size() && alike < kMostEqual; ++i) {
       // What gives less than all that it alters is no equal of what gives all.
       const RunResult& other = found[i].trial;
       if (other.fixed != best.trial.fixed || other.all() != best.trial.all() ||

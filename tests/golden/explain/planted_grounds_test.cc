@@ -276,7 +276,37 @@ void doubled_rows(const Call&, NamedTensors& out) {
   });
 }
 
+/// Groups whose rows come as other powers of two.
+void scaled_groups(const Call&, NamedTensors& out) {
+  Tensor& y = out.at("y");
+  y = mapped(y, [end = 18 * y.extent(1)](Index i, float v) { return i < end ? v / 2 : v * 2; });
+}
+
+const ProductSize kTwoBlocks{{18, 40}, 40, 32, 64};
+/// Scales of one number, but for a few below it and the last line of x above it.
+Call two_values(Backend& b) {
+  Call call = mx_product(b, 1, kTwoBlocks);
+  Tensor scales = call.input("x.scales");
+  for (Index i = 0; i < scales.elements(); ++i)
+    scales.as<std::uint8_t>()[i] = i >= 78 ? 121 : uniform(i) < 0.1 ? 119 : 120;
+  call.replace("x.scales", std::move(scales));
+  return call;
+}
+
 const Kind kNearMisses[] = {
+    {"scales of line", two_values, scaled_groups},
+    {"wrong axis", [](Backend& b) { return mx_product(b, 5, kTwoBlocks); },
+     elements_as<std::uint8_t>("w.scales",
+                               [](Index i, const std::uint8_t* given) {
+                                 return i < 64 ? given[i]
+                                               : *std::max_element(given + 64, given + 128);
+                               })},
+    {"apart",
+     [](Backend& b) {
+       return mx_product(b, 1, {{2, 4}, 4, 32, 128});
+     },
+     elements_as<std::uint8_t>(
+         "x.scales", [](Index i, const std::uint8_t* given) { return i < 8 ? given[i] : 127; })},
     {"ends", floats, two_rows},
     {"the scales of x are those", few, scale_of_row(1, 1)},
     {"largest of its scales", alike, scale_of_row(2, 2)},

@@ -280,6 +280,10 @@ const BiasFault kBiases[] = {
      }},
     {"bias=columns", "read 8 elements after its place", In::rows,
      [](const Tensor& t, Index, Index, Index c) { return at(t, 0, (c + 8) % 64); }},
+    {"bias=columns", "of others: columns 12 to 23 that of columns 24 to 35", In::groups,
+     [](const Tensor& t, Index e, Index, Index c) {
+       return at(t, e, c / 12 == 1 ? c + 12 : c / 12 == 2 ? c - 12 : c);
+     }},
     {"bias=first", "of expert 0 is added to every group", In::groups,
      [](const Tensor& t, Index, Index, Index c) { return at(t, 0, c); }},
     {"bias=other_expert", "of the expert before", In::groups,

@@ -179,6 +179,8 @@ std::optional<Affine> map_of(const std::vector<Line>& lines, const Strides& own,
       own.line + 1};
   // One line alone says nothing of slopes: it must have one source, or its own slope.
   if (lines.size() == 1 || step == 0 || own.one_scale) slopes = {own.line};
+  // Blocks of one line alone, at another distance, are any scales that are alike.
+  if (step != own.block) std::erase(slopes, 0);
   std::optional<Affine> best;
   for (const Index slope : slopes) {
     std::map<Index, Votes> votes;

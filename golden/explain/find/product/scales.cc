@@ -1,4 +1,6 @@
-// The scales of a factor of a product: those that lines show, and what may have been made of each.
+// The scales of a factor of a product: those that lines show, and what may have been made of each,
+// or of several.
+#include <cstring>
 #include <iterator>
 #include <limits>
 #include <map>
@@ -119,6 +121,56 @@ void add_functions(const std::vector<std::string>& names, const std::string& sub
                           });
                         });
   }
+}
+
+// ---- Of several.
+
+/// Scales [experts, lines, blocks] that are joined after the codes were made: those of lines that
+/// go to one, block by block or all blocks of them.
+struct Sharing {
+  const char* id;
+  const char* phrase;
+  LineMap line;
+  bool all_blocks;
+  bool of_experts;  ///< says nothing of x
+  bool all_experts = false;
+};
+constexpr Sharing kSharings[] = {
+    {"halves", "both halves of {} take the larger of their scales",
+     [](Index i, Index lines) { return lines % 2 == 0 ? i % (lines / 2) : i; }, false, true},
+    {"pairs", "lines 2 i and 2 i + 1 of {} take the larger of their scales",
+     [](Index i, Index) { return i / 2; }, false, true},
+    {"line", "every row of {} takes the largest of its scales", [](Index i, Index) { return i; },
+     true, false},
+    {"expert", "every expert of {} takes the largest of its scales", first_line, true, true},
+    {"tensor", "all of {} takes the largest of its scales", first_line, true, false, true},
+};
+
+/// Every scale replaced by the largest of those it is joined with; false where none changes.
+bool take_largest(Call& call, const std::string& name, const Sharing& sharing, bool experts) {
+  const Tensor& given = call.input(name);
+  if (given.elements() == 0) return false;
+  const Index lines = given.extent(experts ? 1 : 0);
+  const Index blocks = given.elements() / (lines * (experts ? given.extent(0) : 1));
+  std::vector<std::size_t> sets;
+  std::vector<Index> largest(static_cast<std::size_t>(given.elements()), -1);  // where it lies
+  for (Index i = 0; i < given.elements(); ++i) {
+    const Index line = i / blocks;
+    const Index expert = sharing.all_experts ? 0 : line / lines;
+    const Index to = expert * lines + sharing.line(line % lines, lines);
+    sets.push_back(static_cast<std::size_t>(to * blocks + (sharing.all_blocks ? 0 : i % blocks)));
+    Index& at = largest[sets.back()];
+    const double value = scale_value(given, i);
+    if (!std::isnan(value) && (at < 0 || value > scale_value(given, at))) at = i;
+  }
+  std::vector<Index> from = range_of(given.elements());
+  for (std::size_t i = 0; i < sets.size(); ++i) {
+    if (largest[sets[i]] >= 0) from[i] = largest[sets[i]];
+  }
+  Tensor joined = elements_from(given, std::move(from), given.shape());
+  if (std::memcmp(joined.data(), given.data(), given.bytes()) == 0) return false;
+  call.replace(name, std::move(joined));
+  return true;
 }
 
 // ---- Byte 255.
@@ -249,6 +301,23 @@ void add_scale_values(const ProductSide& f, std::vector<Hypothesis>& list) {
 void add_scale_values(const Product& p, std::vector<Hypothesis>& list) {
   add_functions({p.a.scales_name, p.b.scales_name}, "scales", "all scales",
                 size_of(p.a.scales->dtype()) == 1, list);
+}
+
+void add_shared_scales(const Call& call, std::vector<Hypothesis>& list) {
+  const std::optional<Product> p = product_of(call);
+  if (!p || p->wgrad) return;
+  for (const ProductSide* side : {&p->a, &p->b}) {
+    const bool experts = side == &p->b;
+    if (side->scales == nullptr || side->scales->rank() < (experts ? 2 : 1)) continue;
+    for (const Sharing& sharing : kSharings) {
+      if (sharing.of_experts && !experts) continue;
+      add_altered(list, filled("{}=largest_of_{}", side->scales_name, sharing.id),
+                  filled(sharing.phrase, side->name) + ", codes as they are",
+                  [name = side->scales_name, &sharing, experts](Call& c) {
+                    return take_largest(c, name, sharing, experts);
+                  });
+    }
+  }
 }
 
 bool map_scales(Call& call, const std::string& name, const std::function<double(double)>& value) {
