@@ -105,13 +105,19 @@ struct Workplace {
   std::uint32_t bytes[kOwnRows * kLineWords];
 };
 
-/// Finds strip and tiles; the threads of the block come back together.
-__device__ void find_tiles(const LayoutPlan& plan, Workplace& at) {
-  const unsigned strip = blockIdx.x / kHalves;
-  const Index row_tile = strip / plan.strips;
-  const Index tile0 = Index{strip % plan.strips} * kStrip;
-  if (threadIdx.x == 0) at.strip = strip_of(plan, row_tile, tile0);  // of span 0
+__device__ Index row_tile_of(const LayoutPlan& plan) { return blockIdx.x / kHalves / plan.strips; }
+__device__ Index first_tile_of(const LayoutPlan& plan) {
+  return Index{blockIdx.x / kHalves % plan.strips} * kStrip;
+}
+/// Finds the strip, of span 0; the threads of the block come back together.
+__device__ void find_strip(const LayoutPlan& plan, Workplace& at) {
+  if (threadIdx.x == 0) at.strip = strip_of(plan, row_tile_of(plan), first_tile_of(plan));
   __syncthreads();
+}
+/// Finds its tiles; the threads of the block come back together.
+__device__ void find_tiles(const LayoutPlan& plan, Workplace& at) {
+  const Index row_tile = row_tile_of(plan);
+  const Index tile0 = first_tile_of(plan);
   if (threadIdx.x < kStrip) {
     const Tile tile = tile_of(plan, at.strip, row_tile, tile0 + threadIdx.x);
     at.tiles[threadIdx.x] = tile;
@@ -129,10 +135,10 @@ __device__ T* scales_at(const TensorView<T, 3>& scales, const Strip& strip, int 
   return &scales(strip.expert, strip.first_row + row_of(strip, row), strip.first_column + column);
 }
 
-/// 16 scales of a row of the block's; zeros where there is none.
+/// 16 scales of a row of the block's; zeros where there is none, or from column `past` on.
 __device__ uint4 scales_of(const TensorView<const std::uint8_t, 3>& scales, const Strip& strip,
-                           int row, int column) {
-  if (row_of(strip, row) >= strip.rows || column >= strip.span) return {};
+                           int row, int column, Index past) {
+  if (row_of(strip, row) >= strip.rows || column >= past) return {};
   return __ldcs(reinterpret_cast<const uint4*>(scales_at(scales, strip, row, column)));
 }
 __device__ void put(std::uint32_t* strip, int row, int column, const uint4& scales) {
@@ -148,26 +154,30 @@ __global__ void __launch_bounds__(kThreads) swizzle_kernel(TensorView<const std:
   __shared__ Workplace at;
   const int thread = static_cast<int>(threadIdx.x);
   asm volatile("griddepcontrol.wait;" ::: "memory");  // for all that ran before
+  find_strip(plan, at);
+  constexpr int kAcross = kLineBytes / 16 - 1;  // the last 16 bytes of a row are seldom there
+  constexpr int kDown = kThreads / kAcross;
+  const int first_row = thread / kAcross;
+  const int column = thread % kAcross * 16;
+  uint4 units[kOwnRows / kDown];
+  if (plan.wide) {  // while tiles are found; bytes past their span are never used
+    const Index past = plan.columns - at.strip.first_column;
+#pragma unroll
+    for (int i = 0; i < kOwnRows / kDown; ++i) {
+      units[i] = scales_of(scales, at.strip, first_row + i * kDown, column, past);
+    }
+  }
   find_tiles(plan, at);
   const Strip strip = at.strip;
   std::uint32_t* const bytes = at.bytes;
 
-  if (plan.wide) {                                // bytes past the span are never used
-    constexpr int kAcross = kLineBytes / 16 - 1;  // the last 16 bytes of a row are seldom there
-    constexpr int kDown = kThreads / kAcross;
-    const int first_row = thread / kAcross;
-    const int column = thread % kAcross * 16;
-    uint4 units[kOwnRows / kDown];
-#pragma unroll
-    for (int i = 0; i < kOwnRows / kDown; ++i) {
-      units[i] = scales_of(scales, strip, first_row + i * kDown, column);
-    }
+  if (plan.wide) {
 #pragma unroll
     for (int i = 0; i < kOwnRows / kDown; ++i) {
       put(bytes, first_row + i * kDown, column, units[i]);
     }
     if (strip.span > kAcross * 16 && thread < kOwnRows) {
-      put(bytes, thread, kAcross * 16, scales_of(scales, strip, thread, kAcross * 16));
+      put(bytes, thread, kAcross * 16, scales_of(scales, strip, thread, kAcross * 16, strip.span));
     }
   } else {
     for (int i = thread; i < kOwnRows * kLineBytes; i += kThreads) {
@@ -209,6 +219,7 @@ __global__ void __launch_bounds__(kThreads)
                      LayoutPlan plan) {
   __shared__ Workplace at;
   const int thread = static_cast<int>(threadIdx.x);
+  find_strip(plan, at);
   find_tiles(plan, at);
   const Strip strip = at.strip;
   std::uint32_t* const bytes = at.bytes;

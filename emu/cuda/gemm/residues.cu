@@ -16,12 +16,18 @@ constexpr int kPowers = 80;
 
 /// How large integers of a problem are made.
 struct Sizes {
+  int few_bits;   ///< of a K-vector's norm, where few moduli are enough
   int most_bits;  ///< of a K-vector's norm
   int mantissa;   ///< stored bits of the output
 };
 Sizes sizes_of(const Problem& p) {
-  return {(capacity_of_moduli(most_moduli(p)) - 2) / 16, p.out.dtype == Dtype::f32 ? 23 : 7};
+  const bool wide = p.out.dtype == Dtype::f32;
+  const auto bits_of = [](int moduli) { return (capacity_of_moduli(moduli) - 2) / 16; };
+  const int most = most_moduli(p);
+  return {bits_of(wide && p.form != ScaleForm::none ? 15 : most), bits_of(most), wide ? 23 : 7};
 }
+/// Bits that a K-vector gives up so that few moduli are enough.
+constexpr int kSpareBits = 4;
 
 /// The integer nearest to a significand times 2^shift; ties away from zero.
 __device__ std::uint32_t nearest(std::uint32_t significand, int shift) {
@@ -93,7 +99,10 @@ __device__ int quantum_of(const Extent& extent, Index length, const Sizes& sizes
   const auto k = static_cast<double>(length);
   const double share = extent.sum * (extent.sum / (norm * k * k));
   const int wanted = ilogb(share) + 1 - sizes.mantissa - 22;
-  return max(max(wanted, extent.low), ilogb(norm) + 1 - sizes.most_bits);
+  const int fine = max(wanted, extent.low);
+  const int bits = ilogb(norm) + 1;
+  const int few = bits - sizes.few_bits;
+  return max(few - fine <= kSpareBits ? max(fine, few) : fine, bits - sizes.most_bits);
 }
 
 /// The window of quantum q.  Raised by far more than the roundings on the way.
