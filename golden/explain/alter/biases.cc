@@ -1,7 +1,6 @@
 // Biases that are left out, used another number of times, another's, or added at another place.
 #include <bit>
 #include <cmath>
-#include <cstring>
 #include <limits>
 #include <map>
 #include <set>
@@ -61,6 +60,12 @@ constexpr OtherBias kBiases[] = {
      [](const Bias& b, Index e, Index c) { return 4.0f * b.at(e, c); }},
     {"times", "the bias is added 8 times",
      [](const Bias& b, Index e, Index c) { return 8.0f * b.at(e, c); }},
+    {"whole", "the bias is converted to an integer, toward zero",
+     [](const Bias& b, Index e, Index c) { return std::trunc(b.at(e, c)); }, BiasOf::any},
+    {"whole", "the bias is rounded down to an integer",
+     [](const Bias& b, Index e, Index c) { return std::floor(b.at(e, c)); }, BiasOf::any},
+    {"whole", "the bias is rounded to the nearest integer",
+     [](const Bias& b, Index e, Index c) { return std::nearbyint(b.at(e, c)); }, BiasOf::any},
     {"times", "the bias is subtracted rather than added", kNegative},
     {"negative", "the bias is subtracted rather than added", kNegative, BiasOf::router},
     {"other_expert", "experts take the bias of the expert before", kColumnBefore, BiasOf::router},
@@ -338,19 +343,6 @@ void add_bias_hypotheses(const Call& call, List& list) {
   if (call.op == "add_bias" && call.has("y")) {
     add_rewritten(list, "bias=by_row", "the bias is added by row rather than by column",
                   add_by_row);
-  }
-  if (product && size_of(given.dtype()) != 4) {
-    add_altered(
-        list, "bias=as_f32",
-        "the bytes of the bias are read as f32, two columns as one, and those behind it as 0",
-        [](Call& c) {
-          const Tensor& halves = c.input("bias");
-          Tensor wide(Dtype::f32, halves.shape());
-          std::memset(wide.data(), 0, wide.bytes());
-          std::memcpy(wide.data(), halves.data(), halves.bytes());
-          c.replace("bias", std::move(wide));
-        },
-        Stage::rule);
   }
   if ((!product && !layer) || call.set.text("out", "bf16") != "bf16" || call.has("dy")) return;
   if (layer) {

@@ -167,6 +167,8 @@ const PlantedFault kFaults[] = {
                       })},
     {"scaled values are whole numbers", "codes.rule", "x is scaled and rounded to a whole number",
      codes_of_numbers([](float v, float s) { return std::rint(v * (1.0f / s)); })},
+    {"amax is that of each element", "value.largest", "the amax of the element alone",
+     codes_of_numbers([](float v, float) { return v * (448.0f / std::fabs(v)); })},
     {"codes of scales a constant factor apart", "codes.factor",
      "codes are those of scales that are 0.786 times the stored ones",
      codes_of_numbers([](float v, float s) { return v / (0.7864f * s); })},

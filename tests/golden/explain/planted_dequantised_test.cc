@@ -73,6 +73,10 @@ const PlantedFault kFaults[] = {
     {"scales of the first half of rows for all", "scales=source",
      "those of 48 rows before, in scale rows 48 to 95",
      planted_by(taken, [](Index r, Index c) { return r % 48 * 16 + c; })},
+    {"the scale of the tensor is left out", "output.operand", "as they are, without the scale",
+     elements_as<float>(
+         [](Backend& b) { return of("dequantize", run_call(b, quantize_call("RxK"))); }, {"scales"},
+         [](Index, const float*) { return 1.0f; })},
     {"subnormal codes are flushed", "codes=flushed", "subnormal codes are read as zero",
      planted_by(flushed, 0x80)},
     {"subnormal codes are flushed to +0", "codes=flushed", "without their signs",

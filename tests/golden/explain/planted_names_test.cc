@@ -121,6 +121,16 @@ const Kind kKinds[] = {
          }
        }
      }},
+    {"no known cause: 1 element differs in row 5 of scales; 1.4 dB among them; row 5 of scales is "
+     "0.1546 times what is expected, as no element of its block gives it: it is that of row 2 of "
+     "scales",
+     [](Backend&) {
+       return of_x("quantize", random_floats({8, 64}, 5),
+                   {{"block", "1xK"}, {"power_of_2", "none"}});
+     },
+     [](const Call&, NamedTensors& out) {
+       std::memcpy(out.at("scales").as<float>() + 5, out.at("scales").as<float>() + 2, 4);
+     }},
     {"explained: blocks of x whose scale is the least, 2^-127, but that are not zero, and no "
      "others",
      [](Backend&) {

@@ -299,13 +299,17 @@ const BiasFault kBiases[] = {
     {"bias=by_row", "by row rather than by column, before the sum", In::layer,
      [](const Tensor& t, Index e, Index r, Index) { return at(t, e, r % 192); }},
     // uzu#481: bf16 taken for f32
-    {"bias=as_f32", "the bytes of the bias are read as f32", In::rounded_layer,
+    {"bias=as_f32", "the bytes of bf16 bias are read as f32", In::rounded_layer,
      [](const Tensor& t, Index e, Index, Index c) {
        float pair = 0.0f;
        const Index i = 2 * (e * 192 + c);
        if (i < t.elements()) std::memcpy(&pair, t.as<std::uint16_t>() + i, sizeof pair);
        return pair;
      }},
+    {"bias=whole", "converted to an integer, toward zero", In::rows,
+     [](const Tensor& t, Index, Index, Index c) { return std::trunc(at(t, 0, c)); }},
+    {"bias=whole", "rounded to the nearest integer", In::groups,
+     [](const Tensor& t, Index e, Index, Index c) { return std::nearbyint(at(t, e, c)); }},
     {"bias=before_rounding", "joins the sum before it is rounded", In::layer,
      [](const Tensor& t, Index e, Index, Index c) { return at(t, e, c); }},
 };

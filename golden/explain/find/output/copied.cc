@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 #include <map>
+#include <optional>
 #include <set>
 
 #include "golden/explain/alter/alterations.h"
@@ -83,6 +84,19 @@ Claims claim_tiles(Output& output, const Sums& sums) {
   return {};
 }
 
+/// What codes under one scale are without it, in the type of the output.
+std::optional<Tensor> values_of_codes(const Call& call, const Output& x) {
+  const Dtype format = call.set.format("format", "e4m3");
+  if (call.op != "dequantize" || !call.has("codes") || !call.has("scales") ||
+      !is_minifloat8(format) || call.input("scales").elements() != 1 ||
+      call.input("codes").elements() != x.expected->elements())
+    return std::nullopt;
+  const ElementReader read(format);
+  return with_values(Tensor(x.expected->dtype(), x.expected->shape()), [&](Index i) {
+    return static_cast<float>(read(bits_at(call.input("codes"), i)).value);
+  });
+}
+
 }  // namespace
 
 Claims recover_copied(const Call& call, std::vector<Output>& outputs) {
@@ -101,6 +115,8 @@ Claims recover_copied(const Call& call, std::vector<Output>& outputs) {
     for (const auto& [name, operand] : call.inputs)
       look(output, *operand, name + " as it was given");
     if (number) continue;
+    if (const auto values = values_of_codes(call, output))
+      look(output, *values, "the values of codes as they are, without the scale");
     for (const Output& other : outputs)
       look(output, *other.expected, "what is expected of " + other.name);
   }

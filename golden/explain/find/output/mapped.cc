@@ -16,6 +16,7 @@ namespace {
 constexpr Index kSampled = 512;  ///< elements that differ, from all over the output
 constexpr Index kTold = 8;       ///< elements that tell a function of many values from chance
 constexpr Index kLeastSigns = 4;
+constexpr Index kLeastLargest = 64;  ///< codes that are all the largest
 
 /// Words of a type, and what their bits mean: fraction 0 where it is no float with a sign.
 struct Words {
@@ -200,6 +201,26 @@ void add_shown(const Output& output, const Words& f, std::vector<ValueMap>& list
                   kTold});
 }
 
+/// Codes that are all the largest, with the sign of what is expected, or zeros that are right.
+Claims claim_largest(Output& output, const Words& f) {
+  if (f.bits != 8 || output.left < kLeastLargest || output.left != output.differing) return {};
+  std::uint64_t top = f.sign() - 1;
+  while (f.is_nan(top) || f.read(top).infinite) --top;
+  for (Index i = 0; i < compared(output); ++i) {
+    const std::uint64_t want = output.expected_bits(i);
+    const std::uint64_t got = output.actual_bits(i);
+    // A value that is rounded to zero may have lost its sign.
+    const bool kept = f.magnitude(want) == 0 || ((want ^ got) & f.sign()) == 0;
+    const bool zero = got == want && f.magnitude(got) == 0;
+    if (!zero && !(kept && f.magnitude(got) == top)) return {};
+  }
+  if (!are_of_several_values(output, [&](Index i) { return output.differs(i); })) return {};
+  return claim_all(output, {"value.largest", FindingKind::symptom, true},
+                   output.name +
+                       ": every code but zeros is the largest, with its sign: saturated, "
+                       "as by the amax of the element alone or by too small a scale");
+}
+
 /// The nibbles of a byte, or the bytes of a word, in reverse.
 std::uint64_t reversed(std::uint64_t w, int bits) {
   const int part = bits == 8 ? 4 : 8;
@@ -316,6 +337,7 @@ Claims recover_mapped(Output& output) {
     if (claim) claims.push_back(*claim);
   }
   append(claims, claim_flipped_bit(output, f));
+  if (claims.empty() && f.fraction != 0) append(claims, claim_largest(output, f));
   return claims;
 }
 

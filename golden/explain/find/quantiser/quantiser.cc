@@ -170,6 +170,17 @@ std::string number(double v, int digits) {
   return text;
 }
 
+std::string scale_in_words(const Tensor& scales, Index i) {
+  const double s = scale_value(scales, i);
+  if (std::isnan(s)) return "NaN";
+  if (std::isinf(s)) return "infinity";
+  int e = 0;
+  const bool power = std::frexp(s, &e) == 0.5;
+  const std::string text = !power ? number(s, 9) : e == 1 ? "1" : "2^" + std::to_string(e - 1);
+  if (size_of(scales.dtype()) != 1) return text;
+  return text + " (byte " + std::to_string(bits_at(scales, i)) + ")";
+}
+
 std::optional<QuantiserCall> QuantiserCall::of(const Call& call,
                                                const std::vector<Output>& outputs) {
   const Output* codes = output_named(outputs, "codes");

@@ -219,6 +219,8 @@ struct Held {
 /// `told`: by so many that lie so that they were left out; a few do by chance.
 std::string holder_in_words(const QuantiserCall& q, const BlockPlace& block, float got,
                             bool& told) {
+  // Powers of two are alike by chance.
+  const bool powers = size_of(q.scales.expected->dtype()) == 1 || q.own->rounds_to_powers();
   std::vector<Held> held;
   for (Index r = block.row; r < block.row + block.rows; ++r) {
     for (Index c = block.column; c < block.column + block.columns; ++c)
@@ -230,10 +232,14 @@ std::string holder_in_words(const QuantiserCall& q, const BlockPlace& block, flo
       std::ranges::find_if(held, [&](const Held& h) { return q.own->stored(size(h)) == got; });
   if (at == held.end()) {
     const bool is_short = block.columns < q.blocks.block_columns;
-    return filled(", as no element of its block{} gives it",
+    const Place other = place_of(q.scales, [&](Index i) {
+      return !powers && scale_value(*q.scales.expected, i) == static_cast<double>(got);
+    });
+    return filled(", as no element of its block{} gives it{}",
                   is_short ? filled(", which ends after {} of {} columns,", block.columns,
                                     q.blocks.block_columns)
-                           : std::string());
+                           : std::string(),
+                  other.elements == 1 ? ": it is that of " + other.words : std::string());
   }
   std::string words = filled(", as an amax of {} gives it, which row {}, column {} of {} holds",
                              number(size(*at), 4), at->row, at->column, q.blocks.name());
@@ -246,8 +252,7 @@ std::string holder_in_words(const QuantiserCall& q, const BlockPlace& block, flo
   const char* noun = of_rows ? "row" : "column";
   words += filled(", beside {} of its block, in {}", counted(std::ssize(larger), "larger element"),
                   ranges_in_words(noun, {lines.begin(), lines.end()}));
-  // Powers of two are alike by chance.
-  if (size_of(q.scales.expected->dtype()) == 1 || q.own->rounds_to_powers()) return words;
+  if (powers) return words;
   const bool below = larger.front().value < 0.0f;
   if (std::ranges::all_of(larger, [&](const Held& h) { return std::signbit(h.value) == below; })) {
     words += below ? ", all negative" : ", all positive";
@@ -279,17 +284,6 @@ std::optional<std::string> maximum_in_words(const QuantiserCall& q, double ratio
 }
 
 }  // namespace
-
-std::string scale_in_words(const Tensor& scales, Index i) {
-  const double s = scale_value(scales, i);
-  if (std::isnan(s)) return "NaN";
-  if (std::isinf(s)) return "infinity";
-  int e = 0;
-  const bool power = std::frexp(s, &e) == 0.5;
-  const std::string text = !power ? number(s, 9) : e == 1 ? "1" : "2^" + std::to_string(e - 1);
-  if (size_of(scales.dtype()) != 1) return text;
-  return text + " (byte " + std::to_string(bits_at(scales, i)) + ")";
-}
 
 /// "all of experts 1 to 3 of scales hold what is expected in all of expert 0 of scales", of f32
 /// scales that all hold what is expected of one block; empty otherwise.
