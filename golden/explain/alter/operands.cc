@@ -43,8 +43,12 @@ void add_halves(Index columns, bool interleaved, List& list) {
     add(run, filled("gate and up are read interleaved in runs of {}", run));
 }
 
-/// Gate and up, one after the other along `axis`, are cut among so many ranks as if they were one.
-void add_halves_of_ranks(const std::string& name, int axis, Index half, List& list) {
+/// Gate and up, one after the other along `axis`, are cut among so many ranks as if they were one,
+/// or put in the order of those that are interleaved.
+void add_orders_of_halves(const std::string& name, int axis, Index half, List& list) {
+  add_read_locally(list, name + "=in_turn",
+                   "gate and up are put in turn, interleaved, and read as halves",
+                   read_lines(name, axis, map_of(halves_in_turn, 2 * half)));
   for (const Index ranks : {2, 4, 8}) {
     const Index run = half / ranks;
     if (run == 0 || half % ranks != 0) continue;
@@ -363,9 +367,9 @@ void add_input_hypotheses(const Call& call, List& list) {
   const std::string_view halves = call.set.text("halves", "gate_first");
   if (halves == "gate_first" || halves == "up_first") {
     if (call.op.starts_with("swiglu") && call.has("x") && call.input("x").rank() > 0)
-      add_halves_of_ranks("x", -1, call.input("x").shape().back() / 2, list);
+      add_orders_of_halves("x", -1, call.input("x").shape().back() / 2, list);
     if (call.op == "moe_layer" && call.has("w1"))
-      add_halves_of_ranks("w1", -2, call.input("w1").extent(1) / 2, list);
+      add_orders_of_halves("w1", -2, call.input("w1").extent(1) / 2, list);
   }
   add_ends(call, product, list);
   add_weights(call, list);

@@ -1,5 +1,7 @@
 // A layer whose y alone is known: other routers, experts with operands of others, rules of some
 // experts, parts of ranks.
+#include "golden/explain/find/output/slots.h"
+#include "golden/explain/steps/steps.h"
 #include "tests/golden/two_ranks.h"
 
 namespace mxo {
@@ -82,6 +84,43 @@ Planted own_parts(Backend& b, Index last) {
   return made;
 }
 
+/// silu of a gate that is 2^by times as steep, in the shared expert.
+PlantsFault steep(int by) {
+  return alters(
+      [] { return layer(); }, {"shared.w1"},
+      [by](Tensor& t, const Tensor& given) {
+        t = mapped(given, [by](Index i, float v) { return std::ldexp(v, i < 32 * 64 ? by : -by); });
+      });
+}
+
+/// Sums of a token's slots are rounded to bf16 one by one.
+Planted sums_in_bf16(Backend& b) {
+  Call call = routed();
+  Planted made = planted(b, call, call);
+  call.set.set("keep_stages", "true");
+  const Call sum = layer_steps(b, call, run_call(b, call), "rank0.combined").front().call;
+  for (auto& [name, y] : made.actual) {
+    const auto* weights = sum.input(rank_of(name) + "weights").as<float>();
+    std::memset(y.data(), 0, y.bytes());
+    for (Index s = 0; s < 2; ++s) {
+      const Tensor rows = rows_of_slot(b, sum, s).at(rank_of(name) + "out");
+      y = mapped(
+          y, [&](Index i, float v) { return v + wide_value(rows, i) * weights[i / 64 * 2 + s]; });
+    }
+  }
+  return made;
+}
+
+/// Rows of rank 0 go to expert e of the rank of theirs, those of rank 1 to the other one of two.
+Planted to_rank(Backend& b, Index e) {
+  const auto all_to = [](Index i) {
+    return taken({"w1", "w2", "w2.bias"}, {i, i, i, i, i + 4, i + 4, i + 4, i + 4});
+  };
+  Planted made = all_to(e)(b);
+  made.actual.at("rank1.y") = std::move(all_to(1 - e)(b).actual.at("rank1.y"));
+  return made;
+}
+
 /// Numbers of one expert are others.
 template <typename Of>
 PlantsFault of_expert_4(const char* name, Of of) {
@@ -121,6 +160,16 @@ const PlantedFault kFaults[] = {
             [](Tensor& t, const Tensor&) { std::memset(t.data(), 0, t.bytes()); })},
     {"relu, as silu of a steep gate", "activation=relu", "the gate is max(a, 0)",
      [](Backend& b) { return with_setting(b, routed(), "alpha", "1e30"); }},
+    {"relu in the shared expert (like sglang#23776)", "activation=relu",
+     "the gate is max(a, 0), in the shared expert alone", steep(30)},
+    {"sums in bf16 (TensorRT-LLM#16778)", "slots=bf16", "slots are added up in bf16", sums_in_bf16},
+    {"rows go by rank (fairscale#184)", "experts=by_rank",
+     "the number of the rank that rows come from is taken for that of their expert on its rank",
+     planted_by(to_rank, 0)},
+    {"w1 interleaved, read as halves (ATOM#718)", "w1=in_turn",
+     "gate and up are put in turn, interleaved, and read as halves",
+     rows([](Backend&) { return layer(); }, {"w1"},
+          [](Index i) { return i / 128 * 128 + i % 2 * 64 + i % 128 / 2; })},
     {"nothing is written", "never_written.zero", "all of rank0.y hold zeros",
      spoils([](Backend&) { return layer(); },
             [](NamedTensors& out) {
@@ -136,6 +185,8 @@ const PlantedFault kNearMisses[] = {
      of_expert_4("w1", [](const Tensor& t, Index i, Index) { return wide_value(t, i % 4099); })},
     {"a bias of one expert is another number", "w2.bias", "",
      of_expert_4("w2.bias", [](const Tensor& t, Index i, Index) { return wide_value(t, i) + 1; })},
+    {"a gate that is somewhat steep", "activation=relu", "", steep(2)},
+    {"rows go to the other expert", "experts=by_rank", "", planted_by(to_rank, 1)},
     {"parts that are not the ranks' own", "shared.w2=own_part", "", planted_by(own_parts, 29)},
 };
 

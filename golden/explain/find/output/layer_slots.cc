@@ -1,5 +1,5 @@
-// What a layer makes of the rows that its slots bring: by another router or activation, by experts
-// with the weights of others, by some experts under another rule.
+// What a layer makes of the rows that its slots bring: by another router, by experts with the
+// weights of others, by some experts under another rule.
 #include <cstring>
 #include <map>
 #include <set>
@@ -24,12 +24,6 @@ Call dense(const Call& call) {
   for (const char* key : {"groups", "limited_groups"}) drop(all, key);
   all.set.set("top_k", std::to_string(call.input("router").extent(0)));
   return all;
-}
-
-/// What gives y of rows that were made before: never one of a pair.
-void add_made(List& list, std::string name, std::string phrase, Make make) {
-  add_run(list, std::move(name), std::move(phrase), std::move(make), Stage::input).subject =
-      "layer";
 }
 
 // ---- Other routers.
@@ -110,6 +104,27 @@ void add_router_inputs(const SharedRows& rows, List& list) {
   }
 }
 
+/// Rows of a rank that go to the expert of its number, whichever expert of a rank is chosen.
+void add_experts_by_rank(const SharedRows& rows, List& list) {
+  add_made(list, "experts=by_rank",
+           "the number of the rank that rows come from is taken for that of their expert on its "
+           "rank",
+           [rows](Backend& b, const Call& given) {
+             const Index local = rows->experts() / std::ssize(ranks_of(given));
+             const NamedTensors stages = run_call(b, forward_of(given));
+             return routed_by(*rows, given, [&](const std::string& rank) {
+               std::optional<NamedTensors> by = routed_in(stages, rank);
+               const Index p = std::stoll(rank.substr(4));
+               Tensor& experts = by->at("experts");
+               for (Index i = 0; i < experts.elements(); ++i) {
+                 std::int32_t& e = experts.as<std::int32_t>()[i];
+                 e = static_cast<std::int32_t>(e / local * local + p);
+               }
+               return p < local ? by : std::nullopt;
+             });
+           });
+}
+
 // ---- Experts.
 
 /// Operands of experts that are those of others.
@@ -184,45 +199,7 @@ void add_layer_routers(Backend& backend, const Call& call, const std::vector<Out
   if (!rows) return;
   add_other_routers(forward_of(call), backend, rows, list);
   add_router_inputs(rows, list);
-}
-
-void add_layer_gates(Backend& backend, const Call& call, const std::vector<Output>& outputs,
-                     List& list) {
-  const SharedRows rows = rows_of(backend, call, outputs);
-  if (!rows) return;
-  const Call given = forward_of(call);
-  std::map<std::string, Call> gates;
-  for (const std::string& rank : ranks_of(call)) {
-    std::vector<StepCall> steps = layer_steps(backend, given, rows->stages(), rank + "act");
-    if (steps.empty() || !rows->stages().contains(rank + "act")) return;
-    gates.emplace(rank, std::move(steps.front().call));
-  }
-  const std::string who = call.has("shared.w1") ? ", in routed experts alone" : "";
-  for (const Hypothesis& h : hypotheses_about(gates.begin()->second)) {
-    if (h.stage == Stage::input || h.stage == Stage::output) continue;
-    add_made(list, h.name, h.phrase + who, [h, gates, rows, given](Backend& b, const Call&) {
-      NamedTensors made = rows->stages();
-      for (const auto& [rank, gate] : gates) {
-        Call altered = gate;
-        if (!h.alter(altered)) return NamedTensors{};
-        auto out = outputs_under(b, altered, {&h});
-        if (!out) return NamedTensors{};
-        made.at(rank + "act") = std::move(out->at("y"));
-        const StepCall product = layer_steps(b, given, made, rank + "expert_out").front();
-        made.at(rank + "expert_out") = made_by(b, product.call);
-      }
-      NamedTensors y = run_call(b, layer_steps(b, given, made, "rank0.combined").front().call);
-      NamedTensors out;
-      for (const auto& [rank, gate] : gates) {
-        const Tensor& sums = y.at(rank + "out");
-        const Index columns = sums.extent(1);
-        out.emplace(rank + "y", with_values(sums, [&, &rank = rank](Index i) {
-                      return rows->y(rank, i / columns, i % columns, wide_value(sums, i));
-                    }));
-      }
-      return out;
-    });
-  }
+  add_experts_by_rank(rows, list);
 }
 
 void add_experts_of_others(Backend& backend, const Call& call, const std::vector<Output>& outputs,

@@ -76,7 +76,7 @@ std::vector<std::set<Index>> experts_of_failing(Backend& backend, const Call& ca
 /// Of a layer whose y alone is known: routers that score, choose or weigh in another way.
 void add_layer_routers(Backend& backend, const Call& call, const std::vector<Output>& outputs,
                        std::vector<Hypothesis>& list);
-/// The same: other activations.
+/// The same: other activations, of all experts or of the routed or the shared ones, and sums.
 void add_layer_gates(Backend& backend, const Call& call, const std::vector<Output>& outputs,
                      std::vector<Hypothesis>& list);
 /// The same: experts that take operands of others, in any order, and rules of some experts alone.
