@@ -19,6 +19,7 @@ constexpr Index kLeastLiveShare = 20;  ///< of the place, one in so many: sparse
 constexpr std::size_t kSegment = 32;
 constexpr Index kLeastAltered = 4;  ///< elements of a unit, where other units are not given
 constexpr Index kEnoughFixed = 16;  ///< of a patch, all that differ in it, for units of fewer
+constexpr Index kNearlyAll = 8;     ///< of a unit, where no more than one in so many is not given
 
 template <typename Fn>
 void visit_word(std::size_t bytes, Fn&& fn) {
@@ -281,6 +282,7 @@ VariantMatch credit(const Output& output, const Variant& patch, Unit least) {
   const auto columns = static_cast<Index>(patch.columns.size());
   VariantMatch credit;
   credit.mask.assign(static_cast<std::size_t>(rows * columns), 0);
+  credit.nearly = credit.mask;
   const ElementReader read(output.expected->dtype());
   const bool codes = size_of(output.expected->dtype()) == 1;
   const Units units = units_of(output, patch, least);
@@ -364,7 +366,9 @@ VariantMatch credit(const Output& output, const Variant& patch, Unit least) {
     const std::size_t i = at / static_cast<std::size_t>(columns);
     const std::size_t j = at % static_cast<std::size_t>(columns);
     const Tally& t = credit.by_columns ? of_columns[j] : tallies[i * units.count + units.of[j]];
-    if (!t.counts) credit.mask[at] = 0;
+    if (t.counts) continue;
+    credit.nearly[at] = credit.mask[at] != 0 && t.wrong * kNearlyAll <= t.fixed;
+    credit.mask[at] = 0;
   }
   return credit;
 }

@@ -3,6 +3,7 @@
 #include "golden/explain/confirm/altered_call_runner.h"
 
 #include <algorithm>
+#include <functional>
 
 #include "golden/explain/alter/alterations.h"
 #include "golden/explain/case/biased_product.h"
@@ -17,6 +18,7 @@ constexpr double kTallWork = 3e9;      ///< multiply-adds of a confirmation
 constexpr double kExactWork = 1.2e11;  ///< the same of exact sums of one-byte codes
 constexpr double kPieceWork = 1e6;     ///< what a run costs besides
 constexpr Index kSparse = 64;          ///< elements that are too few to tell sums apart
+constexpr Index kOfRest = 20;          ///< one of so many is the rest of a cause
 
 std::string name_of(const Hypotheses& hypotheses) {
   std::string text;
@@ -24,12 +26,13 @@ std::string name_of(const Hypotheses& hypotheses) {
   return text;
 }
 
-/// Marks the elements of an output that a run gave.
-void mark_given(const Output& output, const RunResult& run, std::vector<std::uint8_t>& given) {
+/// Marks the elements of an output that a run gave, by a mask of its patch.
+void mark_given(const Output& output, const RunResult& run, std::vector<std::uint8_t>& given,
+                std::vector<std::uint8_t> VariantMatch::*mask = &VariantMatch::mask) {
   const Variant& patch = run.patches.front();
-  const VariantMatch& c = run.credits.front();
-  for (std::size_t i = 0; i < c.mask.size(); ++i) {
-    if (!c.mask[i]) continue;
+  const std::vector<std::uint8_t>& of_patch = run.credits.front().*mask;
+  for (std::size_t i = 0; i < of_patch.size(); ++i) {
+    if (!of_patch[i]) continue;
     const Index row = patch.rows[i / patch.columns.size()];
     const Index column = patch.columns[i % patch.columns.size()];
     given[static_cast<std::size_t>(row * output.columns + column)] = 1;
@@ -213,6 +216,8 @@ class Settling {
     if (list.empty() || work > most_work(*altered)) return false;
     Output& output = runner_.outputs().front();
     std::vector<std::uint8_t> fixed(output.marks.size());
+    std::vector<std::uint8_t> nearly(output.marks.size());
+    Index given = 0;
     bool all = true;
     for (const Window& piece : list) {
       runner_.take(piece);
@@ -221,6 +226,8 @@ class Settling {
       all = all && trial->broken == 0;
       if (!is_a_place(*trial)) continue;
       mark_given(output, *trial, fixed);
+      mark_given(output, *trial, nearly, &VariantMatch::nearly);
+      given += trial->fixed;
     }
     const bool of_all = std::ranges::any_of(candidate_->hypotheses, &Hypothesis::is_of_all);
     if (of_all && !all) return true;
@@ -230,6 +237,10 @@ class Settling {
     if (((of_all && output.left < kSparse) || fill != Fill::none) &&
         !runner_.alters_no_more(candidate_->hypotheses))
       return true;
+    // Of nearly all that differs what else it gives has no other cause.
+    if (given * kOfRest >= output.left * (kOfRest - 1)) {
+      std::ranges::transform(fixed, nearly, fixed.begin(), std::bit_or<>{});
+    }
     settle_marked(output, fixed, all);
     return true;
   }

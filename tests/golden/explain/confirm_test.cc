@@ -202,6 +202,14 @@ TEST(SettlingPieces, OfSumsFitAllOrNoneTogether) {
   EXPECT_FALSE(Settled(72, 80, got, diagonal).claims.empty());
 }
 
+/// Of a cause that gives nearly all, the others of a unit are a rest of single elements.
+TEST(SettlingPieces, OfNearlyAllLeaveSingleElements) {
+  const Settled s(
+      64, 64, [](Index r, Index c) { return r == 30 && c == 1 ? 2.0f : 1.0f; }, one);
+  EXPECT_EQ(s.sentence(), "it is a, in all of y");
+  EXPECT_EQ(s.b.outputs.front().left, 1);
+}
+
 /// Columns from 32 on of row 1 are right: a cause that alters them is not that of the whole.
 TEST(SettlingPieces, ThatAlterWhatIsRightArePlaces) {
   const Value got = [](Index r, Index c) { return r == 0 || c < 32 ? 1.0f : 0.0f; };

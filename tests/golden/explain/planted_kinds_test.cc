@@ -279,6 +279,12 @@ const Kind kKinds[] = {
     {"seen, its cause not known: y: every value is multiplied by a factor of its row and by one of "
      "its column",
      by_rows, by_factors<true>},
+    {"seen, its cause not known: rows 0 to 7 of group 0 of y: every value is 0.57 times", by_rows,
+     [](const Call&, NamedTensors& out) {
+       const Index part = 8 * out.at("y").shape().back();
+       out.at("y") =
+           mapped(out.at("y"), [=](Index i, float v) { return i < part ? 0.57f * v : v; });
+     }},
     {"explained: x and w are dequantised to bf16 first", by_rows, by_bf16},
     {"explained: codes: codes are made with half of the scale that came", steps,
      [](const Call& call, NamedTensors& out) {

@@ -15,6 +15,7 @@ constexpr Index kFew = 8;                ///< the same in f32, and of powers of 
 constexpr Index kLeastInLine = 3;        ///< elements of a line that differ
 constexpr Index kLeastOfRest = 8;        ///< of what has no cause: one of many numbers is by chance
 constexpr double kNearOne = 0x1p-17;     ///< what numbers of f32 are apart from 1 by rounding
+constexpr int kMostTimes = 64;           ///< that a sum is added or divided
 constexpr std::size_t kMostNumbers = 3;  ///< that are named one by one
 constexpr std::size_t kLeastLines = 4;   ///< with numbers of their own
 constexpr double kLoose = 0x1p-21;       ///< what sums in f32 may have lost on the way
@@ -193,6 +194,15 @@ std::string in_words(const Interval& number) {
   return digits(number.middle(), 9);
 }
 
+/// Whether a number is one that sums make which are added or divided so many times; others come
+/// from numbers that are not known.
+bool is_ratio(const Interval& number) {
+  for (int whole = 2; whole <= kMostTimes; ++whole) {
+    if (number.holds(whole) || number.holds(1.0 / whole)) return true;
+  }
+  return number.holds(std::exp2(std::round(std::log2(std::abs(number.middle())))));
+}
+
 /// The cause of what differs in some lines, where something does.
 void add_claim(Output& output, const Lines& lines, std::vector<LineNumber> found, const ClaimId& id,
                const std::string& words, Claims& claims) {
@@ -220,7 +230,10 @@ void claim_shared(Output& output, const Lines& lines, std::vector<LineNumber> nu
     std::erase_if(numbers, [&](const LineNumber& l) {
       return std::ranges::binary_search(best.lines, l.line, {}, &LineNumber::line);
     });
-    add_claim(output, lines, best.lines, {"value.factor"},
+    const bool is_whole = std::ssize(best.lines) * lines.length() == compared(output);
+    add_claim(output, lines, best.lines,
+              {"value.factor",
+               is_whole || is_ratio(best.number) ? FindingKind::cause : FindingKind::look},
               "every value is " + in_words(best.number) + " times what is expected", claims);
   }
 }

@@ -171,6 +171,22 @@ std::vector<Line> lines_at(const Observation& seen, Index step, const std::vecto
   return lines;
 }
 
+/// Whether lines of experts may have been read so: all at one distance; at another stride from
+/// where each expert begins; or all one way, or by whole experts.
+bool is_in_order(const Affine& map, const Strides& own) {
+  const Index first = map.shift.begin()->second;
+  if (map.all_shifts(first)) return true;
+  const Index begin = own.expert - map.slope * (own.expert / own.line);  // of each, after another
+  const Index start = first - map.shift.begin()->first * begin;
+  const auto as_first = [&](const auto& s) { return s.second - s.first * begin == start; };
+  const auto whole = [&](const auto& s) { return s.second % own.expert == 0; };
+  const auto before = [](const auto& s) { return s.second < 0; };
+  const auto after = [](const auto& s) { return s.second > 0; };
+  if (map.slope != own.line) return std::ranges::all_of(map.shift, as_first);
+  return std::ranges::all_of(map.shift, whole) || std::ranges::none_of(map.shift, before) ||
+         std::ranges::none_of(map.shift, after);
+}
+
 /// The map that most lines agree on, of those that are not the lines' own.
 std::optional<Affine> map_of(const std::vector<Line>& lines, const Strides& own, Index step) {
   // The line's own slope first: of slopes that say the same it is kept.
@@ -205,6 +221,7 @@ std::optional<Affine> map_of(const std::vector<Line>& lines, const Strides& own,
       map.shift[g] = one ? common : shift;
       map.lines += one ? 0 : count;
     }
+    if (own.expert != 0 && !is_in_order(map, own)) continue;
     const bool identity = slope == own.line && step == own.block && map.all_shifts(0);
     if (!identity && (!best || map.lines > best->lines)) best = map;
   }
