@@ -69,6 +69,22 @@ struct Twin {
   }
 };
 
+/// Adds a block of a sum times its scales in f32, as one of so many pieces (docs/gates.md);
+/// `spill`: what a step on the way may reach.
+inline void add_scaled(Twin& whole, const Twin& part, const Rational& sx, const Rational& sw,
+                       Index pieces, Rational& spill) {
+  const Rational s = sx * sw;
+  whole.real = whole.real + part.real * s;
+  whole.reach = whole.reach + part.reach * s;
+  if (!whole.rounded) return;
+  const Rational most = part.reach + part.stray;
+  whole.stray =
+      whole.stray + part.stray * s +
+      Rational(3) * kUnit * (Rational(1) + twin::power(-20)) * most * s +
+      Rational(static_cast<double>(pieces)) * twin::power(-149) * (most + sx + sw + Rational(2));
+  spill = larger(spill, larger(larger(most * sx, most * sw), larger(s, most * s)));
+}
+
 struct Counts {
   Index passed = 0;
   Index refused = 0;

@@ -140,27 +140,13 @@ TEST(GateTwin, HoldsProductsOfScaledCodes) {
         for (Index b = 0; b < blocks; ++b) {
           const Rational sx(static_cast<double>(in.at("x.scales").as<float>()[i / 2 * blocks + b]));
           const Rational sw(static_cast<double>(in.at("w.scales").as<float>()[b]));
-          Rational p;
-          Rational m;
+          Twin part;
           for (Index at = b * 128; at < std::min(k, (b + 1) * 128); ++at) {
-            const Rational term =
-                Rational(value_at(in.at("x.codes"), Dtype::e4m3, i / 2 * k + at)) *
-                Rational(value_at(in.at("w.codes"), Dtype::e4m3, i % 2 * k + at));
-            p = p + term;
-            m = m + term.magnitude();
+            part.add(Rational(value_at(in.at("x.codes"), Dtype::e4m3, i / 2 * k + at)) *
+                     Rational(value_at(in.at("w.codes"), Dtype::e4m3, i % 2 * k + at)));
           }
-          const Rational s = sx * sw;
-          twin.real = twin.real + p * s;
-          twin.reach = twin.reach + m * s;
-          if (!twin.rounded) continue;
-          const Rational e =
-              gamma(in_block) * m + Rational(static_cast<double>(in_block)) * twin::power(-149);
-          const Rational most = m + e;
-          twin.stray =
-              twin.stray + e * s +
-              Rational(3) * kUnit * (Rational(1) + twin::power(-20)) * most * s +
-              Rational(static_cast<double>(n)) * twin::power(-149) * (most + sx + sw + Rational(2));
-          spill = larger(spill, larger(larger(most * sx, most * sw), larger(s, most * s)));
+          part.round(in_block);
+          add_scaled(twin, part, sx, sw, n, spill);
         }
         if (twin.rounded) {
           twin.stray = twin.stray + gamma(n) * (twin.reach + twin.stray) +
@@ -192,11 +178,8 @@ TEST(GateTwin, HoldsSumsOfSlots) {
     for (Index i = 0; i < 2; ++i) {
       Twin twin;
       for (Index slot = 0; slot < k; ++slot) {
-        const Rational term =
-            Rational(value_at(in.at("rank0.y"), type, slot * 2 + i)) *
-            Rational(static_cast<double>(in.at("rank0.weights").as<float>()[slot]));
-        twin.real = twin.real + term;
-        twin.reach = twin.reach + term.magnitude();
+        twin.add(Rational(value_at(in.at("rank0.y"), type, slot * 2 + i)) *
+                 Rational(static_cast<double>(in.at("rank0.weights").as<float>()[slot])));
       }
       twin.round(k);
       hold(*bound, i, twin, std::to_string(seed), seen);

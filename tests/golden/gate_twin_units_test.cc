@@ -42,11 +42,10 @@ void stray_of(const Accumulation& sum, Index k, const Rational& binade, Twin& tw
 
 /// Scales in f32 that are 1: one piece, multiplied and added to nothing.
 void scale_by_one(Twin& twin) {
-  const Rational most = twin.reach + twin.stray;
-  const Rational n(2);
-  twin.stray = twin.stray + Rational(3) * kUnit * (Rational(1) + twin::power(-20)) * most +
-               n * twin::power(-149) * (most + Rational(4));
-  twin.stray = twin.stray + gamma(2) * (twin.reach + twin.stray) + n * twin::power(-149);
+  const Twin part = std::exchange(twin, {});
+  Rational spill;
+  add_scaled(twin, part, Rational(1), Rational(1), 2, spill);
+  twin.stray = twin.stray + gamma(2) * (twin.reach + twin.stray) + twin::power(-148);
 }
 
 /// Every row of `mxo list sums` that is a matrix unit's and takes these operands without scales.
@@ -214,16 +213,7 @@ TEST(GateTwin, HoldsSumsThatTakeScales) {
             whole = part;
             continue;
           }
-          const Rational sx(x.scale(b));
-          const Rational sw(w.scale(b));
-          const Rational s = sx * sw;
-          const Rational most = part.reach + part.stray;
-          whole.real = whole.real + part.real * s;
-          whole.reach = whole.reach + part.reach * s;
-          whole.stray = whole.stray + part.stray * s +
-                        Rational(3) * kUnit * (Rational(1) + twin::power(-20)) * most * s +
-                        n * twin::power(-149) * (most + sx + sw + Rational(2));
-          spill = larger(spill, larger(larger(most * sx, most * sw), larger(s, most * s)));
+          add_scaled(whole, part, Rational(x.scale(b)), Rational(w.scale(b)), pieces, spill);
         }
         if (!mx) {
           whole.stray =

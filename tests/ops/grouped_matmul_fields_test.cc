@@ -79,12 +79,12 @@ TEST(GroupedMatmulFields, CountRowsOfScalesByTypeAndHeight) {
 
 struct ProductWords : testing::Test {
   Tensor x{Dtype::e4m3, {64, 200}}, w{Dtype::e4m3, {2, 32, 200}}, y{Dtype::bf16, {64, 32}};
-  Tensor x_scales{Dtype::f32, {64, 2}}, w_scales{Dtype::f32, {2, 1, 2}}, ends{Dtype::i32, {2}};
+  Tensor x_scales{Dtype::f32, {64, 2}}, w_scales{Dtype::f32, {2, 1, 2}},
+      ends = test::integers_of({64, 64});
   Tensor dy{Dtype::e4m3, {64, 32}}, dw{Dtype::bf16, {2, 32, 200}};
   Tensor dy_scales{Dtype::f32, {2, 32}}, tx_scales{Dtype::f32, {2, 200}};
   KeepingBackend backend;
 
-  ProductWords() { ends.as<std::int32_t>()[0] = ends.as<std::int32_t>()[1] = 64; }
   GroupedMatmul product() {
     return {{x.operand(), x_scales.operand(), kRowBlock},
             {w.operand(), w_scales.operand(), kSquareBlock},

@@ -2,6 +2,7 @@
 #include "ops/grouped_linear.h"
 #include "tests/ops/entry_calls.h"
 #include "tests/ops/right_call.h"
+#include "tests/support/random_tensors.h"
 
 namespace mxo {
 
@@ -19,15 +20,11 @@ using L = GroupedLinear;
 /// 96 tokens of K 64, N 32, of which the groups have the first 32 and the rest.
 struct LinearChecks : testing::Test {
   Tensor x{Dtype::bf16, {96, 64}}, codes{Dtype::e4m3, {96, 64}}, scales{Dtype::e8m0, {96, 2}};
-  Tensor w{Dtype::bf16, {2, 32, 64}}, ends{Dtype::i32, {2}}, bias{Dtype::f32, {32}};
+  Tensor w{Dtype::bf16, {2, 32, 64}}, ends = test::integers_of({32, 96}), bias{Dtype::f32, {32}};
   Tensor biases{Dtype::bf16, {2, 32}}, dy{Dtype::bf16, {96, 32}}, dw{Dtype::f32, {2, 32, 64}};
   Tensor y{Dtype::bf16, {96, 32}}, dx{Dtype::bf16, {96, 64}}, dbias{Dtype::f32, {2, 32}};
   KeepingBackend backend;
 
-  LinearChecks() {
-    ends.as<std::int32_t>()[0] = 32;
-    ends.as<std::int32_t>()[1] = 96;
-  }
   L call(std::string_view recipe = "mxfp8_rceil") {
     L op;
     op.x = x.operand();

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include "tests/support/random_tensors.h"
 #include "tests/support/refusal.h"
 
 namespace mxo {
@@ -120,14 +121,12 @@ TEST(ScaleParameters, RoundingsAreNamedInAnyCase) {
 
 struct ScaledOutputs : testing::Test {
   Bare machine{true};
-  Tensor ends{Dtype::i32, {2}};
+  Tensor ends = test::integers_of({5, 40});
   NamedViews views;
 
   /// Codes and scales that were made, and how their views are shaped.
   std::string made(std::vector<Index> shape, const Values& values, bool grouped = false) {
     const Parameters set(values);
-    ends.as<std::int32_t>()[0] = 5;
-    ends.as<std::int32_t>()[1] = 40;
     views = {};
     if (grouped) views.set("group_ends", ends);
     Staging stage(machine, "q", views);

@@ -8,10 +8,8 @@ namespace {
 
 TEST(WrongFields, OfQuantizersAreRefused) {
   Tensor x(Dtype::f32, {6, 64}), codes(Dtype::e4m3, {6, 64}), scales(Dtype::e8m0, {6, 2});
-  Tensor numbers(Dtype::f32, {6, 1}), given(Dtype::f32, {6, 1}), ends(Dtype::i32, {2});
+  Tensor numbers(Dtype::f32, {6, 1}), given(Dtype::f32, {6, 1}), ends = test::integers_of({4, 6});
   Tensor blocks(Dtype::f32, {2, 64});
-  ends.as<std::int32_t>()[0] = 4;
-  ends.as<std::int32_t>()[1] = 6;
   expect_checked("quantize", quantize, {x.operand(), {}, {codes.result(), scales.result()}});
   expect_checked(
       "quantize", quantize,
@@ -88,17 +86,10 @@ TEST(WrongFields, OfDelayedScalesAreRefused) {
 }
 
 TEST(WrongFields, OfTransposesThatKeepScalesAreRefused) {
-  Tensor codes(Dtype::e4m3, {6, 4}), scales(Dtype::f32, {6, 1}), ends(Dtype::i32, {2});
+  Tensor codes(Dtype::e4m3, {6, 4}), scales(Dtype::f32, {6, 1}), ends = test::integers_of({2, 5});
   Tensor turned(Dtype::e4m3, {4, 6}), out(Dtype::f32, {2, 4});
-  ends.as<std::int32_t>()[0] = 2;
-  ends.as<std::int32_t>()[1] = 5;
   using T = ScalingAwareTranspose;
-  T op;
-  op.codes = codes.operand();
-  op.scales = scales.operand();
-  op.group_ends = ends.operand();
-  op.codes_out = turned.result();
-  op.scales_out = out.result();
+  T op{codes.operand(), scales.operand(), ends.operand(), turned.result(), out.result()};
   const RightCall<T> right{
       "scaling_aware_transpose", scaling_aware_transpose, op, {"group_ends.0"}};
   right.expect_that_checks_see_all();

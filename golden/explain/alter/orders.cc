@@ -323,8 +323,6 @@ Reading read_lying(std::string operand, Lay lie, Lay read) {
 }
 
 void add_misread_tiles(const std::vector<const ProductSide*>& sides, List& list) {
-  const Lay rows{Lay::rows};
-  const Lay tiles{Lay::scale_tiles};
   const auto add = [&](const char* id, const char* phrase, const Lay& lie, const Lay& read) {
     std::vector<Reading> readings;
     for (const ProductSide* side : sides) {
@@ -336,9 +334,10 @@ void add_misread_tiles(const std::vector<const ProductSide*>& sides, List& list)
     add_read(list, filled("{}={}", both ? "scales" : sides[0]->scales_name, id),
              filled(phrase, both ? "both sides" : sides[0]->name), std::move(readings));
   };
-  add("linear_as_tiles", "linear scales of {} are read as 128x4 tiles (not swizzled)", rows, tiles);
-  add("tiles_as_linear", "the scales of {} are swizzled once more than they are read back", tiles,
-      rows);
+  add("linear_as_tiles", "linear scales of {} are read as 128x4 tiles (not swizzled)", {Lay::rows},
+      {Lay::scale_tiles});
+  add("tiles_as_linear", "the scales of {} are swizzled once more than they are read back",
+      {Lay::scale_tiles}, {Lay::rows});
 }
 
 void add_column_major(const std::string& scales, const std::string& words, List& list) {

@@ -101,9 +101,13 @@ void limit_groups(Token& token, Index (*group_of)(Index), Score score) {
 
 const Settings kGroups = {{"groups", "4"}, {"limited_groups", "2"}};
 const Settings kBest = {{"groups", "4"}, {"limited_groups", "2"}, {"group_score", "best"}};
+const Settings kHalf = {{"groups", "8"}, {"limited_groups", "4"}};
+const Settings kScaled = {{"scale", "1.5"}};
+const Settings kSoftmax = {{"score", "softmax"}};
 float two_best(const std::vector<float>& m) { return m[0] + m[1]; }
 float sum_of(const std::vector<float>& m) { return std::accumulate(m.begin(), m.end(), 0.0f); }
 Index eights(Index e) { return e / 8; }
+Index strided(Index e) { return e % 4; }
 float narrow(float v) { return decode(encode<kBF16>(v)); }
 
 /// A rule of slots, or of weights, of each token.
@@ -144,10 +148,7 @@ const RuleFault kRules[] = {
                     [](const auto& m) { return std::max(m[0], 0.0f) + std::max(m[1], 0.0f); });
      }},
     {"groups=strided", "group e modulo 4", route(32, kGroups),
-     [](Token& t) {
-       limit_groups(
-           t, [](Index e) { return e % 4; }, two_best);
-     }},
+     [](Token& t) { limit_groups(t, strided, two_best); }},
     {"top_k=never", "expert 6 is never chosen", route(16, {}),
      [](Token& t) { std::erase(t.slots, 6); }},
     {"top_k=never", "experts from 32 on are never chosen", route(40, {}),
@@ -238,22 +239,22 @@ const OperandFault kOperands[] = {
      [](const float* x, Index i) { return narrow(x[i]); }},
     {"logits=f16", "logits are rounded to f16 first", "logits",
      [](const float* x, Index i) { return decode(encode<kF16>(x[i], Overflow::nonfinite)); }},
-    // A bias of other experts does to some tokens what a rule does that is not to blame.
-    {nullptr, "", "bias", [](const float* b, Index e) { return b[(e * 7 + 3) % 16]; }},
 };
 
-class PlantedBeforeRouters : public testing::TestWithParam<OperandFault> {};
-INSTANTIATE_TEST_SUITE_P(All, PlantedBeforeRouters, testing::ValuesIn(kOperands));
-TEST_P(PlantedBeforeRouters, AreNamed) {
-  const OperandFault& row = GetParam();
-  const auto plant = [&](Backend& b) {
-    return altered_as<float>(b, route(16, {}, true), {row.operand},
-                             [&](Index i, const float* given) { return row.of(given, i); });
-  };
-  if (row.id != nullptr) return expect_named({row.words, row.id, row.words, plant});
-  const auto backend = make_cpu_backend();
-  const Planted p = plant(*backend);
-  const Explanation e = explained(p);
+Planted before(Backend& b, const OperandFault& row) {
+  return altered_as<float>(b, route(16, {}, true), {row.operand},
+                           [&](Index i, const float* given) { return row.of(given, i); });
+}
+
+TEST(PlantedBeforeRouters, AreNamed) {
+  for (const OperandFault& row : kOperands)
+    expect_named({row.words, row.id, row.words, [&](Backend& b) { return before(b, row); }});
+}
+
+// A bias of other experts does to some tokens what a rule does that is not to blame.
+TEST(PlantedBeforeRouters, BlameNoRuleForOtherExperts) {
+  const auto of = [](const float* b, Index e) { return b[(e * 7 + 3) % 16]; };
+  const Explanation e = explained(before(*make_cpu_backend(), {nullptr, "", "bias", of}));
   EXPECT_TRUE(e.causes.empty()) << e.sentence();
 }
 
@@ -268,27 +269,18 @@ struct SettingFault {
 
 const SettingFault kSettings[] = {
     {"groups=unlimited", "experts are chosen from all groups", kGroups, "limited_groups", "4"},
-    {"groups=another_limit",
-     "from 3 groups rather than 4",
-     {{"groups", "8"}, {"limited_groups", "4"}},
-     "limited_groups",
-     "3"},
-    {"scale=left_out", "the factor of the weights is left out", {{"scale", "2.3"}}, "scale", "1"},
-    {"scale=twice",
-     "the factor of the weights is applied twice",
-     {{"scale", "1.5"}},
-     "scale",
-     "2.25"},
+    {"groups=another_limit", "from 3 groups rather than 4", kHalf, "limited_groups", "3"},
+    {"scale=left_out", "the factor of the weights is left out", kScaled, "scale", "1"},
+    {"scale=twice", "the factor of the weights is applied twice", kScaled, "scale", "2.25"},
     {"normalize=false", "normalize is false rather than true", {}, "normalize", "false"},
     {"score=softmax", "score is softmax", {}, "score", "softmax"},
 };
 
 TEST(PlantedInRouterSettings, AreNamed) {
-  for (const SettingFault& row : kSettings) {
+  for (const SettingFault& row : kSettings)
     expect_named({row.words, row.id, row.words, [&](Backend& b) {
                     return with_setting(b, route(32, row.set), row.key, row.value);
                   }});
-  }
 }
 
 /// Weights of a call whose scores of every second token are tiny, made anew from their sum.
@@ -362,15 +354,11 @@ const PlantedFault kOthers[] = {
             })},
     {"the bias is added before softmax and after it (aiter#4247)", "bias=in_logits",
      "to the logits, and to their scores again",
-     alters(
-         [](Backend&) {
-           return route(16, {{"score", "softmax"}}, true);
-         },
-         {"logits"},
-         [](Tensor& t, const Tensor&) {
-           const Tensor bias = route(16, {}, true).input("bias");
-           for (Index i = 0; i < t.elements(); ++i) t.as<float>()[i] += bias.as<float>()[i % 16];
-         })},
+     alters([](Backend&) { return route(16, kSoftmax, true); }, {"logits"},
+            [](Tensor& t, const Tensor&) {
+              const Tensor bias = route(16, {}, true).input("bias");
+              for (Index i = 0; i < t.elements(); ++i) t.as<float>()[i] += bias.as<float>()[i % 16];
+            })},
 };
 
 TEST(PlantedInRouters, AreNamed) { expect_named(kOthers); }
@@ -395,8 +383,7 @@ TEST(RightRouters, AreThatOfTheOperator) {
       }
       std::vector<Hypothesis> list;
       add_route_hypotheses(call, list);
-      const auto never = std::find_if(list.begin(), list.end(),
-                                      [](const Hypothesis& h) { return h.name == "top_k=never"; });
+      const auto never = std::ranges::find(list, "top_k=never", &Hypothesis::name);
       const NamedTensors made = never->run(*backend, call);
       for (const auto& [name, tensor] : run_call(*backend, call)) {
         EXPECT_EQ(std::memcmp(made.at(name).data(), tensor.data(), tensor.bytes()), 0)

@@ -293,10 +293,8 @@ std::string one_block_in_words(const Output& scales) {
   const auto first = std::ranges::find(scales.marks, Mark::differs) - scales.marks.begin();
   const std::uint64_t held = scales.actual_bits(first);
   const auto holds = [&](Index i) { return scales.expected_bits(i) == held; };
-  const Index n = compared(scales);
-  for (Index i = 0; i < n; ++i) {
-    if (scales.differs(i) && scales.actual_bits(i) != held) return {};
-  }
+  const auto fits = [&](Index i) { return !scales.differs(i) || scales.actual_bits(i) == held; };
+  if (!std::ranges::all_of(range_of(compared(scales)), fits)) return {};
   const Place source = place_of(scales, holds);
   if (source.elements != 1) return {};
   const Place place = place_of(scales, [&](Index i) { return scales.differs(i); });
