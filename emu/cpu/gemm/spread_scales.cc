@@ -20,7 +20,7 @@ bool is_spread(const Factor& factor, Index block) {
 void spread(Factor& factor, Index block, Index depth, SpreadScales& memory) {
   if (is_spread(factor, block)) return;
   const Index blocks = ceil_div(depth, block);
-  const Index size = size_of(factor.scales.dtype);
+  const auto size = static_cast<Index>(size_of(factor.scales.dtype));
   std::vector<std::byte> all(static_cast<std::size_t>(factor.rows * blocks * size));
   const auto* from = static_cast<const std::byte*>(factor.scales.data);
   std::byte* to = all.data();
