@@ -30,7 +30,7 @@ std::string percent(double share) {
 }
 
 std::string said(const Explanation& e, bool kinds) {
-  if (e.verdict == ExplainVerdict::same) return "bit-identical as it is";
+  if (e.verdict == ExplainVerdict::same) return "bit-identical in all that is compared";
   if (e.verdict == ExplainVerdict::unknown) return "no known cause: " + e.pattern;
   // All of it is told, but not what made it so.
   const bool seen = e.verdict == ExplainVerdict::partly && e.causes.size() == 1 &&
