@@ -77,6 +77,17 @@ TEST(Safetensors, WritesNoNameThatIsNotUtf8) {
   EXPECT_TRUE(std::filesystem::is_empty(scratch.path()));
 }
 
+TEST(Safetensors, ReadsHeadersOfEveryLength) {
+  const Scratch scratch;
+  for (std::size_t extra = 0; extra < 1200; ++extra) {
+    TensorFile file;
+    file.metadata.emplace("note", std::string(extra, 'x'));
+    file.tensors.emplace("x", Tensor(Dtype::u8, {3}));
+    write_safetensors(scratch / "x.safetensors", file);
+    EXPECT_NO_THROW(read_safetensors(scratch / "x.safetensors")) << extra;
+  }
+}
+
 std::string npy(const std::string& header, const std::string& elements, char major = 1) {
   std::string bytes = "\x93NUMPY";
   bytes += major;
