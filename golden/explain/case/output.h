@@ -150,8 +150,8 @@ struct VariantMatch {
   Index astray = 0;   ///< elements beside the live part that the model does not give
   std::vector<std::uint8_t> mask;    ///< of the patch: 1 where fixed
   std::vector<std::uint8_t> nearly;  ///< 1 where given in units of which it gives nearly all
-  bool by_columns = false;         ///< units are whole columns: rows say nothing
-  double gain_db = 0;              ///< signal to noise of the model less that of the expected
+  bool by_columns = false;           ///< units are whole columns: rows say nothing
+  double gain_db = 0;                ///< signal to noise of the model less that of the expected
   bool whole() const { return broken == 0; }
 };
 

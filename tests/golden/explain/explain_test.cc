@@ -86,7 +86,8 @@ Explanation of_causes(ExplainVerdict verdict, const std::vector<double>& shares)
 }
 
 TEST(Explanation, IsOneSentence) {
-  EXPECT_EQ(of_causes(ExplainVerdict::same, {}).sentence(), "bit-identical in all that is compared");
+  EXPECT_EQ(of_causes(ExplainVerdict::same, {}).sentence(),
+            "bit-identical in all that is compared");
   EXPECT_EQ(of_causes(ExplainVerdict::unknown, {}).sentence(), "no known cause: rows differ");
   EXPECT_EQ(of_causes(ExplainVerdict::explained, {1}).sentence(), "explained: it is a");
   EXPECT_EQ(of_causes(ExplainVerdict::partly, {0.5}).sentence(), "partly: 50.0 %: it is a");

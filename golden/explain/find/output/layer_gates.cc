@@ -1,6 +1,7 @@
 // A layer whose y alone is known: other activations, of all experts or of some, and other sums.
 #include <cstring>
 #include <map>
+#include <memory>
 
 #include "golden/explain/alter/alterations.h"
 #include "golden/explain/confirm/altered_call_runner.h"
@@ -47,7 +48,9 @@ std::optional<Gated> gated(Backend& backend, const Call& call, const SharedRows&
     made.gates.emplace(rank, std::move(gate.front().call));
     made.products.emplace(rank, std::move(product.front().call));
   }
-  made.sum = step("rank0.combined").front().call;
+  std::vector<StepCall> sum = step("rank0.combined");
+  if (sum.empty()) return std::nullopt;
+  made.sum = std::move(sum.front().call);
   return made;
 }
 
@@ -83,6 +86,36 @@ NamedTensors in_all(const NamedTensors& slots, const NamedTensors& shared) {
   return y;
 }
 
+/// What all hypotheses of a layer are made of.
+struct Known {
+  Gated routed;
+  std::optional<Gated> shared;
+  NamedTensors sums;  ///< of slots, as expected
+  NamedTensors more;  ///< of the shared expert; empty where there is none
+};
+
+std::shared_ptr<const Known> known_of(Backend& backend, const Call& call,
+                                      const std::vector<Output>& outputs) {
+  const Call forward = forward_of(call);
+  std::optional<Gated> routed = gated(backend, forward, rows_of(backend, call, outputs));
+  if (!routed) return nullptr;
+  Known known{std::move(*routed), std::nullopt, {}, {}};
+  known.sums = run_call(backend, known.routed.sum);
+  if (call.has("shared.w1")) {
+    const Call alone = shared_as_routed(call);
+    known.shared = gated(backend, alone, made_rows(backend, alone));
+    if (!known.shared) return nullptr;
+    known.more = run_call(backend, known.shared->sum);
+  }
+  const NamedTensors given = in_all(known.sums, known.more);
+  const bool same = std::ranges::all_of(outputs, [&](const Output& o) {
+    const auto at = given.find(o.name);
+    return at != given.end() && at->second.bytes() == o.expected->bytes() &&
+           std::memcmp(at->second.data(), o.expected->data(), o.expected->bytes()) == 0;
+  });
+  return same ? std::make_shared<const Known>(std::move(known)) : nullptr;
+}
+
 /// Whose activations are others.
 struct GatesOf {
   const char* words;
@@ -98,41 +131,27 @@ constexpr GatesOf kGatesOf[] = {{"", true, true},
 
 void add_layer_gates(Backend& backend, const Call& call, const std::vector<Output>& outputs,
                      List& list) {
-  const SharedRows rows = rows_of(backend, call, outputs);
-  const std::optional<Gated> known = gated(backend, forward_of(call), rows);
+  const std::shared_ptr<const Known> known = known_of(backend, call, outputs);
   if (!known) return;
-  const Gated routed = *known;
-  const bool has_shared = call.has("shared.w1");
-  std::optional<Gated> shared;
-  if (has_shared) {
-    const Call alone = shared_as_routed(call);
-    shared = gated(backend, alone, made_rows(backend, alone));
-    if (!shared) return;
-  }
-  const NamedTensors sums = run_call(backend, routed.sum);
-  const NamedTensors more = shared ? run_call(backend, shared->sum) : NamedTensors{};
-  const NamedTensors given = in_all(sums, more);
-  const bool same = std::ranges::all_of(outputs, [&](const Output& o) {
-    return std::memcmp(given.at(o.name).data(), o.expected->data(), o.expected->bytes()) == 0;
-  });
-  if (!same) return;
-  for (const Hypothesis& h : hypotheses_about(routed.gates.begin()->second)) {
+  const bool has_shared = known->shared.has_value();
+  for (const Hypothesis& h : hypotheses_about(known->routed.gates.begin()->second)) {
     if (h.stage == Stage::input || h.stage == Stage::output) continue;
     for (const GatesOf& of : kGatesOf) {
       if (!has_shared && !(of.routed && of.shared)) continue;
-      add_made(list, h.name, h.phrase + of.words, [=](Backend& b, const Call&) {
-        const NamedTensors own = of.routed ? routed.added_up(b, h) : sums;
-        const NamedTensors its = of.shared && has_shared ? shared->added_up(b, h) : more;
-        const bool made = !own.empty() && its.empty() != has_shared;
-        return made ? in_all(own, its) : NamedTensors{};
+      add_made(list, h.name, h.phrase + of.words, [known, h, of](Backend& b, const Call&) {
+        const bool both = of.shared && known->shared;
+        const NamedTensors own = of.routed ? known->routed.added_up(b, h) : NamedTensors{};
+        const NamedTensors its = both ? known->shared->added_up(b, h) : NamedTensors{};
+        if (own.empty() == of.routed || its.empty() == both) return NamedTensors{};
+        return in_all(of.routed ? own : known->sums, both ? its : known->more);
       });
     }
   }
-  for (const Hypothesis& h : hypotheses_about(routed.sum)) {
+  for (const Hypothesis& h : hypotheses_about(known->routed.sum)) {
     if (h.stage != Stage::sum) continue;
-    add_made(list, h.name, h.phrase, [=, sum = routed.sum](Backend& b, const Call&) {
-      const auto own = outputs_of(b, sum, h);
-      return own ? in_all(*own, more) : NamedTensors{};
+    add_made(list, h.name, h.phrase, [known, h](Backend& b, const Call&) {
+      const auto own = outputs_of(b, known->routed.sum, h);
+      return own ? in_all(*own, known->more) : NamedTensors{};
     });
   }
 }

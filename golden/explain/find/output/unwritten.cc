@@ -283,15 +283,15 @@ Claims claim_idle(const Idle& idle, Output& output) {
   // Where most of everything differs, idle rows are no place of their own.
   if ((output.left - wrong) * 2 > compared(output) - all) return {};
   // Old bytes and bytes that a kernel put there by mistake look the same.
-  return claim_where(
-      output, {"not_zero.padding", FindingKind::symptom, true}, idle.holds,
-      [&](const Place& place) {
-        const std::string where =
-            idle.of_parts
-                ? filled("{} of {} (zeros expected) holds ", idle.what, place.words)
-                : filled("{} ({}, zeros expected){}", place.words, idle.what, place.hold());
-        return where + "other bytes: never written, or overwritten";
-      });
+  return claim_where(output, {"not_zero.padding", FindingKind::symptom, true}, idle.holds,
+                     [&](const Place& place) {
+                       const std::string where =
+                           idle.of_parts
+                               ? filled("{} of {} (zeros expected) holds ", idle.what, place.words)
+                               : filled("{} ({}, zeros expected){}", place.words, idle.what,
+                                        place.hold());
+                       return where + "other bytes: never written, or overwritten";
+                     });
 }
 
 /// Ends of groups that count rows of tokens, where ends with padding are expected.

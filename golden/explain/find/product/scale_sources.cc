@@ -333,6 +333,9 @@ void add_row_sources(const Observation& few, const Output& output, std::vector<H
     return;
   const auto moved = [](const auto& line) { return line.first != line.second; };
   const std::map<Index, Index> told = other_lines(few, given);
+  if (told.size() * 10 < few.lines.size() * 8 ||
+      std::count_if(told.begin(), told.end(), moved) * 2 < std::ssize(told))
+    return;
   // Of scales that a line may have taken, the one as far away as other lines' is in an order.
   const std::vector<Line> measured = lines_at(few, 1, given);
   Votes votes;
@@ -345,10 +348,7 @@ void add_row_sources(const Observation& few, const Output& output, std::vector<H
         *std::ranges::max_element(line.offsets, {}, [&](Index o) { return votes[o - line.own]; });
     distances.insert(at - line.own);
   }
-  if (told.size() * 10 < few.lines.size() * 8 ||
-      std::count_if(told.begin(), told.end(), moved) * 2 < std::ssize(told) ||
-      distances.size() * 2 < told.size())
-    return;
+  if (distances.size() * 2 < told.size()) return;
   Observation all{p, few.side, measure(p, output, few.side, lines)};
   std::erase_if(all.lines, [](const Effective& e) { return !e.fits(); });
   std::map<Index, Index> sources = other_lines(all, given);
