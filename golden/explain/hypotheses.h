@@ -61,40 +61,19 @@ struct Hypothesis {
   bool is_of_lines() const { return !only.rows.empty() || !only.columns.empty(); }
 };
 
-/// A hypothesis that operands are read from elsewhere.
-Hypothesis read_elsewhere(std::string name, std::string phrase, std::vector<Reading> readings);
-
 /// Every hypothesis about `call`, most likely first: the last step, after what was measured.
 std::vector<Hypothesis> hypotheses_about(const Call& call);
 
-// The parts of that list, one file each.
-void add_nan_hypotheses(const Call& call, std::vector<Hypothesis>& list);
-void add_rule_hypotheses(const Call& call, std::vector<Hypothesis>& list);
-void add_input_hypotheses(const Call& call, std::vector<Hypothesis>& list);
-void add_sum_hypotheses(const Call& call, std::vector<Hypothesis>& list);
-void add_output_hypotheses(const Call& call, std::vector<Hypothesis>& list);
-void add_addressing_hypotheses(const Call& call, std::vector<Hypothesis>& list);
-void add_precision_hypotheses(const Call& call, std::vector<Hypothesis>& list);
-void add_shared_scales(const Call& call, std::vector<Hypothesis>& list);
-void add_code_hypotheses(const Call& call, std::vector<Hypothesis>& list);
-void add_partial_hypotheses(const Call& call, std::vector<Hypothesis>& list);
-void add_block_hypotheses(const Call& call, std::vector<Hypothesis>& list);
-void add_scale_order_hypotheses(const Call& call, std::vector<Hypothesis>& list);
-void add_route_hypotheses(const Call& call, std::vector<Hypothesis>& list);
-void add_written_slots(const Call& call, std::vector<Hypothesis>& list);
-void add_activation_hypotheses(const Call& call, std::vector<Hypothesis>& list);
-void add_limit_hypotheses(const Call& call, std::vector<Hypothesis>& list);
-void add_rank_hypotheses(const Call& call, std::vector<Hypothesis>& list);
-void add_fused_quantiser_hypotheses(const Call& call, std::vector<Hypothesis>& list);
-void add_setting_hypotheses(const Call& call, std::vector<Hypothesis>& list);
-void add_unscaled_hypotheses(const Call& call, std::vector<Hypothesis>& list);
-void add_bias_hypotheses(const Call& call, std::vector<Hypothesis>& list);
-void add_double_rounding(const Call& call, std::vector<Hypothesis>& list);
-void add_index_hypotheses(const Call& call, std::vector<Hypothesis>& list);
-void add_swizzle_hypotheses(const Call& call, std::vector<Hypothesis>& list);
-void add_layer_operands(const Call& call, std::vector<Hypothesis>& list);
-void add_padded_columns(const Call& call, std::vector<Hypothesis>& list);
-void add_approximate_hypotheses(const Call& call, std::vector<Hypothesis>& list);
+/// The parts of that list.
+using AddHypotheses = void(const Call& call, std::vector<Hypothesis>& list);
+AddHypotheses add_nan_hypotheses, add_rule_hypotheses, add_block_hypotheses, add_input_hypotheses,
+    add_code_hypotheses, add_addressing_hypotheses, add_route_hypotheses, add_activation_hypotheses,
+    add_rank_hypotheses, add_fused_quantiser_hypotheses, add_scale_order_hypotheses,
+    add_precision_hypotheses, add_shared_scales, add_sum_hypotheses, add_output_hypotheses,
+    add_partial_hypotheses, add_setting_hypotheses, add_index_hypotheses, add_swizzle_hypotheses,
+    add_layer_operands, add_padded_columns, add_double_rounding, add_bias_hypotheses,
+    add_unscaled_hypotheses, add_approximate_hypotheses;
+
 /// Whether an operator only moves rows or numbers: what an altered call gives says more than what
 /// its outputs look like.
 bool only_moves(const Call& call);

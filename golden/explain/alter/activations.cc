@@ -73,34 +73,23 @@ constexpr Row<float (*)(float gate, float up, float weight)> kWeighted[] = {
 };
 
 void add_gates(const Call& call, List& list) {
-  const auto held = [](float b, const GateForm& form) {
-    return std::clamp(b, -static_cast<float>(form.limit), static_cast<float>(form.limit));
-  };
-  const auto cut = [](float a, const GateForm& form) {
-    return std::min(a, static_cast<float>(form.limit));
-  };
-  for (const auto& row : kActivations) {
+  const auto add = [&](const auto& row, const auto& of) {
     add_gate(list, row.name, row.phrase, row.stage,
-             [=, of = row.of](float a, float b, const GateForm& form, float weight) {
-               return of(cut(a, form), held(b, form)) * weight;
+             [of](float a, float b, const GateForm& form, float weight) {
+               const auto limit = static_cast<float>(form.limit);
+               return of(std::min(a, limit), std::clamp(b, -limit, limit), weight);
              });
-  }
+  };
+  for (const auto& row : kActivations)
+    add(row, [of = row.of](float a, float b, float weight) { return of(a, b) * weight; });
   for (const auto& row : kWeighted) {
-    if (!call.has("probs")) break;
-    add_gate(list, row.name, row.phrase, row.stage,
-             [=, of = row.of](float a, float b, const GateForm& form, float weight) {
-               return of(cut(a, form), held(b, form), weight);
-             });
+    if (call.has("probs")) add(row, row.of);
   }
 }
 
 /// alpha beside sigma rather than in its argument, of gates that are otherwise as they are asked.
 void add_alpha(const Call& call, List& list) {
-  if (call.op != "swiglu" || !call.set.has("alpha") ||
-      call.set.text("halves", "gate_first") != "gate_first" ||
-      call.set.text("activation", "silu") != "silu") {
-    return;
-  }
+  if (call.op != "swiglu" || !call.set.has("alpha") || !is_silu_of_halves(call)) return;
   for (const bool wide : {false, true}) {
     add_gate(list, wide ? "alpha=beside_sigma_f64" : "alpha=beside_sigma",
              std::string("alpha multiplies the gate and not the argument of sigma: "
@@ -119,9 +108,7 @@ void add_alpha(const Call& call, List& list) {
 /// Whether an activation is silu(gate) * up but for a limit: these rows know no other parameter.
 bool is_plain(const Call& call) {
   return call.op == "swiglu" && call.set.real("alpha", 1.0) == 1.0 &&
-         call.set.real("up_offset", 0.0) == 0.0 &&
-         call.set.text("halves", "gate_first") == "gate_first" &&
-         call.set.text("activation", "silu") == "silu";
+         call.set.real("up_offset", 0.0) == 0.0 && is_silu_of_halves(call);
 }
 
 float derivative_of_silu(float a) {
@@ -182,92 +169,77 @@ constexpr Derivative kDerivatives[] = {
      [](float d, float, float) { return d; }},
 };
 
-/// Calls fn(i, gate, up) for every element i of dy with its two of x; false where x does not have
-/// them.
+/// Calls fn(i, gate, up) for every element i of dy with its two of x; false where x lacks them.
 template <typename Fn>
 bool each_pair(const Call& call, Fn fn) {
   const Tensor& dy = call.input("dy");
-  const Index columns = dy.rank() == 0 ? 0 : dy.shape().back();
-  if (columns == 0 || call.input("x").elements() != 2 * dy.elements()) return false;
+  if (call.input("x").elements() != 2 * dy.elements()) return false;
   for (Index i = 0; i < dy.elements(); ++i) {
-    const auto [gate, up] = gate_pair(i, columns);
+    const auto [gate, up] = gate_pair(i, dy.extent(1));
     fn(i, gate, up);
   }
   return true;
 }
 
 bool derive(const Call& call, NamedTensors& out, const Derivative& rule) {
-  const auto dx = out.find("dx");
-  if (dx == out.end() || call.set.has("limit")) return false;
+  if (call.set.has("limit")) return false;
+  Tensor& dx = output_of(out, "dx");
   const Tensor& x = call.input("x");
-  if (dx->second.elements() != x.elements()) return false;
-  const Index columns = call.input("dy").shape().back();
+  const Tensor& dy = call.input("dy");
   return each_pair(call, [&](Index i, Index gate, Index up) {
-    const float weight = call.has("probs") ? call.input("probs").as<float>()[i / columns] : 1.0f;
-    const float d = wide_value(call.input("dy"), i) * weight;
+    const float d = wide_value(dy, i) * weight_of_row(call, i / dy.shape().back());
     const float a = wide_value(x, gate);
     const float b = wide_value(x, up);
-    if (rule.of_gate != nullptr) store_wide(dx->second, gate, rule.of_gate(d, a, b));
-    if (rule.of_up != nullptr) store_wide(dx->second, up, rule.of_up(d, a, b));
+    if (rule.of_gate != nullptr) store_wide(dx, gate, rule.of_gate(d, a, b));
+    if (rule.of_up != nullptr) store_wide(dx, up, rule.of_up(d, a, b));
   });
 }
 
 /// The gradient of up where that of the gate belongs, and the other way round.
 bool exchange_gradients(const Call& call, NamedTensors& out) {
-  const auto dx = out.find("dx");
-  if (dx == out.end()) return false;
-  Tensor& t = dx->second;
-  const auto exchange = [&](Index, Index gate, Index up) {
-    const float of_gate = wide_value(t, gate);
-    store_wide(t, gate, wide_value(t, up));
-    store_wide(t, up, of_gate);
-  };
-  return each_pair(call, exchange);
+  Tensor& dx = output_of(out, "dx");
+  return each_pair(call, [&](Index, Index gate, Index up) {
+    const float of_gate = wide_value(dx, gate);
+    store_wide(dx, gate, wide_value(dx, up));
+    store_wide(dx, up, of_gate);
+  });
 }
 
 /// dprobs once more times the router weight, which its definition leaves out.
-bool weigh_dprobs(const Call& call, NamedTensors& out) {
-  const auto dprobs = out.find("dprobs");
-  if (dprobs == out.end() || !call.has("probs") || call.input("probs").dtype() != Dtype::f32)
-    return false;
-  for (Index i = 0; i < dprobs->second.elements(); ++i)
-    dprobs->second.as<float>()[i] *= call.input("probs").as<float>()[i];
-  return true;
+void weigh_dprobs(const Call& call, NamedTensors& out) {
+  Tensor& dprobs = output_of(out, "dprobs");
+  for (Index i = 0; i < dprobs.elements(); ++i) dprobs.as<float>()[i] *= weight_of_row(call, i);
 }
 
 /// dprobs added up in bf16, of dy times y or of both rounded to bf16 on the way.
-bool sum_dprobs_in_bf16(const Call& call, NamedTensors& out, bool rounded) {
-  const auto dprobs = out.find("dprobs");
-  if (dprobs == out.end() || call.set.has("limit") || call.set.has("alpha")) return false;
-  std::fill_n(dprobs->second.as<float>(), dprobs->second.elements(), 0.0f);
+template <bool kRounded>
+bool sum_dprobs_in_bf16(const Call& call, NamedTensors& out) {
+  if (call.set.has("limit") || call.set.has("alpha")) return false;
+  auto* dprobs = output_of(out, "dprobs").as<float>();
+  std::fill_n(dprobs, call.input("probs").elements(), 0.0f);
   const Tensor& x = call.input("x");
   const Tensor& dy = call.input("dy");
   return each_pair(call, [&](Index i, Index gate, Index up) {
     const float y = silu(wide_value(x, gate)) * wide_value(x, up);
-    const float term = wide_value(dy, i) * (rounded ? by_bf16(y) : y);
-    float& sum = dprobs->second.as<float>()[i / dy.shape().back()];
-    sum = by_bf16(sum + (rounded ? by_bf16(term) : term));
+    const float term = wide_value(dy, i) * (kRounded ? by_bf16(y) : y);
+    float& sum = dprobs[i / dy.shape().back()];
+    sum = by_bf16(sum + (kRounded ? by_bf16(term) : term));
   });
 }
 
 void add_gradients(List& list) {
+  const auto add = [&](const char* name, const char* phrase, auto rewrite) {
+    add_rewritten(list, name, phrase, rewrite, Stage::rule);
+  };
   for (const Derivative& row : kDerivatives) {
-    add_rewritten(
-        list, row.name, row.phrase,
-        [&row](const Call& c, NamedTensors& out) { return derive(c, out, row); }, Stage::rule);
+    add(row.name, row.phrase,
+        [&row](const Call& c, NamedTensors& out) { return derive(c, out, row); });
   }
-  add_rewritten(list, "dx=exchanged", "the gradients of gate and up are exchanged",
-                exchange_gradients, Stage::rule);
-  add_rewritten(list, "dprobs=weighed", "dprobs is multiplied with the router weight", weigh_dprobs,
-                Stage::rule);
-  for (const bool rounded : {false, true}) {
-    add_rewritten(
-        list, "dprobs=bf16",
-        filled("dprobs is added up in bf16{}",
-               rounded ? ", of y and products that are rounded to bf16" : ""),
-        [rounded](const Call& c, NamedTensors& out) { return sum_dprobs_in_bf16(c, out, rounded); },
-        Stage::rule);
-  }
+  add("dx=exchanged", "the gradients of gate and up are exchanged", exchange_gradients);
+  add("dprobs=weighed", "dprobs is multiplied with the router weight", weigh_dprobs);
+  add("dprobs=bf16", "dprobs is added up in bf16", sum_dprobs_in_bf16<false>);
+  add("dprobs=bf16", "dprobs is added up in bf16, of y and products that are rounded to bf16",
+      sum_dprobs_in_bf16<true>);
 }
 
 /// Rows of x, dy or probs that do not belong to those of the others.
@@ -279,14 +251,12 @@ void add_shifted_rows(const Call& call, List& list) {
                   [name, by](Call& c) { c.replace(name, rows_moved(c.input(name), by)); });
     }
   };
-  if (call.op.starts_with("swiglu") && call.has("x") && call.has("dy")) {
-    for (const char* name : {"dy", "x"}) {
-      if (call.input(name).rank() == 2 && call.input(name).extent(0) > 1)
-        shifted(name, "rows=shifted", "rows of {} are read one late, the first as it is",
-                "rows of {} are read one early, the last as it is");
-    }
+  for (const char* name : {"dy", "x"}) {
+    if (call.op.starts_with("swiglu") && call.has("dy"))
+      shifted(name, "rows=shifted", "rows of {} are read one late, the first as it is",
+              "rows of {} are read one early, the last as it is");
   }
-  if (call.has("probs") && call.input("probs").dtype() == Dtype::f32)
+  if (call.has("probs"))
     shifted("probs", "weights=other_row", "rows take the router weight of the row before",
             "rows take the router weight of the row after");
 }
@@ -375,12 +345,9 @@ void add_activation_hypotheses(const Call& call, List& list) {
     add_run(list, "weights=of_rounded",
             "the result is rounded before it is multiplied with the router weight", weigh_rounded);
   }
-  if (call.op == "swiglu_backward" && call.has("x") && call.has("dy")) add_gradients(list);
+  if (call.op == "swiglu_backward") add_gradients(list);
   if (is_plain(call)) add_gates(call, list);
   add_alpha(call, list);
-}
-
-void add_limit_hypotheses(const Call& call, List& list) {
   const bool rounded_once =
       !call.set.has("arithmetic") && call.set.text("bf16_steps", "none") == "none";
   const bool is_silu = call.op == "swiglu" && call.set.text("activation", "silu") == "silu" &&

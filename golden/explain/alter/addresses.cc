@@ -66,9 +66,8 @@ constexpr Chunks kChunks[] = {{8, 16},   {8, 32},   {16, 32}, {16, 64}, {16, 128
                               {32, 128}, {64, 128}, {32, 16}, {64, 32}, {128, 32}, {128, 64}};
 
 void add_chunks(const Product& p, List& list) {
-  if (p.a.scales == nullptr || p.a.scales->rank() != 2) return;
   const Index lines = p.a_lines;
-  if (p.a.scales->extent(0) != lines) return;
+  if (p.a.scales == nullptr || p.a.scales->rank() != 2 || p.a.scales->extent(0) != lines) return;
   for (const auto& [rows, chunk] : kChunks) {
     if (rows >= lines || chunk >= lines) continue;  // else all further blocks were zeros
     const auto from = [rows = rows, chunk = chunk](Index r) { return r / rows * chunk + r % rows; };
@@ -171,7 +170,7 @@ enum class Tail : std::uint8_t { row_after, expert_after, tile_before };
 bool run_on(Call& call, const std::string& name, Tail tail, Index k, Index to, Index tile) {
   const Tensor& given = call.input(name);
   const Index columns = given.shape().back();
-  const Index block = columns == 0 ? 1 : ceil_div(k, columns);
+  const Index block = ceil_div(k, columns);
   if (block > 1 && ceil_div(to, block) == columns) return true;  // the last one has a scale
   if (k % block != 0 || to % block != 0 || tile % block != 0) return block >= k && columns == 1;
   const Index rows = given.rank() < 3 ? given.elements() / columns : given.extent(1);
@@ -243,9 +242,8 @@ void add_swizzles(const ProductSide& side, List& list) {
 
 /// Blocks of K that both sides have scales for; 0 if there are no two.
 Index blocks_of_both(const Product& p) {
-  if (p.a.scales == nullptr || p.b.scales == nullptr || p.block < 1) return 0;
-  const Index blocks = ceil_div(p.k, p.block);
-  return blocks < 2 ? 0 : blocks;
+  const bool scaled = p.a.scales != nullptr && p.b.scales != nullptr;
+  return scaled && p.k > p.block ? ceil_div(p.k, p.block) : 0;
 }
 
 /// K blocks of both sides that take the scales of block from(block); with `each` also of one alone.
@@ -347,7 +345,7 @@ void add_scales_alone(Index blocks, List& list) {
 }  // namespace
 
 void add_addressing_hypotheses(const Call& call, List& list) {
-  if (call.op == "dequantize" && call.has("scales") && call.input("scales").rank() >= 2)
+  if (call.op == "dequantize" && call.input("scales").rank() >= 2)
     add_scales_alone(call.input("scales").shape().back(), list);
   const std::optional<Product> p = product_of(call);
   if (!p) return;

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "formats/error.h"
 #include "golden/explain/case/biased_product.h"
 #include "golden/explain/find/product/sides.h"
 #include "golden/judge/elements.h"
@@ -110,17 +111,25 @@ NamedTensors host_product(const Call& call, const HostSum& how) {
   return out;
 }
 
-Hypothesis& add_left_out(List& list, const std::string& key, std::string phrase, std::string name,
-                         Stage stage) {
-  return add_altered(
-      list, name.empty() ? key + "=left_out" : std::move(name), std::move(phrase),
-      [key](Call& c) { drop(c, key); }, stage);
+Tensor& output_of(NamedTensors& out, const std::string& name) {
+  const auto at = out.find(name);
+  if (at == out.end()) throw Error(Fault::argument, name + ": not an output");
+  return at->second;
+}
+
+void add_left_out(List& list, const std::string& key, std::string phrase, std::string name) {
+  add_altered(list, name.empty() ? key + "=left_out" : std::move(name), std::move(phrase),
+              [key](Call& c) { drop(c, key); })
+      .stage = Stage::rule;
 }
 
 Hypothesis& add_read(List& list, std::string name, std::string phrase,
                      std::vector<Reading> readings) {
-  list.push_back(read_elsewhere(std::move(name), std::move(phrase), std::move(readings)));
-  return list.back();
+  Hypothesis& h = add_altered(list, std::move(name), std::move(phrase), [readings](Call& call) {
+    return std::ranges::all_of(readings, [&call](const Reading& r) { return read_whole(call, r); });
+  });
+  h.readings = std::move(readings);
+  return h;
 }
 
 Hypothesis& add_read_locally(List& list, std::string name, std::string phrase, Reading reading) {
@@ -147,16 +156,6 @@ Hypothesis& add_summed(List& list, std::string name, std::string phrase, Stage s
       list, std::move(name), std::move(phrase),
       [sum = std::move(sum)](Backend&, const Call& c) { return host_product(c, sum); }, stage);
   h.local = h.on_host = true;
-  return h;
-}
-
-Hypothesis read_elsewhere(std::string name, std::string phrase, std::vector<Reading> readings) {
-  Hypothesis h{std::move(name), std::move(phrase), Stage::input};
-  h.alter = [readings](Call& call) {
-    return std::all_of(readings.begin(), readings.end(),
-                       [&call](const Reading& r) { return read_whole(call, r); });
-  };
-  h.readings = std::move(readings);
   return h;
 }
 
@@ -222,33 +221,21 @@ Index ScalePlaces::of(Index i) const {
 }
 
 std::vector<Hypothesis> hypotheses_about(const Call& call) {
+  constexpr AddHypotheses* kParts[] = {add_nan_hypotheses,         add_rule_hypotheses,
+                                       add_block_hypotheses,       add_input_hypotheses,
+                                       add_code_hypotheses,        add_addressing_hypotheses,
+                                       add_route_hypotheses,       add_activation_hypotheses,
+                                       add_rank_hypotheses,        add_fused_quantiser_hypotheses,
+                                       add_scale_order_hypotheses, add_precision_hypotheses,
+                                       add_shared_scales,          add_sum_hypotheses,
+                                       add_output_hypotheses,      add_partial_hypotheses,
+                                       add_setting_hypotheses,     add_index_hypotheses,
+                                       add_swizzle_hypotheses,     add_layer_operands,
+                                       add_padded_columns,         add_double_rounding,
+                                       add_bias_hypotheses,        add_unscaled_hypotheses,
+                                       add_approximate_hypotheses};
   std::vector<Hypothesis> list;
-  add_nan_hypotheses(call, list);
-  add_rule_hypotheses(call, list);
-  add_block_hypotheses(call, list);
-  add_input_hypotheses(call, list);
-  add_code_hypotheses(call, list);
-  add_addressing_hypotheses(call, list);
-  add_route_hypotheses(call, list);
-  add_activation_hypotheses(call, list);
-  add_limit_hypotheses(call, list);
-  add_rank_hypotheses(call, list);
-  add_fused_quantiser_hypotheses(call, list);
-  add_scale_order_hypotheses(call, list);
-  add_precision_hypotheses(call, list);
-  add_shared_scales(call, list);
-  add_sum_hypotheses(call, list);
-  add_output_hypotheses(call, list);
-  add_partial_hypotheses(call, list);
-  add_setting_hypotheses(call, list);
-  add_index_hypotheses(call, list);
-  add_swizzle_hypotheses(call, list);
-  add_layer_operands(call, list);
-  add_padded_columns(call, list);
-  add_double_rounding(call, list);
-  add_bias_hypotheses(call, list);
-  add_unscaled_hypotheses(call, list);
-  add_approximate_hypotheses(call, list);
+  for (AddHypotheses* add : kParts) add(call, list);
   return list;
 }
 

@@ -113,8 +113,7 @@ Hypothesis& add_altered_locally(List& list, std::string name, std::string phrase
   return h;
 }
 /// An operand or a parameter is not there.
-Hypothesis& add_left_out(List& list, const std::string& key, std::string phrase,
-                         std::string name = {}, Stage stage = Stage::rule);
+void add_left_out(List& list, const std::string& key, std::string phrase, std::string name = {});
 /// Operands are read from elsewhere.
 Hypothesis& add_read(List& list, std::string name, std::string phrase,
                      std::vector<Reading> readings);
@@ -131,6 +130,8 @@ Hypothesis& add_rewritten(List& list, std::string name, std::string phrase, Rewr
   list.back().rewrite = applying<const Call&, NamedTensors&>(std::move(rewrite));
   return list.back();
 }
+/// An output to rewrite.  Throws Error where the call has none: nothing is said of such a call.
+Tensor& output_of(NamedTensors& out, const std::string& name);
 /// Outputs that are not made by the operator.
 Hypothesis& add_run(List& list, std::string name, std::string phrase, Make run,
                     Stage stage = Stage::rule);
@@ -256,6 +257,8 @@ Reading read_lying(std::string operand, Lay lie, Lay read);
 void add_scales_of_every_second_k(const Product& p, List& list);
 /// Scales in 128x4 tiles that are read row by row, or the other way round: of one side, or of both.
 void add_misread_tiles(const std::vector<const ProductSide*>& sides, List& list);
+/// Slots of a router that are written otherwise.
+void add_written_slots(const Call& call, List& list);
 /// Gradients of a layer of other rows, or of other shares.
 void add_layer_gradients(const Call& call, List& list);
 /// Scales that were written column by column, each column from a multiple of so many on.

@@ -84,8 +84,7 @@ template <typename More>
 Tensor biased(const Call& call, const Tensor& sums, Dtype type, More more) {
   const Bias bias{call.input("bias")};
   std::vector<Index> ends;
-  if (call.has("group_ends") && bias.values.rank() == 2)
-    ends = group_ends_of(call.input("group_ends"));
+  if (bias.values.rank() == 2) ends = group_ends_of(call.input("group_ends"));
   const Index columns = sums.extent(1);
   std::size_t e = 0;
   return with_values(Tensor(type, sums.shape()), [&](Index i) {
@@ -134,10 +133,9 @@ NamedTensors add_before_scales(Backend& backend, const Call& call, bool of_both)
 }
 
 bool add_by_row(const Call& call, NamedTensors& out) {
-  const auto sum = out.find("out");
-  if (sum == out.end() || call.input("y").rank() != 2 || call.input("bias").rank() != 1)
-    return false;
-  sum->second = biased(call, call.input("y"), sum->second.dtype(), of_row);
+  if (call.input("y").rank() != 2 || call.input("bias").rank() != 1) return false;
+  Tensor& sum = output_of(out, "out");
+  sum = biased(call, call.input("y"), sum.dtype(), of_row);
   return true;
 }
 
@@ -159,25 +157,14 @@ std::vector<double> mean_of(const Output& y, Index first, Index end) {
 /// The expert whose bias is nearest to the actual output; `g` itself where none is much nearer.
 Index source_of(const Tensor& bias, Index g, const std::vector<double>& off) {
   const auto n = static_cast<Index>(off.size());
-  const auto away = [&](Index e) {
-    double sum = 0.0;
-    for (Index c = 0; c < n; ++c) {
-      const double more =
-          static_cast<double>(wide_value(bias, e * n + c)) - wide_value(bias, g * n + c);
-      const double rest = off[static_cast<std::size_t>(c)] - more;
-      sum += rest * rest;
-    }
-    return sum;
-  };
-  Index best = g;
-  double least = away(g) / 16.0;
-  for (Index e = 0; e < bias.extent(0); ++e) {
-    const double here = e == g ? std::numeric_limits<double>::infinity() : away(e);
-    if (here >= least) continue;
-    least = here;
-    best = e;
+  std::vector<double> away(static_cast<std::size_t>(bias.extent(0)));
+  for (Index i = 0; i < bias.elements(); ++i) {
+    const double more = static_cast<double>(wide_value(bias, i)) - wide_value(bias, g * n + i % n);
+    const double rest = nth(off, i % n) - more;
+    away[static_cast<std::size_t>(i / n)] += rest * rest;
   }
-  return best;
+  const auto best = std::ranges::min_element(away);
+  return *best < nth(away, g) / 16.0 ? best - away.begin() : g;
 }
 
 /// What came of a group's bias, in place of its own: by how much each of its columns is off.
@@ -207,10 +194,9 @@ void add_other_experts(const Tensor& bias, const std::vector<MeasuredBias>& meas
       distances.size() == 1 && (distances.contains(1) || distances.contains(experts - 1));
   if (changed == 0 || all_first || listed) return;
   if (changed > kTold) words += filled(" and {} more another's", changed - kTold);
-  add_altered(
-      list, "bias=other_experts", words,
-      [sources](Call& c) { c.replace("bias", gathered(c.input("bias"), 0, sources)); },
-      Stage::rule);
+  add_altered(list, "bias=other_experts", words, [sources](Call& c) {
+    c.replace("bias", gathered(c.input("bias"), 0, sources));
+  }).stage = Stage::rule;
 }
 
 /// Columns that take the bias of others: at another address, or in an order that comes again every
@@ -222,29 +208,29 @@ void add_other_columns(const Tensor& bias, const std::vector<MeasuredBias>& meas
     return static_cast<double>(wide_value(bias, modulo(at, all)));
   };
   const std::size_t before = list.size();
-  double own = 0.0;  // squares of what is off where every column took its own
-  for (const MeasuredBias& m : measured) {
-    for (const double off : m.off) own += off * off;
-  }
-  const auto rest = [&](const MeasuredBias& m, Index c, Index from) {
-    const double off = nth(m.off, c) - (value(from) - value(m.expert * n + c));
-    return off * off;
-  };
-  const auto add = [&](const std::string& phrase, const std::function<Index(Index, Index)>& from) {
+  // Squares of what is off in column c where it took the bias at from(expert, c).
+  const auto rest = [&](Index c, const auto& from) {
     double sum = 0.0;
-    for (const MeasuredBias& m : measured) {
-      for (Index c = 0; c < n; ++c) sum += rest(m, c, from(m.expert, c));
+    for (const auto& [expert, off] : measured) {
+      const double left = nth(off, c) - (value(from(expert, c)) - value(expert * n + c));
+      sum += left * left;
     }
-    if (!(sum * 16.0 < own)) return;
-    add_altered(
-        list, "bias=columns", phrase,
-        [from, n, all](Call& c) {
-          const Tensor given = c.input("bias");
-          map_values(c, "bias", [&](float, Index i) {
-            return wide_value(given, modulo(from(i / n, i % n), all));
-          });
-        },
-        Stage::rule);
+    return sum;
+  };
+  const auto rest_of_all = [&](const auto& from) {
+    double sum = 0.0;
+    for (Index c = 0; c < n; ++c) sum += rest(c, from);
+    return sum;
+  };
+  const double own = rest_of_all([n](Index e, Index c) { return e * n + c; });
+  const auto add = [&](const std::string& phrase, const std::function<Index(Index, Index)>& from) {
+    if (!(rest_of_all(from) * 16.0 < own)) return;
+    add_altered(list, "bias=columns", phrase, [from, n, all](Call& c) {
+      const Tensor given = c.input("bias");
+      map_values(c, "bias", [&](float, Index i) {
+        return wide_value(given, modulo(from(i / n, i % n), all));
+      });
+    }).stage = Stage::rule;
   };
   for (Index by = 2; by < n; by *= 2) {
     for (const auto& [words, of] : kLineFunctions)
@@ -265,9 +251,8 @@ void add_other_columns(const Tensor& bias, const std::vector<MeasuredBias>& meas
     double all_places = 0.0;
     for (Index place = 0; fresh && period <= n && place < period; ++place) {
       double sum = 0.0;
-      for (const MeasuredBias& m : measured) {
-        for (Index c = i; c < n; c += period) sum += rest(m, c, m.expert * n + c - i + place);
-      }
+      for (Index c = i; c < n; c += period)
+        sum += rest(c, [=](Index e, Index column) { return e * n + column - i + place; });
       if (sum < least) at->second = place;
       least = std::min(least, sum);
       all_places += sum;
@@ -285,9 +270,7 @@ void add_other_columns(const Tensor& bias, const std::vector<MeasuredBias>& meas
   std::vector<Index> sources;
   for (Index c = 0; c < n; ++c) {
     const auto off = [&](Index from) {
-      double sum = 0.0;
-      for (const MeasuredBias& m : measured) sum += rest(m, c, m.expert * n + from);
-      return std::pair(sum, std::abs(from - c));
+      return std::pair(rest(c, [=](Index e, Index) { return e * n + from; }), std::abs(from - c));
     };
     sources.push_back(std::ranges::min(range_of(n), {}, off));
   }
@@ -315,52 +298,44 @@ void add_bias_hypotheses(const Call& call, List& list) {
   const bool product = is_biased_product(call);
   const bool layer = call.op == "grouped_linear";
   if (!call.has("bias") || (!product && !layer && call.op != "add_bias" && !routes)) return;
-  const Tensor& given = call.input("bias");
-  if (given.rank() == 0 || given.elements() == 0) return;
   for (const OtherBias& row : kBiases) {
     if (row.whose != BiasOf::any && (row.whose == BiasOf::router) != routes) continue;
-    if (row.whose == BiasOf::experts && given.rank() != 2) continue;
-    add_altered(
-        list, std::string("bias=") + row.id, row.phrase,
-        [of = row.of](Call& c) {
-          const Bias bias{c.input("bias")};
-          map_values(c, "bias",
-                     [&, n = bias.columns](float, Index i) { return of(bias, i / n, i % n); });
-        },
-        Stage::rule);
+    if (row.whose == BiasOf::experts && call.input("bias").rank() != 2) continue;
+    add_altered(list, std::string("bias=") + row.id, row.phrase, [of = row.of](Call& c) {
+      const Bias bias{c.input("bias")};
+      map_values(c, "bias",
+                 [&, n = bias.columns](float, Index i) { return of(bias, i / n, i % n); });
+    }).stage = Stage::rule;
   }
-  if (routes && call.has("logits")) {
-    for (const auto& [words, again] :
-         {std::pair{"the bias is added to the logits rather than to the scores", false},
-          {"the bias is added to the logits, and to their scores again", true}}) {
-      add_altered(list, "bias=in_logits", words, [again = again](Call& c) {
-        const Bias bias{c.input("bias")};
-        map_values(c, "logits", [&](float v, Index i) { return v + bias.at(0, i % bias.columns); });
-        if (!again) c.inputs.erase("bias");
-      });
-    }
+  for (const auto& [words, again] :
+       {std::pair{"the bias is added to the logits rather than to the scores", false},
+        {"the bias is added to the logits, and to their scores again", true}}) {
+    if (!routes) break;
+    add_altered(list, "bias=in_logits", words, [again = again](Call& c) {
+      const Bias bias{c.input("bias")};
+      map_values(c, "logits", [&](float v, Index i) { return v + bias.at(0, i % bias.columns); });
+      if (!again) c.inputs.erase("bias");
+    });
   }
-  if (call.op == "add_bias" && call.has("y")) {
+  if (call.op == "add_bias")
     add_rewritten(list, "bias=by_row", "the bias is added by row rather than by column",
                   add_by_row);
-  }
   if ((!product && !layer) || call.set.text("out", "bf16") != "bf16" || call.has("dy")) return;
   if (layer) {
-    add_run(
-        list, "bias=by_row",
-        "the bias is added by row rather than by column, before the sum is rounded",
-        [](Backend& b, const Call& c) { return add_before_rounding(b, c, of_row); }, Stage::output);
+    add_run(list, "bias=by_row",
+            "the bias is added by row rather than by column, before the sum is rounded",
+            [](Backend& b, const Call& c) { return add_before_rounding(b, c, of_row); })
+        .stage = Stage::output;
     return;
   }
-  add_rewritten(
-      list, "bias=twice", "the bias is added twice, and each sum is rounded",
-      [](const Call& c, NamedTensors& out) { add_bias(c, out.at("y")); }, Stage::rule);
-  add_run(
-      list, "bias=before_rounding", "the bias joins the sum before it is rounded to bf16",
-      [](Backend& b, const Call& c) { return add_before_rounding(b, c, of_column); },
-      Stage::output);
+  add_rewritten(list, "bias=twice", "the bias is added twice, and each sum is rounded",
+                [](const Call& c, NamedTensors& out) { add_bias(c, out.at("y")); })
+      .stage = Stage::rule;
+  add_run(list, "bias=before_rounding", "the bias joins the sum before it is rounded to bf16",
+          [](Backend& b, const Call& c) { return add_before_rounding(b, c, of_column); })
+      .stage = Stage::output;
   for (const bool of_both : {true, false}) {
-    if (!call.has("x.scales") || !call.has("w.scales")) break;
+    if (!call.has("x.scales")) break;
     add_run(list, "bias=before_scales",
             of_both ? "the bias is added to the sum of codes, and multiplied by the scales with it"
                     : "the bias is added before the scales of x, and multiplied by them",
@@ -369,16 +344,11 @@ void add_bias_hypotheses(const Call& call, List& list) {
 }
 
 void add_measured_biases(const Call& call, const Output& o, List& list) {
-  const bool sum = call.op == "add_bias" && o.name == "out";
-  if (!sum && !is_biased_product(call)) return;
-  if (o.left == 0 || !call.has("bias")) return;
+  if (call.op != "add_bias" && !is_biased_product(call)) return;
   const Tensor& bias = call.input("bias");
   const bool of_experts = bias.rank() == 2;
-  if (bias.rank() == 0 || bias.shape().back() != o.columns || !is_wide_float(o.expected->dtype()))
-    return;
-  std::vector<Index> ends{o.compared_rows};
-  if (of_experts && call.has("group_ends")) ends = group_ends_of(call.input("group_ends"));
-  if (of_experts && bias.extent(0) != std::ssize(ends)) return;
+  const std::vector<Index> ends =
+      of_experts ? group_ends_of(call.input("group_ends")) : std::vector<Index>{o.compared_rows};
   std::vector<MeasuredBias> measured;
   Index begin = 0;
   for (std::size_t g = 0; g < ends.size(); ++g) {

@@ -26,13 +26,9 @@ bool has_bytes(const Call& call) {
 /// The block of the call; of a tensor to be dequantised the one that its shapes have.
 BlockExtents own_block(const Call& call) {
   if (!call.has("scales") || call.set.has("block")) return scale_choice(call.op, call.set).block;
-  const std::vector<Index>& codes = call.input("codes").shape();
-  const std::vector<Index>& scales = call.input("scales").shape();
-  if (codes.size() < 2 || scales.size() != codes.size()) return {1, 1};
-  const auto extent = [&](std::size_t axis) {
-    return block_of(codes[axis], std::max<Index>(1, scales[axis]));
-  };
-  return {extent(codes.size() - 2), extent(codes.size() - 1)};
+  const Matrices codes = matrices_of(call.input("codes"));
+  const Matrices scales = matrices_of(call.input("scales"));
+  return {block_of(codes.rows, scales.rows), block_of(codes.columns, scales.columns)};
 }
 
 /// Sets a block, and the type of scales that the call has, or another.
@@ -44,13 +40,12 @@ void set_block(Call& call, const std::string& block, bool bytes) {
 void add_block(
     List& list, const std::string& block, const BlockExtents& own,
     std::function<void(Call&)> more = [](Call&) {}) {
-  add_altered(
-      list, "block=" + block, filled("blocks are {} rather than {}", block, name_of(own)),
-      [block, more = std::move(more)](Call& c) {
-        set_block(c, block, has_bytes(c));
-        more(c);
-      },
-      Stage::rule);
+  add_altered(list, "block=" + block, filled("blocks are {} rather than {}", block, name_of(own)),
+              [block, more = std::move(more)](Call& c) {
+                set_block(c, block, has_bytes(c));
+                more(c);
+              })
+      .stage = Stage::rule;
 }
 
 /// Extents that share `n` out among as many blocks as extents of `own` do: evenly, and in whole
@@ -74,36 +69,31 @@ void add_extents(const Call& call, const BlockExtents& own, int axis, List& list
   if (extent == kWhole) return;
   const Index n = blocked.extent(axis);
   std::set<Index> extents = evenly(n, extent);
-  const bool reads = call.has("scales") && call.input("scales").rank() == blocked.rank();
-  if (reads && extent > 1) extents.insert({extent / 2, extent * 2});
+  if (call.has("scales") && extent > 1) extents.insert({extent / 2, extent * 2});
   for (const Index other : extents) {
     const auto block = rows ? BlockExtents{other, own.columns} : BlockExtents{own.rows, other};
-    if (!reads) {
-      add_block(list, name_of(block), own);
-      continue;
-    }
-    add_block(list, name_of(block), own,
-              [axis, blocks = other == kWhole ? 1 : ceil_div(n, other)](Call& c) {
-                const Tensor& scales = c.input("scales");
-                std::vector<Index> kept = range_of(blocks);
-                for (Index& i : kept) i = std::min(i, scales.extent(axis) - 1);
-                c.replace("scales", gathered(scales, axis, kept));
-              });
+    add_block(list, name_of(block), own, [axis, blocks = ceil_div(n, other)](Call& c) {
+      if (!c.has("scales")) return;
+      const Tensor& scales = c.input("scales");
+      std::vector<Index> kept = range_of(blocks);
+      for (Index& i : kept) i = std::min(i, scales.extent(axis) - 1);
+      c.replace("scales", gathered(scales, axis, kept));
+    });
   }
 }
 
 /// [E, R, K] as [E R, K].
 Tensor as_one_matrix(const Tensor& t) {
   const Index columns = t.shape().back();
-  return resized(t, {t.elements() / std::max<Index>(1, columns), columns});
+  return resized(t, {t.elements() / columns, columns});
 }
 
 /// Blocks of all experts as one matrix, where they are others than those of each; null where not.
 Hypothesis* add_one_matrix(const Call& call, const BlockExtents& own, List& list) {
   const std::string name = blocked_operand(call);
   const Tensor& x = call.input(name);
-  if (x.rank() != 3 || x.extent(0) < 2 || x.elements() == 0) return nullptr;
-  if (own.rows != kWhole && x.extent(1) % own.rows == 0) return nullptr;
+  const bool even = own.rows != kWhole && x.extent(1) % own.rows == 0;
+  if (x.rank() != 3 || x.extent(0) < 2 || even) return nullptr;
   const auto as_one = [name, own](Call& c) {
     const Tensor& given = c.input(name);
     if (c.has("scales")) {
@@ -127,8 +117,9 @@ Hypothesis* add_one_matrix(const Call& call, const BlockExtents& own, List& list
 /// Scales in tiles that are those of one matrix, of blocks that are the same in either case.
 void add_one_tiling(const Call& call, const BlockExtents& own, List& list) {
   const Tensor& x = call.input("x");
-  if (x.rank() != 3 || x.extent(0) < 2 || own.rows == kWhole || x.extent(1) % own.rows != 0) return;
-  if (call.set.text("scale_layout", "row_major") == "row_major") return;
+  if (x.rank() != 3 || x.extent(0) < 2 || own.rows == kWhole || x.extent(1) % own.rows != 0 ||
+      call.set.text("scale_layout", "row_major") == "row_major")
+    return;
   add_run(
       list, "scale_layout=across_experts",
       "scales of all experts lie in tiles as those of one matrix: each expert's are not padded to "
@@ -140,16 +131,14 @@ void add_one_tiling(const Call& call, const BlockExtents& own, List& list) {
         const NamedTensors one = run_call(backend, as_one);
         out.at("scales") = resized(one.at("scales"), out.at("scales").shape());
         return out;
-      },
-      Stage::rule);
+      })
+      .stage = Stage::rule;
 }
 
 /// Scales of one matrix in the shape of those of `experts`: of fewer the rest is zeros, and one for
 /// all stands for each.
 void share_out_scales(const Call& call, NamedTensors& out, const BlockExtents& own, Index experts) {
-  const auto scales = out.find("scales");
-  if (scales == out.end()) return;
-  Tensor& t = scales->second;
+  Tensor& t = output_of(out, "scales");
   if (own.rows == kWhole) {
     t = gathered(t, 0, std::vector<Index>(static_cast<std::size_t>(experts), Index{0}));
   } else {
@@ -364,10 +353,10 @@ void add_shape_hypotheses(const Call& call, List& list) {
     if (listed.insert(name).second) add_block(list, name, own);
   }
   const char* other = has_bytes(call) ? "f32" : "e8m0";
-  add_altered(
-      list, filled("scale={}", other),
-      filled("scales are {} rather than {}", other, has_bytes(call) ? "e8m0" : "f32"),
-      [own](Call& c) { set_block(c, name_of(own), !has_bytes(c)); }, Stage::rule);
+  add_altered(list, filled("scale={}", other),
+              filled("scales are {} rather than {}", other, has_bytes(call) ? "e8m0" : "f32"),
+              [own](Call& c) { set_block(c, name_of(own), !has_bytes(c)); })
+      .stage = Stage::rule;
   if (call.has("group_ends")) {
     add_left_out(list, "group_ends", "blocks do not restart at each group", "group_ends=ignored");
   }

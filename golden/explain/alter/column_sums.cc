@@ -5,6 +5,7 @@
 #include <set>
 
 #include "golden/explain/alter/alterations.h"
+#include "golden/explain/find/finding.h"
 
 namespace mxo {
 namespace {
@@ -86,13 +87,12 @@ struct ColumnSums {
 };
 
 std::optional<ColumnSums> sums_of(const Call& call, const Output& o) {
-  if (call.op != "column_sum" || !call.has("x") || call.input("x").rank() != 2) return std::nullopt;
+  if (call.op != "column_sum") return std::nullopt;
   const Tensor& x = call.input("x");
-  if (x.extent(1) == 0 || o.expected->elements() % x.extent(1) != 0) return std::nullopt;
   const Index sums = o.expected->elements() / x.extent(1);
   const Run all{0, x.extent(0)};
   ColumnSums found{x, std::vector<Run>(static_cast<std::size_t>(sums), all), false};
-  if (!call.has("group_ends") || call.input("group_ends").elements() == 0) return found;
+  if (!call.has("group_ends")) return found;
   const Tensor& ends = call.input("group_ends");
   found.of_groups = ends.elements() == sums;
   Index begin = 0;
@@ -116,18 +116,13 @@ float folded(const Tensor& x, const Run& run, Index column, const Fold& fold) {
 template <typename Fold>
 void add_sum(List& list, const std::string& id, std::string phrase, std::vector<Run> runs,
              Fold fold) {
-  add_rewritten(
-      list, "sum=" + id, std::move(phrase),
-      [=](const Call& c, NamedTensors& out) {
-        const auto sum = out.find("sum");
-        if (sum == out.end()) return false;
-        const Tensor& x = c.input("x");
-        sum->second = with_values(std::move(sum->second), [&](Index i) {
-          return folded(x, runs[static_cast<std::size_t>(i / x.extent(1))], i % x.extent(1), fold);
-        });
-        return true;
-      },
-      Stage::sum);
+  add_rewritten(list, "sum=" + id, std::move(phrase), [=](const Call& c, NamedTensors& out) {
+    Tensor& sum = output_of(out, "sum");
+    const Tensor& x = c.input("x");
+    sum = with_values(std::move(sum), [&](Index i) {
+      return folded(x, runs[static_cast<std::size_t>(i / x.extent(1))], i % x.extent(1), fold);
+    });
+  }).stage = Stage::sum;
 }
 
 /// A sum that begins with that of the group before, in the groups that differ; in all of them it is
@@ -135,7 +130,7 @@ void add_sum(List& list, const std::string& id, std::string phrase, std::vector<
 void add_sums_not_reset(const Output& o, Index columns, std::vector<Run> runs, List& list) {
   std::set<Index> groups;
   for (Index i = 0; i < o.expected->elements(); ++i) {
-    if (o.marks[static_cast<std::size_t>(i)] == Mark::differs) groups.insert(i / columns);
+    if (o.differs(i)) groups.insert(i / columns);
   }
   if (groups.empty() || groups.contains(0) || groups.size() == runs.size() - 1) return;
   std::string words;
@@ -161,18 +156,12 @@ Index missing_row(const Tensor& x, const Output& sum, Index s, const Run& run) {
     lost.push_back(static_cast<double>(wide_value(*sum.expected, i)) - wide_value(*sum.actual, i));
     all += std::fabs(lost.back());
   }
-  Index best = -1;
-  double least = std::numeric_limits<double>::infinity();
-  for (Index r = run.first; r < run.end; ++r) {
-    double away = 0.0;
-    for (Index c = 0; c < columns; ++c) {
-      away += std::fabs(lost[static_cast<std::size_t>(c)] - wide_value(x, r * columns + c));
-    }
-    if (away >= least) continue;
-    least = away;
-    best = r;
-  }
-  return least < all / 4 ? best : -1;
+  std::vector<double> away(static_cast<std::size_t>(run.end - run.first));
+  for (Index i = 0; i < std::ssize(away) * columns; ++i)
+    nth(away, i / columns) +=
+        std::fabs(nth(lost, i % columns) - wide_value(x, run.first * columns + i));
+  const auto least = std::ranges::min_element(away);
+  return least != away.end() && *least < all / 4 ? run.first + (least - away.begin()) : -1;
 }
 
 }  // namespace
@@ -211,7 +200,7 @@ void add_column_sums(const Call& call, const Output& o, List& list) {
   if (sums->of_groups) add_sums_not_reset(o, columns, runs, list);
   std::vector<Index> first;  // of those that differ
   for (Index i = 0; i < o.expected->elements() && std::ssize(first) < kColumns; ++i) {
-    if (o.marks[static_cast<std::size_t>(i)] == Mark::differs) first.push_back(i);
+    if (o.differs(i)) first.push_back(i);
   }
   if (first.empty()) return;
   const auto add = [&](const ColumnOrder& order, std::size_t n) {
@@ -223,12 +212,9 @@ void add_column_sums(const Call& call, const Output& o, List& list) {
     }
     add_sum(list, order.id, filled(order.phrase, n), runs, fold);
   };
-  for (const ColumnOrder& order : kOrders) {
-    if (!order.numbered) add(order, 0);
-  }
-  for (const std::size_t n : {2u, 4u, 8u, 16u, 32u, 64u, 128u, 256u, 512u}) {
+  for (const std::size_t n : {0u, 2u, 4u, 8u, 16u, 32u, 64u, 128u, 256u, 512u}) {
     for (const ColumnOrder& order : kOrders) {
-      if (order.numbered) add(order, n);
+      if (order.numbered == (n > 0)) add(order, n);
     }
   }
 }

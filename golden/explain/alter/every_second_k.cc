@@ -33,7 +33,7 @@ bool add_scales_of_neighbour(Call& call, Side side, Index by) {
   const Index lines = s.lines();
   const Tensor* scales = own.scales;
   if (scales == nullptr || scales->rank() != own.codes->rank() || size_of(own.format) != 1 ||
-      scales->shape()[scales->shape().size() - 2] != lines)
+      matrices_of(*scales).rows != lines)
     return false;
   const std::string name = own.scales_name;
   call.replace(name, twice_along_k(*scales, [=](Index line) {

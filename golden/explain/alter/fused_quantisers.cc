@@ -34,17 +34,6 @@ bool same_bits(const Tensor& a, const Tensor& b) {
   return a.bytes() == b.bytes() && std::memcmp(a.data(), b.data(), a.bytes()) == 0;
 }
 
-/// A part of the activation: of(gate, up) for the columns of every row of x.
-std::optional<Tensor> part_of_x(const Call& call, float (*of)(float, float)) {
-  const Tensor& x = call.input("x");
-  if (call.set.text("halves", "gate_first") != "gate_first" || x.rank() != 2) return std::nullopt;
-  const Index columns = x.extent(1) / 2;
-  return with_values(Tensor(Dtype::f32, {x.extent(0), columns}), [&](Index i) {
-    const auto [gate, up] = gate_pair(i, columns);
-    return of(wide_value(x, gate), wide_value(x, up));
-  });
-}
-
 const char* name_of_activated(const Call& inner) { return inner.op == "swiglu" ? "y" : "dx"; }
 
 Tensor activated(Backend& backend, const Call& inner) {
@@ -152,7 +141,7 @@ void add_stages_of_amax(const Call& call, List& list) {
           });
     }
   }
-  if (!call.has("probs") || call.input("probs").dtype() != Dtype::f32) return;
+  if (!call.has("probs")) return;
   add_run(list, "weights=scales", "router weights multiply the scales rather than the values",
           weigh_scales);
 }
@@ -166,12 +155,15 @@ constexpr Row<float (*)(float gate, float up)> kScalesOf[] = {
 };
 
 NamedTensors with_scales_of(Backend& backend, const Call& call, float (*of)(float, float)) {
+  if (call.set.text("halves", "gate_first") != "gate_first") return {};
+  const Tensor& x = call.input("x");
+  const Index columns = x.extent(1) / 2;
+  Tensor part = with_values(Tensor(Dtype::f32, {x.extent(0), columns}), [&](Index i) {
+    const auto [gate, up] = gate_pair(i, columns);
+    return of(wide_value(x, gate), wide_value(x, up));
+  });
   NamedTensors out = run_call(backend, call);
-  std::optional<Tensor> part = part_of_x(call, of);
-  if (!part) return {};
-  Tensor scales = std::move(quantised(backend, call, *std::move(part)).at("scales"));
-  if (scales.shape() != out.at("scales").shape()) return {};
-  out.at("scales") = std::move(scales);
+  out.at("scales") = std::move(quantised(backend, call, std::move(part)).at("scales"));
   return out;
 }
 
@@ -180,7 +172,6 @@ void add_activations(const Call& call, List& list) {
   const Call inner = part_of_fused(call, false);
   std::vector<Hypothesis> own;
   add_activation_hypotheses(inner, own);
-  add_limit_hypotheses(inner, own);
   for (Hypothesis& h : own) {
     if (!h.rewrite) continue;  // the fused call can be altered so itself
     add_run(list, h.name, h.phrase,
@@ -196,16 +187,13 @@ void add_activations(const Call& call, List& list) {
 }  // namespace
 
 std::vector<StepCall> fused_quantiser_steps(Backend& backend, const Call& call) {
-  NamedTensors made = run_call(backend, part_of_fused(call, false));
-  const auto wide = made.find(call.op == "swiglu_quantize" ? "y" : "dx");
-  if (wide == made.end()) return {};
   StepCall step{part_of_fused(call, true), {{"codes", "codes"}, {"scales", "scales"}}};
-  step.call.replace("x", std::move(wide->second));
+  step.call.replace("x", activated(backend, part_of_fused(call, false)));
   return {step};
 }
 
 void add_fused_quantiser_hypotheses(const Call& call, List& list) {
-  if (!call.op.starts_with("swiglu_quantize") || !call.has("x")) return;
+  if (!call.op.starts_with("swiglu_quantize")) return;
   if (call.op != "swiglu_quantize") return add_activations(call, list);
   for (const auto& row : kScalesOf) {
     add_run(list, row.name, row.phrase,

@@ -15,6 +15,17 @@ inline double silu(double a) { return a / (1.0 + std::exp(-a)); }
 /// Another arithmetic is that of every element, or of none.
 inline constexpr Stage kArithmetic = Stage::output;
 
+/// Whether gate and up lie one after the other and the gate has silu: rows of tables know no other.
+inline bool is_silu_of_halves(const Call& call) {
+  return call.set.text("halves", "gate_first") == "gate_first" &&
+         call.set.text("activation", "silu") == "silu";
+}
+
+/// The router weight of a row; 1 where there is none.
+inline float weight_of_row(const Call& call, Index row) {
+  return call.has("probs") ? call.input("probs").as<float>()[row] : 1.0f;
+}
+
 /// The numbers of a gate, and where its halves lie.
 struct GateForm {
   explicit GateForm(const Call& call)
@@ -56,16 +67,14 @@ struct GateForm {
 template <typename Of>
 void add_gate(List& list, std::string name, std::string phrase, Stage stage, Of of) {
   const auto activate = [of](const Call& call, NamedTensors& out) {
-    const auto y = out.find("y");
-    if (y == out.end() || !call.has("x") || y->second.rank() == 0) return false;
+    Tensor& y = output_of(out, "y");
     const Tensor& x = call.input("x");
-    const Index columns = y->second.shape().back();
-    if (columns == 0 || x.elements() != 2 * y->second.elements()) return false;
+    if (x.elements() != 2 * y.elements()) return false;
+    const Index columns = y.extent(1);
     const GateForm form(call);
-    y->second = with_values(std::move(y->second), [&](Index i) {
+    y = with_values(std::move(y), [&](Index i) {
       const auto [gate, up] = form.pair(i, columns);
-      const float weight = call.has("probs") ? call.input("probs").as<float>()[i / columns] : 1.0f;
-      return of(wide_value(x, gate), wide_value(x, up), form, weight);
+      return of(wide_value(x, gate), wide_value(x, up), form, weight_of_row(call, i / columns));
     });
     return true;
   };

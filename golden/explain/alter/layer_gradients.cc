@@ -5,6 +5,7 @@
 #include "formats/error.h"
 #include "formats/exp.h"
 #include "golden/explain/alter/alterations.h"
+#include "golden/explain/alter/gate_form.h"
 #include "golden/explain/find/output/slots.h"
 #include "golden/explain/steps/steps.h"
 #include "ops/linear_recipe.h"
@@ -125,27 +126,20 @@ class Steps {
 
  private:
   /// Another setting may leave a step out.
-  template <typename Tensors>
-  static auto& step(Tensors& of, const std::string& name) {
-    const auto at = of.find(name);
-    if (at == of.end()) throw Error(Fault::shape, name + ": not among the steps");
-    return at->second;
-  }
-  Tensor& stage(const std::string& name) { return step(out_, name); }
-  const Tensor& stage(const std::string& name) const { return step(out_, name); }
+  Tensor& stage(const std::string& name) { return output_of(out_, name); }
 
   static std::string rank(Index p) { return "rank" + std::to_string(p) + "."; }
 
   /// A tensor of each rank, rows of all of them one behind the other.
-  Tensor of_ranks(const NamedTensors& tensors, const char* name) const {
+  Tensor of_ranks(NamedTensors& tensors, const char* name) const {
     std::vector<Tensor> parts;
-    for (Index p = 0; p < ranks_; ++p) parts.push_back(step(tensors, rank(p) + name));
+    for (Index p = 0; p < ranks_; ++p) parts.push_back(output_of(tensors, rank(p) + name));
     return stacked(parts);
   }
 
   /// Rows of experts, padded as they are: x of their tokens, times weights of their slots.
   Tensor sent(const std::function<Tensor(const std::string&)>& x,
-              const std::function<Tensor(const std::string&)>& weights) const {
+              const std::function<Tensor(const std::string&)>& weights) {
     Call made{"dispatch", {}, {}, call_.world};
     made.set.set("experts", std::to_string(call_.input("router").extent(0)));
     made.set.set("precision", "bf16");
@@ -157,13 +151,14 @@ class Steps {
       made.replace(rank(p) + "x", x(rank(p)));
       if (weights) made.replace(rank(p) + "weights", weights(rank(p)));
     }
-    return of_ranks(run_call(backend_, made), "x");
+    NamedTensors received = run_call(backend_, made);
+    return of_ranks(received, "x");
   }
 
   /// of(rank, slot i of its tokens) for every row.  Rows travel in bf16, three of which hold an
   /// f32.
   template <typename Of>
-  Tensor sent_weights(const Of& of) const {
+  Tensor sent_weights(const Of& of) {
     const auto ones = [&](const std::string& q) {
       return with_values(Tensor(Dtype::f32, {stage(q + "experts").extent(0), 1}),
                          [](Index) { return 1.0f; });
@@ -221,38 +216,31 @@ void add_layer_gradients(const Call& call, List& list) {
   if (call.op != "moe_layer" || !call.has("rank0.dy") ||
       call.set.text("pipeline", "mxfp8") != "bf16" || call.set.text("sum", "exact") != "exact")
     return;
-  const bool plain = call.set.text("activation", "silu") == "silu" && !call.set.has("limit") &&
-                     !call.set.has("alpha") && !call.set.has("up_offset") &&
-                     call.set.text("halves", "gate_first") == "gate_first";
+  const bool plain = is_silu_of_halves(call) && !call.set.has("limit") && !call.set.has("alpha") &&
+                     !call.set.has("up_offset");
   const std::string_view scores = call.set.text("scores", "combine");
+  const auto add = [&](const char* name, const std::string& phrase, auto made) {
+    add_run(list, name, phrase, [made](Backend& b, const Call& c) {
+      Steps steps(b, c);
+      return made(steps);
+    }).stage = Stage::input;
+  };
   for (const OtherRows& row : kOtherRows) {
-    if ((row.of != nullptr && scores != row.of) || (row.of != nullptr && !plain)) continue;
-    add_run(
-        list, row.name, row.phrase,
-        [&row](Backend& b, const Call& c) { return Steps(b, c).of(row); }, Stage::input);
+    if (row.of == nullptr || (scores == row.of && plain))
+      add(row.name, row.phrase, [&row](Steps& steps) { return steps.of(row); });
   }
   for (Index slot = 0; slot < std::min<Index>(call.set.integer("top_k", 1), kMostSlots); ++slot) {
-    add_run(
-        list, "dw=slot", filled("dw1 and dw2 lack slot {} of every token", slot),
-        [slot](Backend& b, const Call& c) {
-          return Steps(b, c).without([slot](Index, Index, Index s) { return s == slot; });
-        },
-        Stage::input);
+    add("dw=slot", filled("dw1 and dw2 lack slot {} of every token", slot), [slot](Steps& steps) {
+      return steps.without([slot](Index, Index, Index s) { return s == slot; });
+    });
   }
-  add_run(
-      list, "dw=last_token", "dw1 and dw2 lack the last token of every rank",
-      [](Backend& b, const Call& c) {
-        return Steps(b, c).without([](Index t, Index tokens, Index) { return t + 1 == tokens; });
-      },
-      Stage::input);
+  add("dw=last_token", "dw1 and dw2 lack the last token of every rank", [](Steps& steps) {
+    return steps.without([](Index t, Index tokens, Index) { return t + 1 == tokens; });
+  });
   for (const Shares& row : kShares) {
     if (call.has("shared.w1")) break;
-    add_run(
-        list, "dx=shares", row.phrase,
-        [&row](Backend& b, const Call& c) {
-          return Steps(b, c).of_shares(row.experts, row.router);
-        },
-        Stage::input);
+    add("dx=shares", row.phrase,
+        [&row](Steps& steps) { return steps.of_shares(row.experts, row.router); });
   }
 }
 

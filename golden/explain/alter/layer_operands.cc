@@ -10,9 +10,7 @@ namespace {
 
 /// Operands of a layer whose experts take those of others.
 void add_experts(const Call& call, List& list) {
-  const Index ranks = std::count_if(call.inputs.begin(), call.inputs.end(), [](const auto& entry) {
-    return entry.first.starts_with("rank") && entry.first.ends_with(".x");
-  });
+  const Index ranks = std::ssize(names_ending(call.inputs, ".x"));
   using Names = std::vector<std::string>;
   for (const Names& names : {Names{"w1"},
                              {"w2"},
@@ -21,9 +19,7 @@ void add_experts(const Call& call, List& list) {
                              {"router"},
                              {"w1", "w2", "w1.bias", "w2.bias"}}) {
     Names given = names;
-    std::erase_if(given, [&](const std::string& name) {
-      return !call.has(name) || call.input(name).rank() < 2 || call.input(name).extent(0) < 2;
-    });
+    std::erase_if(given, [&](const std::string& name) { return !call.has(name); });
     const bool all = names.size() > 1;
     if (given.empty() || (all && given.size() < 2)) continue;
     const auto taken = [&](const char* id, const std::string& whose, auto source) {
@@ -40,7 +36,7 @@ void add_experts(const Call& call, List& list) {
     taken("reversed", "experts in the reverse order", reversed);
     if (ranks < 2) continue;
     taken("local", "the first rank: numbers of experts are those of their rank",
-          [ranks](Index e, Index n) { return e % std::max<Index>(1, n / ranks); });
+          [ranks](Index e, Index n) { return e % (n / ranks); });
   }
 }
 
@@ -74,15 +70,14 @@ constexpr LeftOut kLeftOut[] = {
 };
 
 /// Numbers by which an operand may be multiplied, all powers of two: what it adds is so, too.
-constexpr float kTimes[] = {2.0f, 4.0f, 8.0f, 0.5f, 0.25f};
+constexpr std::pair<const char*, float> kTimes[] = {
+    {"2", 2.0f}, {"4", 4.0f}, {"8", 8.0f}, {"1/2", 0.5f}, {"1/4", 0.25f}};
 
 void add_times(const Call& call, const std::string& operand, const std::string& phrase,
                List& list) {
   if (!call.has(operand)) return;
-  for (const float by : kTimes) {
-    const std::string number =
-        by < 1.0f ? "1/" + std::to_string(std::lround(1.0f / by)) : std::to_string(std::lround(by));
-    add_altered(list, operand + "=times", phrase + number, [operand, by](Call& c) {
+  for (const auto& [number, by] : kTimes) {
+    add_altered(list, operand + "=times", phrase + number, [operand, by = by](Call& c) {
       map_values(c, operand, [by](float v, Index) { return by * v; });
     });
   }
@@ -114,43 +109,42 @@ void add_own_parts(const std::string& w2, const char* who, Index hidden, Index r
           }
         }
         return out;
-      },
-      Stage::input);
+      })
+      .stage = Stage::input;
 }
 
 /// The shared expert cut among ranks, each of which multiplies its own tokens with its own part.
 void add_mixed_parts(Index hidden, Index ranks, List& list) {
-  add_run(
-      list, "shared.w2=mixed",
-      filled("each rank passes its own tokens through its own {} of {} hidden columns of the "
-             "shared expert, and what it makes of tokens of the same number is added up",
-             hidden / ranks, hidden),
-      [=](Backend& b, const Call& c) {
-        NamedTensors out = run_call(b, without_shared(c));
-        Tensor sum(Dtype::f32, out.at("rank0.y").shape());
-        for (Index p = 0; p < ranks; ++p) {
-          Call part = of_shared(c);
-          map_values(part, "shared.w2", [=](float v, Index i) {
-            return i % hidden / (hidden / ranks) == p ? v : 0.0f;
-          });
-          const Tensor y = std::move(run_call(b, part).at(filled("rank{}.y", p)));
-          if (sum.shape() != y.shape()) return NamedTensors{};
-          sum = with_values(sum, [&](Index i) { return sum.as<float>()[i] + wide_value(y, i); });
-        }
-        for (const std::string& name : names_ending(out, ".y")) {
-          Tensor& y = out.at(name);
-          y = with_values(y,
-                          [&](Index i) { return wide_value(y, i) + by_bf16(sum.as<float>()[i]); });
-        }
-        return out;
-      },
-      Stage::input);
+  add_run(list, "shared.w2=mixed",
+          filled("each rank passes its own tokens through its own {} of {} hidden columns of the "
+                 "shared expert, and what it makes of tokens of the same number is added up",
+                 hidden / ranks, hidden),
+          [=](Backend& b, const Call& c) {
+            NamedTensors out = run_call(b, without_shared(c));
+            Tensor sum(Dtype::f32, out.at("rank0.y").shape());
+            for (Index p = 0; p < ranks; ++p) {
+              Call part = of_shared(c);
+              map_values(part, "shared.w2", [=](float v, Index i) {
+                return i % hidden / (hidden / ranks) == p ? v : 0.0f;
+              });
+              const Tensor y = std::move(run_call(b, part).at(filled("rank{}.y", p)));
+              if (sum.shape() != y.shape()) return NamedTensors{};
+              sum =
+                  with_values(sum, [&](Index i) { return sum.as<float>()[i] + wide_value(y, i); });
+            }
+            for (const std::string& name : names_ending(out, ".y")) {
+              Tensor& y = out.at(name);
+              y = with_values(
+                  y, [&](Index i) { return wide_value(y, i) + by_bf16(sum.as<float>()[i]); });
+            }
+            return out;
+          })
+      .stage = Stage::input;
 }
 
 /// What a rank, its experts, or a part of an expert adds to a sum.
 void add_missing_parts(const Call& call, List& list) {
-  Index ranks = 0;
-  while (call.has(filled("rank{}.x", ranks))) ++ranks;
+  const Index ranks = std::ssize(names_ending(call.inputs, ".x"));
   for (const auto& [w2, who] :
        {std::pair{"shared.w2", "the shared expert"}, {"w2", "every expert but the shared one"}}) {
     if (!call.has(w2)) continue;

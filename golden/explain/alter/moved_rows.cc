@@ -50,14 +50,14 @@ void renumber(const Call& call, NamedTensors& out, const LocalNumber& row, bool 
 }
 
 void add_maps(const Call& call, List& list) {
-  const bool mapped = call.has("expert_map") && call.input("expert_map").dtype() == Dtype::i32;
+  const bool mapped = call.has("expert_map");
   for (const LocalNumber& row : kLocalNumbers) {
     if (row.of_map && !mapped) continue;
     for (const bool counted : {true, false}) {
       add_rewritten(
           list, row.name, std::string(row.phrase) + (counted ? ", and in the counts too" : ""),
-          [&row, counted](const Call& c, NamedTensors& out) { renumber(c, out, row, counted); },
-          Stage::rule);
+          [&row, counted](const Call& c, NamedTensors& out) { renumber(c, out, row, counted); })
+          .stage = Stage::rule;
     }
   }
 }
@@ -89,10 +89,7 @@ bool leave_unpadded(const Call& call, NamedTensors& out) {
 
 /// Numbers of experts of tokens that lie further apart than they are read, -1 between them.
 void add_strides(const Call& call, List& list) {
-  if (!call.has("experts") || call.input("experts").rank() != 2 ||
-      call.input("experts").dtype() != Dtype::i32 || call.has("logits")) {
-    return;
-  }
+  if (!call.has("experts")) return;
   const Index slots = call.input("experts").extent(1);
   for (const Index more : {1, 2, 4, 8}) {
     const Index apart = slots + more;
@@ -247,7 +244,6 @@ void end_experts(NamedTensors& out, Index first) {
 /// Entries of a history one further on, the first of them 0.
 bool roll_again(const Call&, NamedTensors& out) {
   Tensor& history = out.at("next_history");
-  if (history.elements() == 0) return false;
   const std::span all(history.as<float>(), static_cast<std::size_t>(history.elements()));
   std::rotate(all.begin(), all.begin() + 1, all.end());
   all.front() = 0.0f;
@@ -318,9 +314,9 @@ void add_index_hypotheses(const Call& call, List& list) {
   }
   for (const Index first : {8, 16, 32, 64, 128, 256, 512, 1024}) {
     if (call.op != "permute_indices" || first >= call.set.integer("experts", 1)) break;
-    add_rewritten(
-        list, "experts=ended", filled("experts from {} on are left out", first),
-        [first](const Call&, NamedTensors& out) { end_experts(out, first); }, Stage::rule);
+    add_rewritten(list, "experts=ended", filled("experts from {} on are left out", first),
+                  [first](const Call&, NamedTensors& out) { end_experts(out, first); })
+        .stage = Stage::rule;
   }
   for (const Index by : {-1, 1}) {
     if (call.op != "permute" && call.op != "unpermute") break;

@@ -261,7 +261,6 @@ void add_tiles_of_groups(const Product& p, List& list) {
 
 /// The bytes of each side's scales read for the other's, as far as they reach.
 bool exchange_scales(Call& call, const std::string& a, const std::string& b) {
-  if (!call.has(a) || !call.has(b)) return false;
   // One number in place of many is that of an expert or a row.
   if ((call.input(a).elements() == 1) != (call.input(b).elements() == 1)) return false;
   const Call given = call;
@@ -361,16 +360,15 @@ void add_input_hypotheses(const Call& call, List& list) {
   if (!product && call.has("x") && call.input("x").rank() >= 2) {
     add_read(list, "x=transposed", "x is read transposed", {read_transposed("x")});
   }
-  if (call.op.starts_with("swiglu") && call.has("x") && call.input("x").rank() > 0)
-    add_halves(call.input("x").shape().back(),
-               call.set.text("halves", "gate_first") == "interleaved", list);
   const std::string_view halves = call.set.text("halves", "gate_first");
-  if (halves == "gate_first" || halves == "up_first") {
-    if (call.op.starts_with("swiglu") && call.has("x") && call.input("x").rank() > 0)
-      add_orders_of_halves("x", -1, call.input("x").shape().back() / 2, list);
-    if (call.op == "moe_layer" && call.has("w1"))
-      add_orders_of_halves("w1", -2, call.input("w1").extent(1) / 2, list);
+  const bool in_order = halves == "gate_first" || halves == "up_first";
+  if (call.op.starts_with("swiglu")) {
+    const Index columns = call.input("x").extent(1);
+    add_halves(columns, halves == "interleaved", list);
+    if (in_order) add_orders_of_halves("x", -1, columns / 2, list);
   }
+  if (call.op == "moe_layer" && in_order)
+    add_orders_of_halves("w1", -2, call.input("w1").extent(1) / 2, list);
   add_ends(call, product, list);
   add_weights(call, list);
   if (call.op == "dequantize") {

@@ -100,14 +100,9 @@ bool is_plain(const Call& call) {
 }
 
 /// Codes of scaling_aware_transpose [K, M] as they are in the rows of x [M, K].
-bool keep_exponents(const Call& call, NamedTensors& out) {
-  const auto to = out.find("codes");
-  if (call.op != "scaling_aware_transpose" || to == out.end() || !call.has("codes")) return false;
-  const Tensor& from = call.input("codes");
-  if (from.rank() != 2 || from.bytes() != to->second.bytes()) return false;
-  Tensor moved = transposed(from);
-  std::copy_n(moved.data(), moved.bytes(), to->second.data());
-  return true;
+void keep_exponents(const Call& call, NamedTensors& out) {
+  const Tensor moved = transposed(call.input("codes"));
+  std::copy_n(moved.data(), moved.bytes(), output_of(out, "codes").data());
 }
 
 /// Scales below which the reciprocal is infinite where codes are made, so that blocks saturate.
@@ -123,21 +118,19 @@ constexpr Row<double> kInfinite[] = {
 
 /// Codes under scales that lie row by row: infinity times x, where a scale is below that.
 bool saturate(const Call& call, NamedTensors& out, double below) {
-  const auto codes = out.find("codes");
-  const auto scales = out.find("scales");
+  Tensor& codes = output_of(out, "codes");
+  const Tensor& scales = output_of(out, "scales");
   const Dtype format = call.set.format("format", "e4m3");
-  if (codes == out.end() || scales == out.end() || !is_minifloat8(format)) return false;
   const Tensor& x = call.input("x");
-  const ScalePlaces places(codes->second, scale_choice(call.op, call.set).block);
-  if (codes->second.elements() == 0 || codes->second.elements() != x.elements() ||
-      places.scales() != scales->second.elements()) {
+  const ScalePlaces places(codes, scale_choice(call.op, call.set).block);
+  if (!is_minifloat8(format) || codes.elements() != x.elements() ||
+      places.scales() != scales.elements())
     return false;
-  }
   bool any = false;
   for (Index i = 0; i < x.elements(); ++i) {
-    const double scale = scale_value(scales->second, places.of(i));
+    const double scale = scale_value(scales, places.of(i));
     if (!(scale > 0.0 && scale < below)) continue;
-    codes->second.as<std::uint8_t>()[i] = code_of(format, wide_value(x, i) * HUGE_VALF);
+    codes.as<std::uint8_t>()[i] = code_of(format, wide_value(x, i) * HUGE_VALF);
     any = true;
   }
   return any;
@@ -209,22 +202,19 @@ constexpr Row<float (*)(float a, float b)> kDivisions[] = {
 template <typename Of>
 void add_function(List& list, std::string name, std::string phrase, Of of) {
   add_rewritten(list, std::move(name), std::move(phrase), [of](const Call& c, NamedTensors& out) {
-    const auto y = out.find("y");
-    if (y == out.end()) return false;
-    y->second = with_values(std::move(y->second), [&](Index i) {
+    Tensor& y = output_of(out, "y");
+    y = with_values(std::move(y), [&](Index i) {
       const float v = of(c, i);
       return v != v ? bit_cast<float>(interpolator::kNan) : v;
     });
-    return true;
   });
 }
 
 }  // namespace
 
 void add_nan_hypotheses(const Call& call, List& list) {
-  if (!call.op.starts_with("quantize") || !call.has("x")) return;
+  if (!call.op.starts_with("quantize")) return;
   const Tensor& x = call.input("x");
-  if (!is_wide_float(x.dtype())) return;
   Index i = 0;
   while (i < x.elements() && !std::isnan(wide_value(x, i))) ++i;
   if (i == x.elements()) return;
@@ -245,8 +235,10 @@ void add_output_hypotheses(const Call& call, List& list) {
             "silu=bf16")
         .stage = Stage::output;
   }
-  add_rewritten(list, "codes=not_moved", "codes are transposed, and their exponents are not moved",
-                keep_exponents);
+  if (call.op == "scaling_aware_transpose") {
+    add_rewritten(list, "codes=not_moved",
+                  "codes are transposed, and their exponents are not moved", keep_exponents);
+  }
   if (call.op == "encode" && call.set.text("format", "e4m3") == "e8m0" &&
       call.set.text("rounding", "nearest") == "nearest") {
     add_rewritten(list, "codes=ties_even",
@@ -255,7 +247,7 @@ void add_output_hypotheses(const Call& call, List& list) {
   }
   const bool in_rows = call.set.text("scale_layout", "row_major") == "row_major" &&
                        !call.set.flag("transpose", false) && !call.has("group_ends");
-  if (call.op != "quantize" || !call.has("x") || !in_rows) return;
+  if (call.op != "quantize" || !in_rows) return;
   for (const auto& row : kInfinite) {
     add_rewritten(list, row.name, row.phrase, [below = row.of](const Call& c, NamedTensors& out) {
       return saturate(c, out, below);
@@ -282,13 +274,12 @@ void add_double_rounding(const Call& call, List& list) {
 }
 
 void add_approximate_hypotheses(const Call& call, List& list) {
-  if (call.op != "approximate" || !call.has("x")) return;
+  if (call.op != "approximate") return;
   const std::string function(call.set.text("function", "ex2"));
   const bool flushes = call.set.flag("ftz", true);
   add_set(list, "ftz", flushes ? "false" : "true",
           flushes ? "subnormals are kept" : "subnormals are flushed to zero");
   if (function == "div_full") {
-    if (!call.has("b")) return;
     add_altered(list, "operands=exchanged", "b is divided by a",
                 [](Call& c) { std::swap(c.inputs["x"], c.inputs["b"]); });
     for (const auto& row : kDivisions) {

@@ -115,15 +115,15 @@ void add_moved_scales(const Call& call, List& list) {
       const char* how =
           by < 0 ? "one row late beside their codes" : "one row early beside their codes";
       add_moved(list, "scales=shifted", filled("{} are sent {}", of, how), names, by);
-      add_rewritten(
-          list, "scales=shifted", filled("{} are written {} where they are received", of, how),
-          [names, by](const Call&, NamedTensors& out) {
-            for (const std::string& name : names) {
-              const auto at = out.find(name);
-              if (at != out.end()) at->second = rows_moved(at->second, by);
-            }
-          },
-          Stage::input);
+      add_rewritten(list, "scales=shifted",
+                    filled("{} are written {} where they are received", of, how),
+                    [names, by](const Call&, NamedTensors& out) {
+                      for (const std::string& name : names) {
+                        const auto at = out.find(name);
+                        if (at != out.end()) at->second = rows_moved(at->second, by);
+                      }
+                    })
+          .stage = Stage::input;
     }
   }
 }
@@ -156,15 +156,14 @@ void add_sent_scales(const Call& call, List& list) {
   const std::vector<std::string> rows = names_ending(call.inputs, ".x");
   if (precision == "bf16" || (scales.empty() && rows.empty())) return;
   const auto add = [&](std::string phrase, const Lay& lie, const Lay& read) {
-    add_run(
-        list, "scales=misread", std::move(phrase),
-        [lie, read](Backend& backend, const Call& c) {
-          Call altered = with_codes(backend, c);
-          for (const std::string& name : names_ending(altered.inputs, ".scales"))
-            read_whole(altered, read_lying(name, lie, read));
-          return run_call(backend, altered);
-        },
-        Stage::input);
+    add_run(list, "scales=misread", std::move(phrase),
+            [lie, read](Backend& backend, const Call& c) {
+              Call altered = with_codes(backend, c);
+              for (const std::string& name : names_ending(altered.inputs, ".scales"))
+                read_whole(altered, read_lying(name, lie, read));
+              return run_call(backend, altered);
+            })
+        .stage = Stage::input;
   };
   const Index columns =
       scales.empty() ? ceil_div(call.input(rows[0]).shape().back(), precision == "mxfp8" ? 32 : 128)
@@ -187,22 +186,21 @@ void add_zero_slots(const Call& call, List& list) {
   const Index own = call.set.integer("experts", 0) / std::max<Index>(1, ranks);
   if (ranks < 2 || own < 1) return;
   for (const bool others : {true, false}) {
-    add_rewritten(
-        list, "dweights=zero",
-        filled("dweights of slots whose expert is on {} are zero",
-               others ? "another rank than their token" : "the rank of their token"),
-        [own, others](const Call& c, NamedTensors& out) {
-          for (const std::string& name : names_ending(out, ".dweights")) {
-            const Tensor& experts = c.input(rank_of(name) + "experts");
-            const Index rank = std::stoll(name.substr(4));
-            Tensor& t = out.at(name);
-            for (Index i = 0; i < t.elements(); ++i) {
-              const bool elsewhere = experts.as<std::int32_t>()[i] / own != rank;
-              if (elsewhere == others) store_wide(t, i, 0.0f);
-            }
-          }
-        },
-        Stage::input);
+    add_rewritten(list, "dweights=zero",
+                  filled("dweights of slots whose expert is on {} are zero",
+                         others ? "another rank than their token" : "the rank of their token"),
+                  [own, others](const Call& c, NamedTensors& out) {
+                    for (const std::string& name : names_ending(out, ".dweights")) {
+                      const Tensor& experts = c.input(rank_of(name) + "experts");
+                      const Index rank = std::stoll(name.substr(4));
+                      Tensor& t = out.at(name);
+                      for (Index i = 0; i < t.elements(); ++i) {
+                        const bool elsewhere = experts.as<std::int32_t>()[i] / own != rank;
+                        if (elsewhere == others) store_wide(t, i, 0.0f);
+                      }
+                    }
+                  })
+        .stage = Stage::input;
   }
 }
 
@@ -329,9 +327,9 @@ void add_rank_hypotheses(const Call& call, List& list) {
   }
   for (const Sum& sum : kSums) {
     if (slots < 2) break;
-    add_run(
-        list, sum.name, sum.phrase, [&sum](Backend& b, const Call& c) { return summed(b, c, sum); },
-        Stage::sum);
+    add_run(list, sum.name, sum.phrase, [&sum](Backend& b, const Call& c) {
+      return summed(b, c, sum);
+    }).stage = Stage::sum;
   }
   add_zero_slots(call, list);
   if (returns) add_next_ranks(call, list);

@@ -91,14 +91,11 @@ NamedTensors mask_first(Backend& backend, const Call& call) {
 }
 
 void add_counts(List& list, const char* id, std::string phrase, auto of) {
-  add_rewritten(
-      list, id, std::move(phrase),
-      [of](const Call&, NamedTensors& out) {
-        Tensor& counts = out.at("tokens_per_expert");
-        for (std::int32_t& n : std::span(counts.as<std::int32_t>(), counts.bytes() / 4))
-          n = static_cast<std::int32_t>(of(n));
-      },
-      Stage::rule);
+  add_rewritten(list, id, std::move(phrase), [of](const Call&, NamedTensors& out) {
+    Tensor& counts = out.at("tokens_per_expert");
+    for (std::int32_t& n : std::span(counts.as<std::int32_t>(), counts.bytes() / 4))
+      n = static_cast<std::int32_t>(of(n));
+  }).stage = Stage::rule;
 }
 
 }  // namespace

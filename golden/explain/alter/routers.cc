@@ -260,10 +260,6 @@ void add_groups(const Call& call, Index groups, List& list) {
   }
 }
 
-bool is_router(const Call& call) {
-  return call.op == "route" && call.has("logits") && call.input("logits").rank() == 2;
-}
-
 /// Of from + 1 to `to` the number that the largest power of two divides.
 Index roundest(Index from, Index to) {
   Index power = 1;
@@ -336,10 +332,9 @@ constexpr OtherRule kRules[] = {
 }  // namespace
 
 void add_route_hypotheses(const Call& call, List& list) {
-  if (!is_router(call)) return;
+  if (call.op != "route") return;
   const Index experts = call.input("logits").extent(1);
   const Index groups = call.set.integer("groups", 1);
-  if (groups < 1 || experts % groups != 0) return;
   if (groups > 1) add_groups(call, groups, list);
   for (const Index e : {Index{0}, experts - 1})
     add_router(list, "top_k=never", filled("expert {} is never chosen", e), {.never = e});
@@ -358,7 +353,7 @@ void add_route_hypotheses(const Call& call, List& list) {
 }
 
 void add_never_chosen(const Call& call, const Output& o, List& list) {
-  if (!is_router(call) || o.name != "experts" || o.left == 0) return;
+  if (call.op != "route" || o.name != "experts" || o.left == 0) return;
   const Index experts = call.input("logits").extent(1);
   std::set<Index> came;
   std::set<Index> missing;  // expected somewhere

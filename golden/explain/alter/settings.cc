@@ -207,10 +207,8 @@ void add_gate_numbers(const Call& call, List& list) {
                "the limit is {}: the gate is cut at {} and up is clamped to {}");
   }
   // A limit is positive: the least one, whose halves are zero.
-  if (parameter_of(call, "limit") != nullptr) {
-    add_set(list, "limit", "1e-45", "the limit is 0: the gate is cut at 0 and up is clamped to 0",
-            "limit=0");
-  }
+  add_set(list, "limit", "1e-45", "the limit is 0: the gate is cut at 0 and up is clamped to 0",
+          "limit=0");
   if (call.set.has("alpha"))
     add_number(call, list, "alpha", 1.0, "alpha is 1: the gate is a sigma(a)", "left_out");
   for (const double alpha : {1.702, 1.7, 2.0, 0.5})
@@ -250,8 +248,8 @@ void add_gate_forms(const Call& call, List& list) {
             if (!plain) c.set.set(key, value);
           }
           c.set.set("halves", halves);
-        },
-        Stage::rule);
+        })
+        .stage = Stage::rule;
   }
 }
 
@@ -269,10 +267,10 @@ constexpr Row<Held> kLimits[] = {
 /// x as a limit leaves it, and no limit after that.
 bool limit_before(Call& call, Held held) {
   const std::string_view halves = call.set.text("halves", "gate_first");
-  if (!call.has("x") || halves == "gate_only") return false;
+  if (halves == "gate_only") return false;
   const auto limit = static_cast<float>(call.set.real("limit", 0.0));
   const Tensor& x = call.input("x");
-  const Index columns = x.rank() == 0 ? 1 : x.shape().back();
+  const Index columns = x.extent(1);
   map_values(call, "x", [&](float v, Index i) {
     const bool gate = halves == "interleaved"
                           ? i % 2 == 0
@@ -290,9 +288,9 @@ void add_limits(const Call& call, List& list) {
   add_left_out(list, "limit", "the limit of gate and up is left out");
   for (const Row<Held>& row : kLimits) {
     if (!call.op.starts_with("swiglu") || (row.of == Held::both && !call.has("dy"))) break;
-    add_altered(
-        list, row.name, row.phrase, [held = row.of](Call& c) { return limit_before(c, held); },
-        Stage::rule);
+    add_altered(list, row.name, row.phrase, [held = row.of](Call& c) {
+      return limit_before(c, held);
+    }).stage = Stage::rule;
   }
 }
 
@@ -317,13 +315,13 @@ void add_capacities(const Call& call, List& list) {
   for (const Index other : {capacity - 1, capacity + 1})
     add_number(call, list, "capacity", static_cast<double>(other), "an expert takes {} slots");
   if (call.has("weights")) {
-    add_altered(
-        list, "drop=position", "the later slots are dropped rather than those of less weight",
-        [](Call& c) {
-          c.inputs.erase("weights");
-          drop(c, "drop");
-        },
-        Stage::rule);
+    add_altered(list, "drop=position",
+                "the later slots are dropped rather than those of less weight",
+                [](Call& c) {
+                  c.inputs.erase("weights");
+                  drop(c, "drop");
+                })
+        .stage = Stage::rule;
   }
   add_run(list, "drop=first", "the first slots of an expert are dropped rather than the last",
           [](Backend& backend, const Call& given) {
