@@ -204,22 +204,6 @@ std::uint8_t code_of(Dtype format, float v, Overflow overflow) {
       format, [&](auto tag) { return encode<decltype(tag)::type::spec>(v, overflow).bits; });
 }
 
-ScalePlaces::ScalePlaces(const Tensor& codes, const BlockExtents& block) {
-  const Matrices m = matrices_of(codes);
-  rows_ = std::max<Index>(1, m.rows);
-  columns_ = std::max<Index>(1, m.columns);
-  height_ = block.rows == kWhole ? rows_ : block.rows;
-  width_ = block.columns == kWhole ? columns_ : block.columns;
-  lines_ = ceil_div(rows_, height_);
-  blocks_ = ceil_div(columns_, width_);
-  matrices_ = m.elements / (rows_ * columns_);
-}
-
-Index ScalePlaces::of(Index i) const {
-  const Index row = i / columns_;
-  return (row / rows_ * lines_ + row % rows_ / height_) * blocks_ + i % columns_ / width_;
-}
-
 std::vector<Hypothesis> hypotheses_about(const Call& call) {
   constexpr AddHypotheses* kParts[] = {add_nan_hypotheses,         add_rule_hypotheses,
                                        add_block_hypotheses,       add_input_hypotheses,

@@ -222,17 +222,6 @@ inline GatePair gate_pair(Index i, Index columns) {
 /// The code of a format for `v`, rounded to nearest even.
 std::uint8_t code_of(Dtype format, float v, Overflow overflow = Overflow::saturate);
 
-/// Where the scale of each element of a matrix or of several lies, row by row.
-class ScalePlaces {
- public:
-  ScalePlaces(const Tensor& codes, const BlockExtents& block);
-  Index scales() const { return matrices_ * lines_ * blocks_; }
-  Index of(Index i) const;
-
- private:
-  Index rows_, columns_, height_, width_, lines_, blocks_, matrices_;
-};
-
 /// How a matrix lies in a buffer.
 struct Lay {
   enum Order : std::uint8_t {

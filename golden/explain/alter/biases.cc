@@ -1,7 +1,6 @@
 // Biases that are left out, used another number of times, another's, or added at another place.
 #include <bit>
 #include <cmath>
-#include <limits>
 #include <map>
 #include <set>
 

@@ -93,25 +93,17 @@ Hypothesis* add_one_matrix(const Call& call, const BlockExtents& own, List& list
   const std::string name = blocked_operand(call);
   const Tensor& x = call.input(name);
   const bool even = own.rows != kWhole && x.extent(1) % own.rows == 0;
-  if (x.rank() != 3 || x.extent(0) < 2 || even) return nullptr;
-  const auto as_one = [name, own](Call& c) {
-    const Tensor& given = c.input(name);
-    if (c.has("scales")) {
-      const Tensor scales = as_one_matrix(c.input("scales"));
-      const Index rows = given.extent(0) * given.extent(1);
-      const Index needed = own.rows == kWhole ? 1 : ceil_div(rows, own.rows);
-      if (needed > scales.extent(0)) return false;
-      c.replace("scales", resized(scales, {needed, scales.extent(1)}));
-    }
-    set_block(c, name_of(own), has_bytes(c));
-    c.replace(name, as_one_matrix(given));
-    return true;
-  };
-  return &add_altered(
+  if (call.has("scales") || x.rank() != 3 || x.extent(0) < 2 || even) return nullptr;
+  Hypothesis& h = add_altered(
       list, "block=across_experts",
       "all experts are taken as one matrix: blocks run on across experts rather than begin again "
       "with each",
-      as_one, Stage::rule);
+      [name, own](Call& c) {
+        set_block(c, name_of(own), has_bytes(c));
+        c.replace(name, as_one_matrix(c.input(name)));
+      });
+  h.stage = Stage::rule;
+  return &h;
 }
 
 /// Scales in tiles that are those of one matrix, of blocks that are the same in either case.

@@ -1,6 +1,5 @@
 // Column sums that miss rows, are added up in another order or type, or are not reset.
 #include <cmath>
-#include <limits>
 #include <numeric>
 #include <set>
 

@@ -5,6 +5,7 @@
 #include "formats/mx_block.h"
 #include "golden/explain/alter/alterations.h"
 #include "golden/explain/steps/steps.h"
+#include "golden/judge/scale_map.h"
 
 namespace mxo {
 namespace {
@@ -54,11 +55,12 @@ bool is_regular(const Call& call) {
 
 /// Codes of `values` under these e8m0 scales.
 Tensor codes_under(const Call& call, const Tensor& values, const Tensor& scales) {
-  const ScalePlaces places(values, scale_choice(call.op, call.set).block);
+  const auto place = *ScaleMap::of(values.shape(), scales.shape(), scales.dtype(),
+                                   scale_hints(call.op, {}, call.set));
   const Dtype format = call.set.format("format", "e4m3");
   Tensor codes(Dtype::u8, values.shape());
   for (Index i = 0; i < values.elements(); ++i) {
-    const E8M0 scale = scales.as<E8M0>()[places.of(i)];
+    const E8M0 scale = scales.as<E8M0>()[place(i)];
     codes.as<std::uint8_t>()[i] = code_of(format, mul_rn(wide_value(values, i), reciprocal(scale)));
   }
   return codes;

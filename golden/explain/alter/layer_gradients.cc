@@ -6,7 +6,6 @@
 #include "formats/exp.h"
 #include "golden/explain/alter/alterations.h"
 #include "golden/explain/alter/gate_form.h"
-#include "golden/explain/find/output/slots.h"
 #include "golden/explain/steps/steps.h"
 #include "ops/linear_recipe.h"
 

@@ -1,7 +1,5 @@
 // Operands of a layer that are left out, used another number of times, in another order, or those
 // of another expert or rank.
-#include <cmath>
-
 #include "golden/explain/alter/alterations.h"
 #include "golden/explain/find/output/slots.h"
 

@@ -2,7 +2,6 @@
 // inverse, groups that are padded otherwise, histories.
 #include <numeric>
 
-#include "formats/scale_layout.h"
 #include "golden/explain/alter/alterations.h"
 #include "golden/judge/group_rows.h"
 

@@ -181,47 +181,41 @@ bool keeps(const Tensor& t, float (*rounded)(float)) {
   return true;
 }
 
-/// Tensors of f32, each by itself and all of them.
-struct Floats {
-  std::vector<std::string> names;
-  std::vector<std::string> subjects;
-  std::string all_names;
-  std::string all_subjects;
-};
+/// Operands of f32 by name, with what begins a sentence of each.
+using Floats = std::vector<std::pair<std::string, std::string>>;
 
-void add_narrowed(const Floats& floats, const Row<float (*)(float)>& row, List& list) {
-  const auto add = [&](const std::string& operand, const std::string& whose,
-                       const std::vector<std::string>& names) {
-    add_altered_locally(list, filled("{}={}", operand, row.name),
-                        filled("{} {}", whose, row.phrase), [names, to = row.of](Call& c) {
-                          return std::all_of(
-                              names.begin(), names.end(),
-                              [&](const std::string& name) { return map_floats(c, name, to); });
-                        });
+/// Each by itself, and where there are two, both.
+void add_narrowed(const Floats& floats, const std::pair<std::string, std::string>& both,
+                  const Row<float (*)(float)>& row, List& list) {
+  const auto add = [&](const auto& named, const Floats& operands) {
+    add_altered_locally(
+        list, filled("{}={}", named.first, row.name), filled("{} {}", named.second, row.phrase),
+        [operands, to = row.of](Call& c) {
+          return std::ranges::all_of(
+              operands, [&](const auto& operand) { return map_floats(c, operand.first, to); });
+        });
   };
-  for (std::size_t i = 0; i < floats.names.size(); ++i)
-    add(floats.names[i], floats.subjects[i], {floats.names[i]});
-  if (floats.names.size() == 2) add(floats.all_names, floats.all_subjects, floats.names);
+  for (const auto& one : floats) add(one, {one});
+  if (floats.size() == 2) add(both, floats);
 }
 
 void add_floats_of_products(const Product& p, List& list) {
   for (const auto& row : kOfScales) {
-    Floats scales{{}, {}, "scales", "the scales of both sides are"};
+    Floats scales;
     for (const ProductSide* side : {&p.a, &p.b}) {
-      if (side->scales == nullptr || side->scales->dtype() != Dtype::f32) continue;
-      if (!keeps(*side->scales, row.of)) continue;
-      scales.names.push_back(side->scales_name);
-      scales.subjects.push_back(side_words(*side) + " are");
+      if (side->scales != nullptr && side->scales->dtype() == Dtype::f32 &&
+          keeps(*side->scales, row.of))
+        scales.emplace_back(side->scales_name, side_words(*side) + " are");
     }
-    add_narrowed(scales, row, list);
+    add_narrowed(scales, {"scales", "the scales of both sides are"}, row, list);
   }
-  Floats operands{{}, {}, "operands", p.a.name + " and " + p.b.name + " are"};
+  Floats operands;
   for (const ProductSide* side : {&p.a, &p.b}) {
-    if (side->codes->dtype() != Dtype::f32) continue;
-    operands.names.push_back(side->codes_name);
-    operands.subjects.push_back(side->name + " is");
+    if (side->codes->dtype() == Dtype::f32)
+      operands.emplace_back(side->codes_name, side->name + " is");
   }
-  for (const auto& row : kOfOperands) add_narrowed(operands, row, list);
+  for (const auto& row : kOfOperands)
+    add_narrowed(operands, {"operands", p.a.name + " and " + p.b.name + " are"}, row, list);
 }
 
 /// Plain operands: what codes and scales stand for, in bf16.

@@ -8,6 +8,7 @@
 #include "golden/explain/alter/alterations.h"
 #include "golden/explain/find/product/finders.h"
 #include "golden/judge/group_rows.h"
+#include "golden/judge/scale_map.h"
 
 namespace mxo {
 namespace {
@@ -291,11 +292,12 @@ Reading stale_blocks(const ProductSide& side, bool first, bool wgrad) {
 bool vanish_blocks(Call& call, const std::string& scales, const std::string& codes, bool wgrad) {
   const Tensor& s = call.input(scales);
   Tensor c = call.input(codes);
-  if (s.rank() < 2 || c.rank() != s.rank()) return false;
-  const ScalePlaces places(c, wgrad ? BlockExtents{32, 1} : BlockExtents{1, 32});
+  ScaleHints hints;
+  hints.block = wgrad ? BlockExtents{32, 1} : BlockExtents{1, 32};
+  const auto place = ScaleMap::of(c.shape(), s.shape(), s.dtype(), hints);
   bool any = false;
-  for (Index i = 0; i < c.elements(); ++i) {
-    if (places.of(i) >= s.elements() || s.as<std::uint8_t>()[places.of(i)] != 0) continue;
+  for (Index i = 0; place && i < c.elements(); ++i) {
+    if (s.as<std::uint8_t>()[(*place)(i)] != 0) continue;
     c.as<std::uint8_t>()[i] = 0;
     any = true;
   }

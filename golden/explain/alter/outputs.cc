@@ -1,11 +1,11 @@
 // The right numbers, written wrongly: truncated, rounded on the way, stale in the padding; and
 // other functions than those of the chip.
 #include <cmath>
-#include <cstring>
 
 #include "formats/approximate.h"
 #include "golden/explain/alter/alterations.h"
 #include "golden/explain/steps/steps.h"
+#include "golden/judge/scale_map.h"
 
 namespace mxo {
 namespace {
@@ -122,13 +122,12 @@ bool saturate(const Call& call, NamedTensors& out, double below) {
   const Tensor& scales = output_of(out, "scales");
   const Dtype format = call.set.format("format", "e4m3");
   const Tensor& x = call.input("x");
-  const ScalePlaces places(codes, scale_choice(call.op, call.set).block);
-  if (!is_minifloat8(format) || codes.elements() != x.elements() ||
-      places.scales() != scales.elements())
-    return false;
+  const auto place = ScaleMap::of(codes.shape(), scales.shape(), scales.dtype(),
+                                  scale_hints(call.op, {}, call.set));
+  if (!is_minifloat8(format) || codes.elements() != x.elements() || !place) return false;
   bool any = false;
   for (Index i = 0; i < x.elements(); ++i) {
-    const double scale = scale_value(scales, places.of(i));
+    const double scale = scale_value(scales, (*place)(i));
     if (!(scale > 0.0 && scale < below)) continue;
     codes.as<std::uint8_t>()[i] = code_of(format, wide_value(x, i) * HUGE_VALF);
     any = true;

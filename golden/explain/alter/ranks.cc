@@ -128,46 +128,16 @@ void add_moved_scales(const Call& call, List& list) {
   }
 }
 
-/// The codes and scales of every rank where its rows are given.
-Call with_codes(Backend& backend, const Call& call) {
-  Call made = call;
-  const bool blocks = call.set.text("precision", "mxfp8") == "fp8_blockwise";
-  for (const std::string& name : names_ending(call.inputs, ".x")) {
-    Call quantize{"quantize", {{"x", call.inputs.at(name)}}, {}, nullptr};
-    for (const char* key : {"format", "scale_mode"}) {
-      if (call.set.has(key)) quantize.set.set(key, std::string(call.set.text(key, "")));
-    }
-    for (const auto& [key, value] :
-         {std::pair{"block", "1x128"}, {"scale", "f32"}, {"rule", "flow"}}) {
-      if (blocks) quantize.set.set(key, value);
-    }
-    NamedTensors parts = run_call(backend, quantize);
-    made.replace(rank_of(name) + "codes", std::move(parts.at("codes")));
-    made.replace(rank_of(name) + "scales", std::move(parts.at("scales")));
-    made.inputs.erase(name);
-  }
-  return made;
-}
-
 /// Scales of rows that travel.
 void add_sent_scales(const Call& call, List& list) {
-  const std::string_view precision = call.set.text("precision", "mxfp8");
   const std::vector<std::string> scales = names_ending(call.inputs, ".scales");
-  const std::vector<std::string> rows = names_ending(call.inputs, ".x");
-  if (precision == "bf16" || (scales.empty() && rows.empty())) return;
+  if (scales.empty()) return;
   const auto add = [&](std::string phrase, const Lay& lie, const Lay& read) {
-    add_run(list, "scales=misread", std::move(phrase),
-            [lie, read](Backend& backend, const Call& c) {
-              Call altered = with_codes(backend, c);
-              for (const std::string& name : names_ending(altered.inputs, ".scales"))
-                read_whole(altered, read_lying(name, lie, read));
-              return run_call(backend, altered);
-            })
-        .stage = Stage::input;
+    add_altered(list, "scales=misread", std::move(phrase), [=](Call& c) {
+      for (const std::string& name : scales) read_whole(c, read_lying(name, lie, read));
+    });
   };
-  const Index columns =
-      scales.empty() ? ceil_div(call.input(rows[0]).shape().back(), precision == "mxfp8" ? 32 : 128)
-                     : call.input(scales[0]).shape().back();
+  const Index columns = call.input(scales[0]).shape().back();
   std::set<Index> strides;
   for (const Index to : {4, 16, 32}) strides.insert(round_up(columns, to));
   strides.erase(columns);
@@ -181,10 +151,9 @@ void add_sent_scales(const Call& call, List& list) {
 
 /// Slots whose experts lie on another rank than the token, or on its own.
 void add_zero_slots(const Call& call, List& list) {
-  if (!call.op.ends_with("_backward")) return;
-  const Index ranks = static_cast<Index>(names_ending(call.inputs, ".experts").size());
-  const Index own = call.set.integer("experts", 0) / std::max<Index>(1, ranks);
-  if (ranks < 2 || own < 1) return;
+  const Index ranks = std::ssize(names_ending(call.inputs, ".experts"));
+  if (!call.op.ends_with("_backward") || ranks < 2) return;
+  const Index own = call.set.integer("experts", 0) / ranks;
   for (const bool others : {true, false}) {
     add_rewritten(list, "dweights=zero",
                   filled("dweights of slots whose expert is on {} are zero",
@@ -299,17 +268,14 @@ void add_rank_hypotheses(const Call& call, List& list) {
   }
   const Index slots = returns ? slots_of(call) : 0;
   if (slots > 1 && combines) {
-    add_altered(
-        list, "weights=stride", filled("weights of tokens are read 1 apart rather than {}", slots),
-        [slots](Call& c) {
-          for (const std::string& name : names_ending(c.inputs, ".weights")) {
-            if (!read_whole(c, read_elements(name, [=](Index i) { return i / slots + i % slots; })))
-              return false;
-          }
-          return true;
-        });
+    std::vector<Reading> weights;
+    for (const std::string& name : names_ending(call.inputs, ".weights")) {
+      weights.push_back(read_elements(name, [=](Index i) { return i / slots + i % slots; }));
+    }
+    add_read(list, "weights=stride",
+             filled("weights of tokens are read 1 apart rather than {}", slots), weights);
     const Index experts = call.set.integer("experts", 0);
-    const Index own = experts / std::max<Index>(1, std::ssize(returned));
+    const Index own = experts / std::ssize(returned);
     for (const auto& [n, stride] : std::set<std::pair<Index, Index>>{
              {experts, experts}, {experts, slots}, {own, own}, {own, slots}}) {
       if (n < slots) continue;

@@ -4,7 +4,6 @@
 #include <limits>
 #include <numeric>
 #include <set>
-#include <span>
 
 #include "formats/exp.h"
 #include "golden/explain/alter/alterations.h"

@@ -145,13 +145,9 @@ template <float (*To)(float)>
 double round_codes(double sum, const Part& p) {
   return sum + To(by_f32(p.codes)) * (p.scale_a * p.scale_b);
 }
-template <float (*To)(float)>
-double round_after_a(double, const Part& p) {
-  return To(by_f32(p.codes * p.scale_a)) * p.scale_b;
-}
-template <float (*To)(float)>
-double round_after_b(double, const Part& p) {
-  return To(by_f32(p.codes * p.scale_b)) * p.scale_a;
+template <float (*To)(float), float Part::*kFirst, float Part::*kSecond>
+double round_between(double, const Part& p) {
+  return To(by_f32(p.codes * p.*kFirst)) * p.*kSecond;
 }
 /// Narrow types where they do not belong: of blocks, and where one scale of each side is that of a
 /// line.
@@ -161,13 +157,13 @@ constexpr ScaleOrder kRounded[] = {
     {"after_f16", "sums of codes are rounded to f16 before they are scaled", round_codes<by_f16>,
      nullptr, true},
     {"between", "sums are rounded to bf16 between the scales of {} and those of the other side",
-     round_after_a<by_bf16>, &Product::a},
+     round_between<by_bf16, &Part::scale_a, &Part::scale_b>, &Product::a},
     {"between", "sums are rounded to bf16 between the scales of {} and those of the other side",
-     round_after_b<by_bf16>, &Product::b},
+     round_between<by_bf16, &Part::scale_b, &Part::scale_a>, &Product::b},
     {"between_f16", "sums are rounded to f16 between the scales of {} and those of the other side",
-     round_after_a<by_f16>, &Product::a},
+     round_between<by_f16, &Part::scale_a, &Part::scale_b>, &Product::a},
     {"between_f16", "sums are rounded to f16 between the scales of {} and those of the other side",
-     round_after_b<by_f16>, &Product::b},
+     round_between<by_f16, &Part::scale_b, &Part::scale_a>, &Product::b},
     {"joined_bf16", "the product of both scales is rounded to bf16",
      [](double, const Part& p) -> double { return p.codes * by_bf16(p.scale_a * p.scale_b); }},
 };
