@@ -99,9 +99,8 @@ Claims recover_named_twice(const Call& call, Output& output) {
   if (call.op != "route" || output.name != "experts" || !is_unexplained(output, kLeastRepeats))
     return {};
   std::set<std::uint64_t> named;
-  Index tokens = 0;
-  for (const Index r : Lines{output}.failing()) {
-    ++tokens;
+  const std::vector<Index> tokens = Lines{output}.failing();
+  for (const Index r : tokens) {
     for (Index i = r * output.columns; i < (r + 1) * output.columns; ++i) {
       if (!output.differs(i)) continue;
       Index times = 0;
@@ -114,8 +113,8 @@ Claims recover_named_twice(const Call& call, Output& output) {
   const std::string which =
       named.size() == 1 ? "expert " + std::to_string(*named.begin()) : "an expert";
   return claim_place(output, {"experts.twice", FindingKind::symptom}, [&](const Place& place) {
-    return place.words + ": " + counted(tokens, "token") + (tokens == 1 ? " names " : " name ") +
-           which + " twice or more";
+    return filled("{}: {} {} {} twice or more", place.words, counted(std::ssize(tokens), "token"),
+                  tokens.size() == 1 ? "names" : "name", which);
   });
 }
 
