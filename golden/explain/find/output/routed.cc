@@ -40,12 +40,6 @@ std::span<const std::int32_t> integers_in(const Tensor& t) {
   return {t.as<std::int32_t>(), static_cast<std::size_t>(t.elements())};
 }
 
-/// Entries of an expert, which are slots of all tokens one after the other.
-struct ExpertEntries {
-  Index first = -1;
-  Index last = -1;
-};
-
 }  // namespace
 
 void add_counted_tokens(const Call& call, const Output& o, std::vector<Hypothesis>& list) {
@@ -154,12 +148,8 @@ Claims recover_moved_entries(const Call& call, Output& output) {
 Claims recover_entries_of_others(const Call& call, Output& output) {
   if (!is_list(call, output) || !is_unexplained(output, kLeastStrange)) return {};
   const Tensor& slots = call.input("experts");
-  std::map<Index, ExpertEntries> experts;
-  for (Index e = 0; e < slots.elements(); ++e) {
-    ExpertEntries& own = experts[slots.as<std::int32_t>()[e]];
-    if (own.first < 0) own.first = e;
-    own.last = e;
-  }
+  std::map<Index, std::vector<Index>> entries;  // of an expert: slots of all tokens, ascending
+  for (Index e = 0; e < slots.elements(); ++e) entries[slots.as<std::int32_t>()[e]].push_back(e);
   std::vector<Index> expert_at;  // padding is that of the expert before it
   for (const Index e : integers_in(*output.expected)) {
     const bool padding = e < 0 || e >= slots.elements();
@@ -170,9 +160,9 @@ Claims recover_entries_of_others(const Call& call, Output& output) {
   for (const Index by : {-1, 1}) {
     for (const bool last : {true, false}) {
       const auto is_such = [&](Index i) {
-        const auto other = experts.find(nth(expert_at, i) + by);
-        return other != experts.end() && output.actual->as<std::int32_t>()[i] ==
-                                             (last ? other->second.last : other->second.first);
+        const auto other = entries.find(nth(expert_at, i) + by);
+        return other != entries.end() && output.actual->as<std::int32_t>()[i] ==
+                                             (last ? other->second.back() : other->second.front());
       };
       const std::vector<Index> all = range_of(output.columns);
       if (!std::ranges::all_of(all, [&](Index i) { return !output.differs(i) || is_such(i); }))
