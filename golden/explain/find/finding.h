@@ -84,6 +84,9 @@ inline void list_words(std::string& list, std::string_view more, std::string_vie
   list += more;
 }
 
+/// `v` as %.*g has it.
+std::string number(double v, int digits);
+
 /// The shortest number that a measured factor may be, by its denominator; without words: none.
 struct ShortFactor {
   double times = 0.0;

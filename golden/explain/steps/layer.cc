@@ -1,6 +1,5 @@
 // A mixture-of-experts layer as router, exchange, layers of experts and gates.
 #include <algorithm>
-#include <numeric>
 
 #include "formats/error.h"
 #include "golden/explain/case/output.h"
@@ -281,8 +280,8 @@ class Layer {
         terms.as<float>()[row * n + c] = 0.0f + wide_value(bias, e * n + c) * weight;
       }
     });
-    std::vector<Index> ends(static_cast<std::size_t>(y.extent(0)));
-    std::iota(ends.begin(), ends.end(), Index{1});
+    std::vector<Index> ends = range_of(y.extent(0));
+    for (Index& end : ends) ++end;
     Call sum{"add_bias",
              {{"y", shared(std::move(y))},
               {"bias", shared(std::move(terms))},

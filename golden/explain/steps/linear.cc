@@ -92,7 +92,7 @@ class CastProduct {
         return;  // operands that cannot be cast so
       }
     };
-    if (!recipe_.scaled() || operands_.size() != 2) return list;
+    if (!recipe_.scaled()) return list;
     const Call own = step().call;
     const Operand& a = operands_[0];
     const Operand& b = operands_[1];

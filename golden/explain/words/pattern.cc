@@ -5,6 +5,7 @@
 #include <set>
 
 #include "golden/explain/case/wide_values.h"
+#include "golden/explain/find/finding.h"
 #include "golden/explain/find/quantiser/quantiser.h"
 #include "golden/explain/find/quantiser/quantiser_call.h"
 #include "golden/explain/words/places.h"
@@ -38,7 +39,7 @@ Figures figures_of(const Output& output) {
   const ElementReader read(output.expected->dtype());
   Figures f;
   for (Index i = 0; i < output.compared_rows * output.columns; ++i) {
-    if (output.marks[static_cast<std::size_t>(i)] != Mark::differs) continue;
+    if (!output.differs(i)) continue;
     ++f.n;
     const std::uint64_t a = output.expected_bits(i);
     const std::uint64_t b = output.actual_bits(i);
@@ -79,7 +80,7 @@ std::string integers_in_words(const Output& o) {
   const bool ends = o.name.ends_with("ends");
   const bool begin_there = ends && !o.name.ends_with("padded_ends");  // those have starts, too
   for (Index i = 0; i < o.compared_rows * o.columns; ++i) {
-    if (o.marks[static_cast<std::size_t>(i)] != Mark::differs) continue;
+    if (!o.differs(i)) continue;
     const std::int64_t got = integer(*o.actual, i);
     text += (text.empty() ? "" : ", ") + std::string(ends ? "group " : "element ") +
             std::to_string(i) + (ends ? " ends at " : " is ") + std::to_string(got) +
@@ -121,7 +122,7 @@ Magnitudes magnitudes_of(const Tensor& x, const Output& output, Index step) {
     const float v = std::abs(wide_value(x, i));
     if (std::isnan(v)) continue;
     if (output.differs(i)) m.wrong.push_back(v);
-    if (output.marks[static_cast<std::size_t>(i)] == Mark::same) m.right.push_back(v);
+    if (nth(output.marks, i) == Mark::same) m.right.push_back(v);
   }
   return m;
 }
@@ -152,11 +153,9 @@ std::string by_mantissa(const Magnitudes& m) {
     all.insert(mantissa(v));
     if (all.size() > kMantissas) return {};
   }
-  if (std::any_of(m.right.begin(), m.right.end(),
-                  [&](float v) { return all.contains(mantissa(v)); }))
-    return {};
+  if (std::ranges::any_of(m.right, [&](float v) { return all.contains(mantissa(v)); })) return {};
   std::string words;
-  for (const float v : all) words += (words.empty() ? "" : " or ") + number(v, 7);
+  for (const float v : all) list_words(words, number(v, 7), " or ");
   return "a mantissa of " + words;
 }
 
@@ -182,9 +181,8 @@ std::string tiles_in_words(const Output& output, const Place& place) {
   std::string words;
   for (const auto& [rows, columns] : tiles) {
     area += std::ssize(rows) * (columns.second - columns.first);
-    std::vector<Index> own = range_of(columns.second);
-    own.erase(own.begin(), own.begin() + columns.first);
-    words += (words.empty() ? "" : " and ") + place_of(output, rows, own).words;
+    const std::vector<Index> own = evenly_spread(columns.first, columns.second, columns.second);
+    list_words(words, place_of(output, rows, own).words, " and ");
   }
   return place.elements * 10 < area * 9 ? place.words : words;
 }
@@ -193,8 +191,7 @@ std::string tiles_in_words(const Output& output, const Place& place) {
 
 std::string pattern_of(const Output& output) {
   if (output.left == 0) return {};
-  const Place place = place_of(
-      output, [&](Index i) { return output.marks[static_cast<std::size_t>(i)] == Mark::differs; });
+  const Place place = place_of(output, [&](Index i) { return output.differs(i); });
   const Figures f = figures_of(output);
   const auto box =
       static_cast<double>(place.rows.size()) * static_cast<double>(place.columns.size());
@@ -269,9 +266,9 @@ std::string rows_of_tiles_seen(const Call& call, const std::vector<Output>& outp
   std::set<Index> rows;
   const std::vector<BlockPlace> places = places_of(q->blocks);
   for (Index s = 0; s < q->blocks.scales; ++s) {
-    const BlockPlace& place = places[static_cast<std::size_t>(s)];
-    if (q->scales.differs(s) && place.rows == 0) return {};
-    if (q->scales.differs(s)) rows.insert(place.row);
+    if (!q->scales.differs(s)) continue;
+    if (nth(places, s).rows == 0) return {};
+    rows.insert(nth(places, s).row);
   }
   const std::vector<Index> list(rows.begin(), rows.end());
   if (2 * std::ssize(list) > q->blocks.x->extent(0) || !is_pattern(list)) return {};
@@ -285,7 +282,7 @@ std::string magnitudes_seen(const Call& call, const std::vector<Output>& outputs
   const Index end = q->codes.compared_rows * q->codes.columns;
   for (Index i = q->codes.next_difference(0, end); i < end;
        i = q->codes.next_difference(i + 1, end)) {
-    if (const Index s = q->blocks.scale_of(i); s >= 0) differs[static_cast<std::size_t>(s)] = 1;
+    if (const Index s = q->blocks.scale_of(i); s >= 0) nth(differs, s) = 1;
   }
   Magnitudes m;
   for (std::size_t s = 0; s < differs.size(); ++s) {

@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "golden/explain/case/output.h"
+#include "golden/explain/find/finding.h"
 
 namespace mxo {
 namespace {
@@ -83,7 +83,7 @@ std::string Permutation::words() const {
   if (first > 0) text += span(0, first - 1) + ", then ";
   const Index end = std::min(period(), first + kListed);
   for (Index i = first; i < end; ++i) {
-    text += (i > first ? ", " : "") + std::to_string(source[static_cast<std::size_t>(i)]);
+    text += (i > first ? ", " : "") + std::to_string(nth(source, i));
   }
   if (end < period()) text += ", ...";
   std::string name = name_of(*this);
@@ -91,46 +91,34 @@ std::string Permutation::words() const {
   return name.empty() ? text : text + " (" + name + ")";
 }
 
-std::vector<Permutation> known_permutations(Index n) {
-  std::vector<Permutation> list;
-  for (Known& known : known_orders(n)) list.push_back(std::move(known.order));
-  return list;
-}
-
 std::vector<Permutation> permutations_of(
     const std::function<bool(Index period, Index i, Index j)>& fits) {
   for (const Index n : kPermutationPeriods) {
-    std::vector<std::vector<Index>> from(static_cast<std::size_t>(n));
-    bool all = true;
-    for (Index i = 0; i < n && all; ++i) {
-      for (Index j = 0; j < n; ++j) {
-        if (fits(n, i, j)) from[static_cast<std::size_t>(i)].push_back(j);
-      }
-      all = !from[static_cast<std::size_t>(i)].empty();
+    std::vector<std::vector<Index>> from;  // of each place, as far as all have one
+    for (Index i = 0; i < n && (i == 0 || !from.back().empty()); ++i) {
+      from.emplace_back(range_of(n));
+      std::erase_if(from.back(), [&](Index j) { return !fits(n, i, j); });
     }
-    if (!all) continue;
+    if (from.back().empty()) continue;
     std::vector<Permutation> found;
-    for (Permutation& p : known_permutations(n)) {
-      bool holds = true;
-      for (Index i = 0; i < n && holds; ++i) {
-        const std::vector<Index>& of = from[static_cast<std::size_t>(i)];
-        holds = std::find(of.begin(), of.end(), p.source[static_cast<std::size_t>(i)]) != of.end();
-      }
-      if (holds && found.size() < 3) found.push_back(std::move(p));
+    for (Known& known : known_orders(n)) {
+      const bool holds = std::ranges::all_of(range_of(n), [&](Index i) {
+        return std::ranges::binary_search(nth(from, i), known.order.from(i));
+      });
+      if (holds && found.size() < 3) found.push_back(std::move(known.order));
     }
     if (!found.empty()) return found;
     // Any other: each place once, as far as that goes; its own first.
     std::vector<bool> taken(static_cast<std::size_t>(n));
     Permutation p{range_of(n)};
     for (Index i = 0; i < n; ++i) {
-      const std::vector<Index>& of = from[static_cast<std::size_t>(i)];
-      Index best = of.front();
-      for (const Index j : of) {
-        if (taken[static_cast<std::size_t>(j)]) continue;
-        if (taken[static_cast<std::size_t>(best)] || std::abs(j - i) < std::abs(best - i)) best = j;
+      Index best = nth(from, i).front();
+      for (const Index j : nth(from, i)) {
+        if (nth(taken, j)) continue;
+        if (nth(taken, best) || std::abs(j - i) < std::abs(best - i)) best = j;
       }
-      taken[static_cast<std::size_t>(best)] = true;
-      p.source[static_cast<std::size_t>(i)] = best;
+      nth(taken, best) = true;
+      nth(p.source, i) = best;
     }
     if (!p.identity()) return {p};
   }

@@ -29,9 +29,6 @@ struct Permutation {
 
 inline constexpr Index kPermutationPeriods[] = {2, 4, 8, 16, 32, 64, 128};
 
-/// The orders of a run that kernels are known to confuse: reversed, rolled, exchanged, transposed.
-std::vector<Permutation> known_permutations(Index period);
-
 /// The permutation of the least period for which place i may come from place j of its run wherever
 /// fits(i, j) is true; known ones first, else any.  None if some place fits nowhere.
 /// `fits` is asked for places within one period.

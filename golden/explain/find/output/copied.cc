@@ -192,8 +192,7 @@ Claims recover_added(Output& output) {
     const bool experts = output.group == "expert" && by % output.ends.front() == 0;
     const std::string source = experts ? away(by / output.ends.front(), "expert") : away(by, "row");
     const auto words = [&](const Place& place) {
-      return filled("{}{}{} own sum and that of {}", place.words, place.hold(),
-                    place.one() ? "its" : "their", source);
+      return place.words + " hold their own sum and that of " + source;
     };
     append(claims,
            claim_lines(output, {"rows.added", FindingKind::cause, true}, {output}, rows, words));

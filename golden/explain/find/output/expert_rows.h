@@ -12,6 +12,7 @@
 
 #include "formats/error.h"
 #include "golden/explain/alter/alterations.h"
+#include "golden/explain/confirm/altered_call_runner.h"
 #include "golden/explain/find/finding.h"
 #include "golden/explain/find/output/slots.h"
 #include "golden/explain/steps/steps.h"
@@ -30,6 +31,11 @@ inline std::vector<std::string> ranks_of(const Call& call) {
   std::vector<std::string> ranks;
   for (const std::string& name : names_ending(call.inputs, ".x")) ranks.push_back(rank_of(name));
   return ranks;
+}
+
+/// The outputs of a call as one hypothesis alters it.
+inline std::optional<NamedTensors> outputs_with(Backend& backend, Call call, const Hypothesis& h) {
+  return h.alter(call) ? outputs_under(backend, call, {&h}) : std::nullopt;
 }
 
 /// Tensors of a rank's router.
@@ -162,21 +168,26 @@ inline SharedRows made_rows(Backend& backend, const Call& call) {
   }
 }
 
+/// Whether outputs are expected to be these, bit for bit.
+inline bool gives_expected(const NamedTensors& made, const std::vector<Output>& outputs) {
+  return std::ranges::all_of(outputs, [&](const Output& o) {
+    const auto at = made.find(o.name);
+    return at != made.end() && at->second.bytes() == o.expected->bytes() &&
+           std::memcmp(at->second.data(), o.expected->data(), o.expected->bytes()) == 0;
+  });
+}
+
 /// A layer whose y is what its combine adds up in f32, bit for bit: what experts make of tokens.
 inline SharedRows rows_of(Backend& backend, const Call& call, const std::vector<Output>& outputs) {
   if (call.op != "moe_layer" || outputs.empty() || !outputs.front().name.ends_with(".y"))
     return nullptr;
   const SharedRows rows = made_rows(backend, forward_of(call));
   if (!rows) return nullptr;
-  const bool same = std::ranges::all_of(outputs, [&](const Output& o) {
-    const std::string rank = rank_of(o.name);
+  const NamedTensors y = routed_by(*rows, call, [&](const std::string& rank) {
     const Routed by = rows->routed(rank);
-    const auto row = [&](Index t, Index s) { return rows->row(rank, t, by.expert(t, s)); };
-    NamedTensors y;
-    return rows->add_up(rank, by, row, y) && y.begin()->second.bytes() == o.expected->bytes() &&
-           std::memcmp(y.begin()->second.data(), o.expected->data(), o.expected->bytes()) == 0;
+    return NamedTensors{{"experts", by.experts}, {"weights", by.weights}};
   });
-  return same ? rows : nullptr;
+  return gives_expected(y, outputs) ? rows : nullptr;
 }
 
 /// What gives y of rows that were made before: never one of a pair.

@@ -1,7 +1,6 @@
 // Rows, columns or all of an output times numbers, powers of two or any, each element rounded on
 // its own; columns to which a number was added.
-#include <cstdio>
-#include <map>
+#include <set>
 
 #include "golden/explain/alter/alterations.h"
 #include "golden/explain/find/finding.h"
@@ -88,6 +87,12 @@ struct LineNumber {
   bool whole = true;  ///< elements before the first and behind the last may be so, too
 };
 
+Index differing_in(const std::vector<LineNumber>& lines) {
+  Index n = 0;
+  for (const LineNumber& l : lines) n += l.differing;
+  return n;
+}
+
 /// "", or words for lines of which each is so between places of its own, which no place tells.
 std::string between(const std::vector<LineNumber>& lines) {
   const auto alike = [&](const LineNumber& l) {
@@ -146,7 +151,6 @@ std::vector<LineNumber> numbers_of(const Lines& lines, Made made) {
 struct Shared {
   std::vector<LineNumber> lines;
   Interval number;
-  Index differing = 0;
 };
 
 Shared shared_number(const std::vector<LineNumber>& lines) {
@@ -170,28 +174,21 @@ Shared shared_number(const std::vector<LineNumber>& lines) {
     if (!l.number.holds(where)) continue;
     best.lines.push_back(l);
     best.number.cut(l.number);
-    best.differing += l.differing;
   }
   return best;
 }
 
-std::string digits(double v, int n) {
-  char text[32];
-  std::snprintf(text, sizeof text, "%.*g", n, v);
-  return text;
-}
-
 /// The shortest number within: of two digits, or a whole number or one over it, or of more.
-std::string in_words(const Interval& number) {
+std::string in_words(const Interval& factor) {
   for (int n = 2; n < 9; ++n) {
-    const std::string text = digits(number.middle(), n);
-    if (number.holds(std::stod(text))) return text;
+    const std::string text = number(factor.middle(), n);
+    if (factor.holds(std::stod(text))) return text;
     for (int whole = 2; n == 2 && whole <= 4096; ++whole) {
-      if (number.holds(1.0 / whole)) return "1/" + std::to_string(whole);
-      if (number.holds(whole)) return std::to_string(whole);
+      if (factor.holds(1.0 / whole)) return "1/" + std::to_string(whole);
+      if (factor.holds(whole)) return std::to_string(whole);
     }
   }
-  return digits(number.middle(), 9);
+  return number(factor.middle(), 9);
 }
 
 /// Whether a number is one that sums make which are added or divided so many times; others come
@@ -223,8 +220,8 @@ void claim_shared(Output& output, const Lines& lines, std::vector<LineNumber> nu
   const Index least = wide ? kFew : kMany;
   for (std::size_t n = 0; n < kMostNumbers && output.left >= least; ++n) {
     const Shared best = shared_number(numbers);
-    if (best.differing < std::max(least, output.left / kLeastOfRest) || best.number.holds(1.0) ||
-        best.number.holds(0.0))
+    if (differing_in(best.lines) < std::max(least, output.left / kLeastOfRest) ||
+        best.number.holds(1.0) || best.number.holds(0.0))
       return;
     if (wide && best.number.low > 1.0 - kNearOne && best.number.high < 1.0 + kNearOne) return;
     std::erase_if(numbers, [&](const LineNumber& l) {
@@ -259,7 +256,7 @@ void claim_own(Output& output, const Lines& lines, const std::vector<LineNumber>
   }
   if (told < kLeastLines || differing * 10 < output.left * 9) return;
   const std::string each = "each " + lines.noun();
-  const std::string from_to = digits(range.low, 3) + " to " + digits(range.high, 3);
+  const std::string from_to = number(range.low, 3) + " to " + number(range.high, 3);
   if (made == Made::multiplied) {
     add_claim(output, lines, in, {"value.factors", FindingKind::look},
               each + " is multiplied by a factor of its own, " + from_to, claims);
@@ -294,45 +291,39 @@ bool claim_scattered(Output& output, const Lines& lines, int by, Index in_lines,
 
 Claims recover_factors(Output& output) {
   if (output.left < kFew || !is_wide_float(output.expected->dtype())) return {};
-  std::map<int, Shared> best;  // by exponent
+  std::vector<LineNumber> best;
+  std::set<int> powers;  // of two, by which they are multiplied
   Index most = 0;
   bool are_columns = false;
   for (const bool columns : {false, true}) {
-    std::map<int, Shared> powers;
-    Index elements = 0;
-    for (const LineNumber& l : numbers_of({output, columns}, Made::doubled)) {
-      Shared& power = powers[std::ilogb(l.number.low)];
-      power.lines.push_back(l);
-      power.differing += l.differing;
-      elements += l.differing;
-    }
+    std::vector<LineNumber> found = numbers_of({output, columns}, Made::doubled);
+    std::set<int> own;
+    for (const LineNumber& l : found) own.insert(std::ilogb(l.number.low));
+    const Index elements = differing_in(found);
     // Fewer factors for as many elements: a column is one line, not a factor of each row.
-    if (elements < most || (columns && elements == most && powers.size() >= best.size())) continue;
-    best = std::move(powers);
+    if (elements < most || (columns && elements == most && own.size() >= powers.size())) continue;
+    best = std::move(found);
+    powers = std::move(own);
     most = elements;
     are_columns = columns;
   }
   Claims claims;
   const Lines lines{output, are_columns};
   // Among many lines with numbers of their own some are powers of two by chance.
-  std::size_t powers_of_2 = 0;
-  for (const auto& [by, power] : best) powers_of_2 += power.lines.size();
-  if (numbers_of(lines, Made::multiplied).size() > 2 * powers_of_2) return claims;
-  if (best.size() > kMostNumbers) {
-    std::vector<LineNumber> all;
-    for (const auto& [by, power] : best) {
-      all.insert(all.end(), power.lines.begin(), power.lines.end());
-    }
-    add_claim(output, lines, all, {"value.power_of_2", FindingKind::look},
+  if (numbers_of(lines, Made::multiplied).size() > 2 * best.size()) return claims;
+  if (powers.size() > kMostNumbers) {
+    add_claim(output, lines, best, {"value.power_of_2", FindingKind::look},
               filled("every {} is multiplied by a power of two of its own, 2^{} to 2^{}",
-                     lines.noun(), best.begin()->first, best.rbegin()->first),
+                     lines.noun(), *powers.begin(), *powers.rbegin()),
               claims);
     return claims;
   }
-  for (const auto& [by, power] : best) {
-    if (power.differing < kFew) continue;
-    if (claim_scattered(output, lines, by, power.differing, claims)) continue;
-    add_claim(output, lines, power.lines, {"value.power_of_2"}, times_power_of_2(by), claims);
+  for (const int by : powers) {
+    std::vector<LineNumber> own = best;
+    std::erase_if(own, [by](const LineNumber& l) { return std::ilogb(l.number.low) != by; });
+    const Index differing = differing_in(own);
+    if (differing < kFew || claim_scattered(output, lines, by, differing, claims)) continue;
+    add_claim(output, lines, own, {"value.power_of_2"}, times_power_of_2(by), claims);
   }
   return claims;
 }
@@ -376,7 +367,7 @@ Claims recover_scaled(Output& output) {
     if (output.left < kFew) break;
     const Lines lines{output, columns};
     const std::vector<LineNumber> numbers = numbers_of(lines, Made::multiplied);
-    if (shared_number(numbers).differing * 2 < output.left)
+    if (differing_in(shared_number(numbers).lines) * 2 < output.left)
       claim_own(output, lines, numbers, Made::multiplied, claims);
     claim_shared(output, lines, numbers, claims);
   }

@@ -5,7 +5,6 @@
 #include <set>
 
 #include "golden/explain/alter/alterations.h"
-#include "golden/explain/confirm/altered_call_runner.h"
 #include "golden/explain/find/output/expert_rows.h"
 #include "golden/explain/find/output/recover.h"
 #include "golden/explain/words/places.h"
@@ -43,10 +42,8 @@ void add_other_routers(const Call& call, Backend& backend, const SharedRows& row
   const std::map<std::string, Call> routers = routers_of(backend, call, rows->stages());
   for (const Hypothesis& h : hypotheses_about(routers.begin()->second)) {
     add_made(list, h.name, h.phrase, [h, routers, rows](Backend& b, const Call& c) {
-      return routed_by(*rows, c, [&](const std::string& rank) {
-        Call altered = routers.at(rank);
-        return h.alter(altered) ? outputs_under(b, altered, {&h}) : std::nullopt;
-      });
+      return routed_by(
+          *rows, c, [&](const std::string& rank) { return outputs_with(b, routers.at(rank), h); });
     });
   }
 }

@@ -109,17 +109,16 @@ void add_clamps(const Output& output, const Words& f, std::vector<ValueMap>& lis
   if (!varied) return;
   // Of one sign, or of both.
   const auto add = [&](std::uint64_t limit, std::uint64_t sign, bool both, const char* side) {
-    char text[32];
-    std::snprintf(text, sizeof text, "%.9g", f.read(limit | sign).value);
-    list.push_back({"value.clamped",
-                    filled("values are clamped {}at {}{}", side, text,
-                           both ? "" : ", and not on the other side"),
-                    [&f, limit, sign, both, keeps_nan](std::uint64_t w) {
-                      const bool stays = (keeps_nan && f.is_nan(w)) || f.magnitude(w) <= limit ||
-                                         (!both && (w & f.sign()) != sign);
-                      return stays ? w : (w & f.sign()) | limit;
-                    },
-                    both ? 2 : kTold, 2});
+    list.push_back(
+        {"value.clamped",
+         filled("values are clamped {}at {}{}", side, number(f.read(limit | sign).value, 9),
+                both ? "" : ", and not on the other side"),
+         [&f, limit, sign, both, keeps_nan](std::uint64_t w) {
+           const bool stays = (keeps_nan && f.is_nan(w)) || f.magnitude(w) <= limit ||
+                              (!both && (w & f.sign()) != sign);
+           return stays ? w : (w & f.sign()) | limit;
+         },
+         both ? 2 : kTold, 2});
   };
   if (most > 0) add(most, 0, true, "");
   add(ends[0], 0, false, "above ");
@@ -281,18 +280,14 @@ constexpr Index kLeastPart = 16;  ///< the same of a part of them
 
 /// "code 7F", "-1", "0.5".
 std::string in_words(Dtype dtype, std::uint64_t bits) {
-  char text[32];
   if (dtype == Dtype::i32 || dtype == Dtype::i64) {
     return std::to_string(dtype == Dtype::i32 ? static_cast<std::int32_t>(bits)
                                               : static_cast<std::int64_t>(bits));
   }
   const Element e = ElementReader(dtype)(bits);
-  if (is_wide_float(dtype)) {
-    if (e.nan) return "NaN";
-    std::snprintf(text, sizeof text, "%.9g", e.value);
-    return text;
-  }
+  if (is_wide_float(dtype)) return e.nan ? "NaN" : number(e.value, 9);
   if (size_of(dtype) != 1) return std::to_string(bits);
+  char text[32];
   std::snprintf(text, sizeof text, dtype == Dtype::e8m0 ? "byte %u" : "code %02X",
                 static_cast<unsigned>(bits));
   return std::string(text) + (dtype != Dtype::u8 && e.nan ? " (NaN)" : "");

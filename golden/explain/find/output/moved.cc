@@ -267,6 +267,38 @@ bool are_short(const Output& o) {
   return static_cast<std::size_t>(o.columns) * size_of(o.expected->dtype()) < kLeastBytes;
 }
 
+/// Rows that begin so many elements apart that each is written over the end of the one before: up
+/// to the end of the last row every element is the last that was written there.
+Claims claim_overlapping(Output& output) {
+  const Index columns = output.columns;
+  const Index rows = output.compared_rows;
+  if (!is_unexplained(output, kLeastOverlapping)) return {};
+  Index compared_so_far = 0;
+  Index first = 0;  // of the first row, what came as expected
+  while (first < columns && output.actual_bits(first) == output.expected_bits(first)) ++first;
+  const Index most = std::min(first, columns - 1);
+  for (Index stride = 1; stride <= most && compared_so_far < kMostComparisons; ++stride) {
+    const Index end = (rows - 1) * stride + columns;
+    Index told = 0;
+    Index i = stride;
+    for (; i < end; ++i) {
+      const Index row = std::min(i / stride, rows - 1);
+      if (output.actual_bits(i) != output.expected_bits(row * columns + i - row * stride)) break;
+      told += output.differs(i);
+    }
+    compared_so_far += i - stride;
+    // What was written behind them is right in part only by chance.
+    const bool old = 2 * (output.left - told) >= compared(output) - end;
+    if (i < end || told < kLeastOverlapping || !old) continue;
+    return claim_all(output, {"rows.stride", FindingKind::cause, true},
+                     filled("rows of {} are written {} apart rather than {}, each over the end of "
+                            "the one before; what lies behind the last, from element {} on, is "
+                            "none of them",
+                            output.name, counted(stride, "element"), columns, end));
+  }
+  return {};
+}
+
 }  // namespace
 
 Claims recover_moved(Output& output) {
@@ -309,42 +341,6 @@ Claims recover_moved_runs(Output& output) {
   }
   return claims;
 }
-
-namespace {
-
-/// Rows that begin so many elements apart that each is written over the end of the one before: up
-/// to the end of the last row every element is the last that was written there.
-Claims claim_overlapping(Output& output) {
-  const Index columns = output.columns;
-  const Index rows = output.compared_rows;
-  if (!is_unexplained(output, kLeastOverlapping)) return {};
-  Index compared_so_far = 0;
-  Index first = 0;  // of the first row, what came as expected
-  while (first < columns && output.actual_bits(first) == output.expected_bits(first)) ++first;
-  const Index most = std::min(first, columns - 1);
-  for (Index stride = 1; stride <= most && compared_so_far < kMostComparisons; ++stride) {
-    const Index end = (rows - 1) * stride + columns;
-    Index told = 0;
-    Index i = stride;
-    for (; i < end; ++i) {
-      const Index row = std::min(i / stride, rows - 1);
-      if (output.actual_bits(i) != output.expected_bits(row * columns + i - row * stride)) break;
-      told += output.differs(i);
-    }
-    compared_so_far += i - stride;
-    // What was written behind them is right in part only by chance.
-    const bool old = 2 * (output.left - told) >= compared(output) - end;
-    if (i < end || told < kLeastOverlapping || !old) continue;
-    return claim_all(output, {"rows.stride", FindingKind::cause, true},
-                     filled("rows of {} are written {} apart rather than {}, each over the end of "
-                            "the one before; what lies behind the last, from element {} on, is "
-                            "none of them",
-                            output.name, counted(stride, "element"), columns, end));
-  }
-  return {};
-}
-
-}  // namespace
 
 Claims recover_stride(Output& output) {
   const Index columns = output.columns;

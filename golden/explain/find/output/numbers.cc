@@ -2,6 +2,7 @@
 // are running totals, sizes or counted on; functions of an index that was followed.
 #include <cmath>
 #include <map>
+#include <numeric>
 #include <set>
 
 #include "golden/explain/alter/alterations.h"
@@ -50,6 +51,24 @@ Pairs integers_of(const Output& o) {
   }
   return pairs;
 }
+
+/// Numbers for which others came.
+struct Differences {
+  Index most = 0;  ///< of all numbers, right or not
+  std::set<Index> wanted;
+  std::set<Index> came;
+  std::vector<Index> more;  ///< what came less what is wanted
+
+  explicit Differences(const Pairs& numbers) {
+    for (const auto& [expected, actual] : numbers) {
+      most = std::max({most, expected, actual});
+      if (actual == expected) continue;
+      wanted.insert(expected);
+      came.insert(actual);
+      more.push_back(actual - expected);
+    }
+  }
+};
 
 /// What each number of a list is made of: its own, and the total of those before it.
 struct Total {
@@ -108,18 +127,12 @@ struct FoundFunction {
 std::optional<FoundFunction> function_of(Pairs pairs, Index count) {
   std::stable_partition(pairs.begin(), pairs.end(),
                         [](const auto& p) { return p.first != p.second; });
-  std::set<Index> values;
-  Index differing = 0;
-  Index most = 0;
-  for (const auto& [number, taken] : pairs) {
-    most = std::max({most, number, taken});
-    if (number == taken) continue;
-    ++differing;
-    values.insert(number);
-  }
-  if (differing < kLeastAlike || values.size() < kLeastValues) return std::nullopt;
+  const Differences differ(pairs);
+  if (std::ssize(differ.more) < kLeastAlike || differ.wanted.size() < kLeastValues)
+    return std::nullopt;
   for (const NumberFunction& row : kFunctions) {
-    for (Index n = row.least; n <= std::min(row.wraps ? count - 1 : 2 * most, kMostNumber); ++n) {
+    for (Index n = row.least; n <= std::min(row.wraps ? count - 1 : 2 * differ.most, kMostNumber);
+         ++n) {
       const auto of = [of = row.of, n, count = row.wraps ? count : Index{0}](Index i) {
         return count > 0 ? of(i, n) % count : of(i, n);
       };
@@ -147,41 +160,27 @@ Claims claim_function(Output& output, Pairs pairs) {
 }
 
 /// One number in place of several.
-Claims claim_one_number(Output& output, const Pairs& numbers) {
-  std::set<Index> wanted;
-  std::set<Index> came;
-  for (const auto& [expected, actual] : numbers) {
-    if (actual == expected) continue;
-    wanted.insert(expected);
-    came.insert(actual);
-  }
-  if (wanted.size() < static_cast<std::size_t>(kLeastAlike) || came.size() > 1) return {};
+Claims claim_one_number(Output& output, const Differences& differ) {
+  if (std::ssize(differ.wanted) < kLeastAlike || differ.came.size() > 1) return {};
   return claim_place(output, {"integers.one", FindingKind::symptom}, [&](const Place& place) {
-    return filled("{}{}{}, whatever is expected", place.words, place.hold(), *came.begin());
+    return filled("{}{}{}, whatever is expected", place.words, place.hold(), *differ.came.begin());
   });
 }
 
 /// What was counted, where none of several numbers is less than is expected.
-Claims claim_more(Output& output, const Pairs& numbers) {
+Claims claim_more(Output& output, const Differences& differ) {
   if (output.name.find("tokens_per_expert") == std::string::npos || output.left < kLeastMore)
     return {};
-  std::set<Index> more;
-  std::set<Index> came;
-  Index all = 0;
-  for (const auto& [expected, actual] : numbers) {
-    if (actual == expected) continue;
-    more.insert(actual - expected);
-    came.insert(actual);
-    all += actual - expected;
-  }
+  const auto more = std::ranges::minmax(differ.more);
   // One number in place of several was not counted.
-  if (*more.begin() < 0 || came.size() == 1) return {};
-  const std::string to = more.size() > 1 ? filled(" to {}", *more.rbegin()) : "";
+  if (more.min < 0 || differ.came.size() == 1) return {};
+  const std::string to = more.max > more.min ? filled(" to {}", more.max) : "";
+  const Index all = std::accumulate(differ.more.begin(), differ.more.end(), Index{0});
   return claim_place(output, {"integers.more", FindingKind::symptom}, [&](const Place& place) {
     return filled(
         "{}: {}{} more than is expected, {} in all: counted again, or counters that were "
         "not cleared",
-        place.words, *more.begin(), to, all);
+        place.words, more.min, to, all);
   });
 }
 
@@ -213,32 +212,24 @@ bool is_moved_by(const Output& output, Index by) {
 
 /// One number more or less wherever something differs, past the last number the first.
 Claims claim_counted_on(Output& output, const Pairs& numbers) {
-  Index last = 0;
-  std::set<Index> values;
-  std::vector<Index> more;
-  bool are_indices = true;
-  for (const auto& [expected, actual] : numbers) {
-    last = std::max({last, expected, actual});
-    if (actual == expected) continue;
-    values.insert(expected);
-    more.push_back(actual - expected);
-    are_indices = are_indices && expected >= 0 && actual >= 0;
-  }
+  const Differences differ(numbers);
+  const std::vector<Index>& more = differ.more;
   const Index by = *std::ranges::min_element(more, {}, [](Index m) { return std::abs(m); });
   const bool wraps = std::ranges::any_of(more, [&](Index m) { return m != by; });
+  const bool are_indices = *differ.wanted.begin() >= 0 && *differ.came.begin() >= 0;
   if (wraps && (!are_indices || std::ranges::any_of(more, [&](Index m) {
-        return modulo(m - by, last + 1) != 0;
+        return modulo(m - by, differ.most + 1) != 0;
       }))) {
     Claims found = claim_function(output, numbers);
-    if (found.empty()) found = claim_one_number(output, numbers);
-    return found.empty() ? claim_more(output, numbers) : found;
+    if (found.empty()) found = claim_one_number(output, differ);
+    return found.empty() ? claim_more(output, differ) : found;
   }
-  if (output.left < kLeastAlike || values.size() < kLeastValues) return {};
+  if (output.left < kLeastAlike || differ.wanted.size() < kLeastValues) return {};
   // Where others came right among them, it is said of which numbers it is true, or not at all.
   const Place place = place_of(output, [&](Index i) { return output.differs(i); });
   if (!differs_throughout(output, numbers, place)) return claim_function(output, numbers);
   const bool marked = std::ranges::any_of(numbers, [](const auto& p) { return p.first < 0; });
-  const std::string around = wraps ? filled(", modulo {}", last + 1) : "";
+  const std::string around = wraps ? filled(", modulo {}", differ.most + 1) : "";
   std::string moved;  // of numbers that count up it is the same
   for (const Index to : {-1, 1}) {
     if (is_moved_by(output, to)) moved = filled("; equivalently, it is the number {}", away(to));

@@ -124,12 +124,10 @@ void add_orders_of_matrices(const Output& output, Orders& list) {
 
 /// One value wherever something differs: a marker or a fill, which no order puts there.
 bool is_one_value(const Output& o) {
-  std::optional<std::uint64_t> one;
-  for (Index i = 0; i < o.compared_rows * o.columns; ++i) {
-    if (!o.differs(i)) continue;
-    if (one && *one != o.actual_bits(i)) return false;
-    one = o.actual_bits(i);
-  }
+  const Index end = compared(o);
+  const Index first = o.next_difference(0, end);
+  for (Index i = first; i < end; i = o.next_difference(i + 1, end))
+    if (o.actual_bits(i) != o.actual_bits(first)) return false;
   return true;
 }
 

@@ -40,12 +40,6 @@ std::span<const std::int32_t> integers_in(const Tensor& t) {
   return {t.as<std::int32_t>(), static_cast<std::size_t>(t.elements())};
 }
 
-/// Entries of an expert, which are slots of all tokens one after the other.
-struct ExpertEntries {
-  Index first = -1;
-  Index last = -1;
-};
-
 }  // namespace
 
 void add_counted_tokens(const Call& call, const Output& o, std::vector<Hypothesis>& list) {
@@ -99,9 +93,8 @@ Claims recover_named_twice(const Call& call, Output& output) {
   if (call.op != "route" || output.name != "experts" || !is_unexplained(output, kLeastRepeats))
     return {};
   std::set<std::uint64_t> named;
-  Index tokens = 0;
-  for (const Index r : Lines{output}.failing()) {
-    ++tokens;
+  const std::vector<Index> tokens = Lines{output}.failing();
+  for (const Index r : tokens) {
     for (Index i = r * output.columns; i < (r + 1) * output.columns; ++i) {
       if (!output.differs(i)) continue;
       Index times = 0;
@@ -114,8 +107,8 @@ Claims recover_named_twice(const Call& call, Output& output) {
   const std::string which =
       named.size() == 1 ? "expert " + std::to_string(*named.begin()) : "an expert";
   return claim_place(output, {"experts.twice", FindingKind::symptom}, [&](const Place& place) {
-    return place.words + ": " + counted(tokens, "token") + (tokens == 1 ? " names " : " name ") +
-           which + " twice or more";
+    return filled("{}: {} {} {} twice or more", place.words, counted(std::ssize(tokens), "token"),
+                  tokens.size() == 1 ? "names" : "name", which);
   });
 }
 
@@ -155,12 +148,8 @@ Claims recover_moved_entries(const Call& call, Output& output) {
 Claims recover_entries_of_others(const Call& call, Output& output) {
   if (!is_list(call, output) || !is_unexplained(output, kLeastStrange)) return {};
   const Tensor& slots = call.input("experts");
-  std::map<Index, ExpertEntries> experts;
-  for (Index e = 0; e < slots.elements(); ++e) {
-    ExpertEntries& own = experts[slots.as<std::int32_t>()[e]];
-    if (own.first < 0) own.first = e;
-    own.last = e;
-  }
+  std::map<Index, std::vector<Index>> entries;  // of an expert: slots of all tokens, ascending
+  for (Index e = 0; e < slots.elements(); ++e) entries[slots.as<std::int32_t>()[e]].push_back(e);
   std::vector<Index> expert_at;  // padding is that of the expert before it
   for (const Index e : integers_in(*output.expected)) {
     const bool padding = e < 0 || e >= slots.elements();
@@ -171,9 +160,9 @@ Claims recover_entries_of_others(const Call& call, Output& output) {
   for (const Index by : {-1, 1}) {
     for (const bool last : {true, false}) {
       const auto is_such = [&](Index i) {
-        const auto other = experts.find(nth(expert_at, i) + by);
-        return other != experts.end() && output.actual->as<std::int32_t>()[i] ==
-                                             (last ? other->second.last : other->second.first);
+        const auto other = entries.find(nth(expert_at, i) + by);
+        return other != entries.end() && output.actual->as<std::int32_t>()[i] ==
+                                             (last ? other->second.back() : other->second.front());
       };
       const std::vector<Index> all = range_of(output.columns);
       if (!std::ranges::all_of(all, [&](Index i) { return !output.differs(i) || is_such(i); }))

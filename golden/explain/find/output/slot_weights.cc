@@ -2,9 +2,8 @@
 // weights that this may have been.
 #include <algorithm>
 #include <map>
-#include <numeric>
-#include <optional>
 #include <set>
+#include <span>
 
 #include "golden/explain/alter/alterations.h"
 #include "golden/explain/case/wide_values.h"
@@ -20,86 +19,76 @@ constexpr Index kMostSlots = 16;
 constexpr Index kMostTokens = 8;  ///< by which weights may be those of another token
 constexpr double kAlike = 0.01;  ///< of the largest weight of a token, of weights that are the same
 constexpr double kSigmas = 5.0;
-constexpr std::size_t kLeastTokens = 3;  ///< of an order that is another in each
+constexpr Index kLeastTokens = 3;  ///< of an order that is another in each
 
-/// A token whose sum is not the expected one, and what its slots weighed.
-struct Token {
+/// A slot of a token whose sum is not the expected one: what it was given, and what it weighed.
+struct Slot {
   std::string rank;
   Index row;
-  std::vector<double> given;
-  std::vector<double> seen;
-  std::vector<double> sigma;
-
-  /// Whether slot s may have weighed that, as far as anyone can tell.
-  bool is_candidate(std::size_t s, double weight) const {
-    double most = 0.0;
-    for (const double g : given) most = std::max(most, std::abs(g));
-    return std::abs(weight - seen[s]) <= kAlike * most + kSigmas * sigma[s];
-  }
+  Index number;
+  double given;
+  double seen = 0.0;
+  double sigma = 0.0;
 };
 
-/// Of each token that was measured and each of its slots.
-using Weights = std::function<double(const Token&, std::size_t)>;
-using IsMeant = std::function<bool(const Token&, std::size_t)>;
+using Weights = std::function<double(const Slot&)>;
+using IsMeant = std::function<bool(const Slot&)>;
 
-/// Least squares of one row, from the first element that differs to the last, over the rows of its
-/// slots; of a row of zeros none of them weighed.
-std::optional<Token> measured(const Output& o, Index row, const std::vector<NamedTensors>& slots) {
-  const std::size_t n = slots.size();
+/// The slots of a token, by least squares of its row, from the first element that differs to the
+/// last, over the rows that they brought; of a row of zeros none of them weighed.
+std::vector<Slot> measured(const Call& call, const Output& o, Index row,
+                           const std::vector<NamedTensors>& rows) {
+  const std::size_t n = rows.size();
   std::vector<Index> elements = elements_of_row(o, row);
   while (!o.differs(elements.back())) elements.pop_back();
   std::erase_if(elements,
                 [&, any = false](Index i) mutable { return !(any = any || o.differs(i)); });
-  if (elements.size() < 2 * n + 8) return std::nullopt;
+  if (elements.size() < 2 * n + 8) return {};
   const std::string rank = rank_of(o.name);
+  std::vector<Slot> token;
+  for (Index s = 0; s < std::ssize(rows); ++s)
+    token.push_back({rank, row, s, given_weight(call, rank, row, s)});
   const ActualNumbers got = actual_numbers(o, elements);
-  if (std::all_of(got.values.begin(), got.values.end(), [](double v) { return v == 0.0; }))
-    return Token{rank, row, {}, std::vector<double>(n), std::vector<double>(n)};
+  if (std::ranges::all_of(got.values, [](double v) { return v == 0.0; })) return token;
   LeastSquares equations(n);
   std::vector<double> features(n);
   for (std::size_t c = 0; c < elements.size(); ++c) {
     for (std::size_t s = 0; s < n; ++s)
-      features[s] = static_cast<double>(wide_value(slots[s].at(rank + "out"), elements[c]));
+      features[s] = static_cast<double>(wide_value(rows[s].at(rank + "out"), elements[c]));
     equations.add(features, got.values[c], got.weight(c));
   }
-  auto fit = equations.solved();
+  const auto fit = equations.solved();
   // The misfit of rows of zeros, or with NaN or infinities, is no number.
-  if (!fit || !(fit->misfit <= kFit)) return std::nullopt;
-  for (double& v : fit->sigma) v = std::isinf(v) ? fit->misfit : v * fit->misfit;
-  return Token{rank, row, {}, std::move(fit->x), std::move(fit->sigma)};
+  if (!fit || !(fit->misfit <= kFit)) return {};
+  for (Slot& s : token) {
+    const double sigma = nth(fit->sigma, s.number);
+    s.seen = nth(fit->x, s.number);
+    s.sigma = std::isinf(sigma) ? fit->misfit : sigma * fit->misfit;
+  }
+  return token;
 }
 
-/// The tokens that fail, and hypotheses of the weights that they were given.
+/// Slots of the tokens that fail, those of a token side by side, and hypotheses of the weights that
+/// they were given.
 class SlotWeights {
  public:
-  SlotWeights(const Call& call, std::vector<Token> tokens, Index all, std::vector<Hypothesis>& list)
-      : call_(call),
-        tokens_(std::move(tokens)),
-        all_(all),
-        slots_(tokens_.front().given.size()),
-        list_(list) {}
+  SlotWeights(const Call& call, std::vector<Slot> slots, Index n, Index all,
+              std::vector<Hypothesis>& list)
+      : call_(call), slots_(std::move(slots)), n_(n), all_(all), list_(list) {}
 
   /// The hypothesis, if these are the weights that were measured.
   bool add(const std::string& id, const std::string& words, const Weights& weights) {
-    for (const Token& t : tokens_) {
-      for (std::size_t s = 0; s < slots_; ++s) {
-        if (!t.is_candidate(s, weights(t, s))) return false;
-      }
-    }
+    if (!std::ranges::all_of(slots_, [&](const Slot& s) { return is_candidate(s, weights(s)); }))
+      return false;
     std::map<std::string, Tensor> made;
-    const auto n = static_cast<Index>(slots_);
     for (const std::string& name : names_ending(call_.inputs, ".experts")) {
       made[rank_of(name)] =
           with_values(Tensor(Dtype::f32, call_.input(name).shape()), [&](Index i) {
-            return static_cast<float>(given_weight(call_, rank_of(name), i / n, i % n));
+            return static_cast<float>(given_weight(call_, rank_of(name), i / n_, i % n_));
           });
     }
-    for (const Token& t : tokens_) {
-      for (std::size_t s = 0; s < slots_; ++s) {
-        made.at(t.rank).as<float>()[t.row * n + static_cast<Index>(s)] =
-            static_cast<float>(weights(t, s));
-      }
-    }
+    for (const Slot& s : slots_)
+      made.at(s.rank).as<float>()[s.row * n_ + s.number] = static_cast<float>(weights(s));
     add_run(
         list_, "weights=" + id, words + where(),
         [made = std::move(made)](Backend& backend, const Call& call) {
@@ -112,20 +101,18 @@ class SlotWeights {
   }
   /// "slot 2 is left out", where every slot has its own weight but some that have `times` as much.
   void add_some(double times, const std::string& id, const std::string& what) {
-    const auto is_meant = [times](const Token& t, std::size_t s) {
-      return std::abs(t.seen[s] - times * t.given[s]) < std::abs(t.seen[s] - t.given[s]);
+    const auto is_meant = [times](const Slot& s) {
+      return std::abs(s.seen - times * s.given) < std::abs(s.seen - s.given);
     };
     const std::string slots = which(is_meant);
     if (slots.empty()) return;  // all are within a hundredth of their own
-    bool one = times != 0.0;    // is what they are all weighed by
-    for (const Token& t : tokens_) {
-      for (std::size_t s = 0; s < slots_; ++s)
-        one = one && (!is_meant(t, s) || times * t.given[s] == 1.0);
-    }
+    const bool one = times != 0.0 && std::ranges::all_of(slots_, [&](const Slot& s) {
+                       return !is_meant(s) || times * s.given == 1.0;
+                     });
     const char* also = one ? "; equivalently, their weights are 1" : "";
-    add(id, slots + " " + what + also, [&](const Token& t, std::size_t s) {
-      const auto given = static_cast<float>(t.given[s]);
-      return static_cast<double>(is_meant(t, s) ? static_cast<float>(times) * given : given);
+    add(id, slots + " " + what + also, [&](const Slot& s) {
+      const auto given = static_cast<float>(s.given);
+      return static_cast<double>(is_meant(s) ? static_cast<float>(times) * given : given);
     });
   }
   /// The same of the shortest number that fits.
@@ -133,13 +120,11 @@ class SlotWeights {
     // The factor of the weights that are not their own.
     double sum = 0.0;
     double certainty = 0.0;
-    for (const Token& t : tokens_) {
-      for (std::size_t s = 0; s < slots_; ++s) {
-        if (t.is_candidate(s, t.given[s]) || t.given[s] == 0.0) continue;
-        const double certain = t.given[s] / (t.sigma[s] + 1e-9);
-        sum += certain * certain * t.seen[s] / t.given[s];
-        certainty += certain * certain;
-      }
+    for (const Slot& s : slots_) {
+      if (is_candidate(s, s.given) || s.given == 0.0) continue;
+      const double certain = s.given / (s.sigma + 1e-9);
+      sum += certain * certain * s.seen / s.given;
+      certainty += certain * certain;
     }
     const auto [times, words] = short_factor(certainty > 0.0 ? sum / certainty : 0.0);
     if (times == 0.0 || times == 1.0 || times == 2.0) return;
@@ -147,78 +132,91 @@ class SlotWeights {
   }
   /// Weights that went to other slots of their token: the same in all, or by a rule in each.
   void add_other_slots() {
-    if (add_map() || slots_ == 1) return;
+    if (add_map() || n_ == 1) return;
     struct Rule {
       const char* id;
       const char* words;
-      std::function<double(const Token&, std::size_t)> key;  ///< ascending
+      std::function<double(const Slot&)> key;  ///< ascending
     };
     const Rule rules[] = {
         {"by_expert", "in the order of experts",
-         [&](const Token& t, std::size_t s) { return static_cast<double>(expert(t, s)); }},
-        {"permuted", "the largest first",
-         [](const Token& t, std::size_t s) { return -t.given[s]; }},
-        {"permuted", "the smallest first",
-         [](const Token& t, std::size_t s) { return t.given[s]; }}};
+         [&](const Slot& s) { return static_cast<double>(expert(s)); }},
+        {"permuted", "the largest first", [](const Slot& s) { return -s.given; }},
+        {"permuted", "the smallest first", [](const Slot& s) { return s.given; }}};
     const std::string permuted = "weights of a token are permuted among its slots";
     for (const Rule& rule : rules) {
       // Slots take weights in that order, or weights in their order go to slots in that order.
       for (const bool inverse : {false, true}) {
-        const auto weights = [&](const Token& t, std::size_t s) {
-          std::vector<std::size_t> order(slots_);
-          std::iota(order.begin(), order.end(), std::size_t{0});
-          std::ranges::stable_sort(order, {}, [&](std::size_t a) { return rule.key(t, a); });
-          const auto place = std::ranges::find(order, s) - order.begin();
-          return t.given[inverse ? static_cast<std::size_t>(place) : order[s]];
+        const auto weights = [&](const Slot& s) {
+          const std::span<const Slot> token = token_of(s);
+          std::vector<Index> order = range_of(n_);
+          std::ranges::stable_sort(order, {}, [&](Index i) { return rule.key(nth(token, i)); });
+          const Index place = std::ranges::find(order, s.number) - order.begin();
+          return nth(token, inverse ? place : nth(order, s.number)).given;
         };
         if (add(rule.id, permuted + ": " + rule.words, weights)) return;
       }
     }
     // The given weight of the token that is nearest to what a slot weighed.
-    const auto nearest = [](const Token& t, std::size_t s) {
-      return *std::ranges::min_element(t.given, {},
-                                       [&](double g) { return std::abs(g - t.seen[s]); });
+    const auto nearest = [&](const Slot& s) {
+      const auto off = [&](const Slot& other) { return std::abs(other.given - s.seen); };
+      return std::ranges::min_element(token_of(s), {}, off)->given;
     };
-    const auto takes_each_once = [&](const Token& t) {
-      std::vector<double> taken;
-      for (std::size_t s = 0; s < slots_; ++s) taken.push_back(nearest(t, s));
-      return std::ranges::is_permutation(taken, t.given);
+    const auto takes_each_once = [&](const Slot& s) {
+      const std::span<const Slot> token = token_of(s);
+      return std::ranges::is_permutation(token, token, {}, nearest, &Slot::given);
     };
     // What is free in every token says less than what is listed.
-    if (tokens_.size() >= kLeastTokens && std::ranges::all_of(tokens_, takes_each_once) &&
+    if (tokens() >= kLeastTokens && std::ranges::all_of(slots_, takes_each_once) &&
         add("permuted", permuted + ", in each token another way", nearest))
       list_.back().last = true;
+  }
+  /// Weights that are divided by their sum; of one slot that is 1: its weight is left out.
+  void add_divided() {
+    if (n_ == 1) return;
+    add("divided", "weights are divided by their sum once more", [&](const Slot& slot) {
+      float sum = 0.0f;
+      for (const Slot& s : token_of(slot)) sum += static_cast<float>(s.given);
+      return static_cast<double>(static_cast<float>(slot.given) / sum);
+    });
   }
   /// Weights that the token `further` of a rank has.  Where there is none, nobody knows what was
   /// read; but most have to be there.
   void add_others(const std::string& id, const std::string& words,
-                  const std::function<std::string(const Token&)>& rank, Index further) {
-    const auto is_there = [&](const Token& t) {
-      const Index row = t.row + further;
-      return row >= 0 && row < call_.input(rank(t) + "experts").extent(0);
+                  const std::function<std::string(const Slot&)>& rank, Index further) {
+    const auto is_there = [&](const Slot& s) {
+      const Index row = s.row + further;
+      return row >= 0 && row < call_.input(rank(s) + "experts").extent(0);
     };
-    const auto there = std::count_if(tokens_.begin(), tokens_.end(), is_there);
-    if (there * 2 < static_cast<std::ptrdiff_t>(tokens_.size())) return;
-    add(id, words, [&](const Token& t, std::size_t s) {
-      return is_there(t) ? given_weight(call_, rank(t), t.row + further, static_cast<Index>(s))
-                         : t.seen[s];
+    if (std::ranges::count_if(slots_, is_there) * 2 < std::ssize(slots_)) return;
+    add(id, words, [&](const Slot& s) {
+      return is_there(s) ? given_weight(call_, rank(s), s.row + further, s.number) : s.seen;
     });
   }
 
  private:
-  Index expert(const Token& t, std::size_t s) const {
-    return call_.input(t.rank + "experts")
-        .as<std::int32_t>()[t.row * static_cast<Index>(slots_) + static_cast<Index>(s)];
+  Index tokens() const { return std::ssize(slots_) / n_; }
+  std::span<const Slot> token_of(const Slot& s) const {
+    return {&s - s.number, static_cast<std::size_t>(n_)};
   }
-  Index ranks() const { return static_cast<Index>(names_ending(call_.inputs, ".experts").size()); }
+  /// Whether a slot may have weighed that, as far as anyone can tell.
+  bool is_candidate(const Slot& slot, double weight) const {
+    double most = 0.0;
+    for (const Slot& s : token_of(slot)) most = std::max(most, std::abs(s.given));
+    return std::abs(weight - slot.seen) <= kAlike * most + kSigmas * slot.sigma;
+  }
+  Index expert(const Slot& s) const {
+    return call_.input(s.rank + "experts").as<std::int32_t>()[s.row * n_ + s.number];
+  }
+  Index ranks() const { return std::ssize(names_ending(call_.inputs, ".experts")); }
   /// Whether every token fails of which a slot holds(rank, expert).
   bool all_fail(const std::function<bool(const std::string&, Index)>& holds) const {
     std::set<std::pair<std::string, Index>> failing;
-    for (const Token& t : tokens_) failing.emplace(t.rank, t.row);
+    for (const Slot& s : slots_) failing.emplace(s.rank, s.row);
     for (const std::string& name : names_ending(call_.inputs, ".experts")) {
       const Tensor& chosen = call_.input(name);
       for (Index i = 0; i < chosen.elements(); ++i) {
-        const std::pair token{rank_of(name), i / static_cast<Index>(slots_)};
+        const std::pair token{rank_of(name), i / n_};
         if (holds(token.first, chosen.as<std::int32_t>()[i]) && !failing.contains(token))
           return false;
       }
@@ -230,45 +228,39 @@ class SlotWeights {
     const Index all_experts = call_.set.integer("experts", 0);
     const bool shared = ranks() > 1;  // by ranks, each with experts of its own
     const Index own = std::max<Index>(1, shared ? all_experts / ranks() : all_experts);
-    struct Chosen {
-      std::string rank;
-      Index expert;
-      bool later;  ///< its rank has an earlier slot of the token
-      bool meant;
-    };
-    std::vector<Chosen> all;
-    std::set<Index> experts;        // of those that are meant
-    std::map<Index, Index> tokens;  // of each slot
-    for (const Token& t : tokens_) {
-      std::set<Index> seen;
-      for (std::size_t s = 0; s < slots_; ++s) {
-        const Index e = expert(t, s);
-        all.push_back({t.rank, e, e >= 0 && !seen.insert(e / own).second, is_meant(t, s)});
-        if (!all.back().meant) continue;
-        experts.insert(e);
-        ++tokens[static_cast<Index>(s)];
-      }
+    std::set<Index> experts;           // of those that are meant
+    std::map<Index, Index> tokens_of;  // of each slot
+    for (const Slot& s : slots_) {
+      if (!is_meant(s)) continue;
+      experts.insert(expert(s));
+      ++tokens_of[s.number];
     }
-    if (tokens.empty()) return {};
-    const auto are = [&](const auto& holds) {
-      return std::ranges::all_of(all, [&](const Chosen& c) { return c.meant == holds(c); });
+    if (tokens_of.empty()) return {};
+    const auto are = [&](const IsMeant& holds) {
+      return std::ranges::all_of(slots_, [&](const Slot& s) { return is_meant(s) == holds(s); });
     };
     const auto is_far = [own](const std::string& name, Index e) {
       return e >= 0 && filled("rank{}.", e / own) != name;
     };
-    const auto are_of_experts = [&](const std::string&, Index e) { return experts.contains(e); };
+    const auto is_of_experts = [&](const std::string&, Index e) { return experts.contains(e); };
+    const auto is_later = [&](const Slot& s) {
+      return expert(s) >= 0 && std::ranges::any_of(token_of(s), [&](const Slot& before) {
+               return before.number < s.number && expert(before) >= 0 &&
+                      expert(before) / own == expert(s) / own;
+             });
+    };
     const Index rank = *experts.begin() / own;
-    if (tokens_.size() > 1 && experts.size() == 1)
+    if (tokens() > 1 && experts.size() == 1)
       return filled("rows of expert {} are", *experts.begin());
-    if (tokens_.size() > 1 && shared && all_experts >= ranks() &&
-        are([&](const Chosen& c) { return c.expert / own == rank; }))
+    if (tokens() > 1 && shared && all_experts >= ranks() &&
+        are([&](const Slot& s) { return expert(s) / own == rank; }))
       return filled("rows of the experts of rank{} are", rank);
-    if (shared && tokens_.size() >= kLeastTokens && all_fail(is_far) &&
-        are([&](const Chosen& c) { return is_far(c.rank, c.expert); }))
+    if (shared && tokens() >= kLeastTokens && all_fail(is_far) &&
+        are([&](const Slot& s) { return is_far(s.rank, expert(s)); }))
       return "slots whose expert is on another rank are";
-    if (experts.size() >= 2 && tokens_.size() >= 2 * experts.size() && all_fail(are_of_experts) &&
-        are([&](const Chosen& c) { return experts.contains(c.expert); }) &&
-        !std::ranges::all_of(all, &Chosen::meant)) {
+    if (experts.size() >= 2 && tokens() >= 2 * std::ssize(experts) && all_fail(is_of_experts) &&
+        are([&](const Slot& s) { return experts.contains(expert(s)); }) &&
+        !std::ranges::all_of(slots_, is_meant)) {
       std::vector<Index> few(experts.begin(), experts.end());
       const bool most = static_cast<Index>(few.size()) * 2 > all_experts;
       if (most) {
@@ -283,52 +275,55 @@ class SlotWeights {
     std::vector<Index> slots;
     std::string counts;
     bool whole = true;  // of the slots, in every token
-    for (const auto& [slot, n] : tokens) {
+    for (const auto& [slot, n] : tokens_of) {
       slots.push_back(slot);
-      whole = whole && n == static_cast<Index>(tokens_.size());
+      whole = whole && n == tokens();
       list_words(counts, filled("slot {} of {}", slot, counted(n, "token")));
     }
-    if (!whole && shared && are([](const Chosen& c) { return c.later; }))
+    if (!whole && shared && are(is_later))
       return "slots whose rank has an earlier slot of the token are";
     return (whole ? ranges_in_words("slot", slots) : counts) + (slots.size() == 1 ? " is" : " are");
   }
   bool add_map() {
-    const auto off = [&](std::size_t s, std::size_t from) {
-      double sum = 0.0;
-      for (const Token& t : tokens_)
-        sum += std::pow((t.given[from] - t.seen[s]) / (t.sigma[s] + 1e-9), 2);
-      return sum;
-    };
-    std::vector<std::size_t> source(slots_);
-    for (std::size_t s = 0; s < slots_; ++s) {
-      source[s] = s;
-      for (std::size_t from = 0; from < slots_; ++from)
-        if (off(s, from) < off(s, source[s])) source[s] = from;
+    std::vector<double> off(
+        static_cast<std::size_t>(n_ * n_));  // of a slot, by the weight of another
+    for (const Slot& s : slots_) {
+      for (const Slot& from : token_of(s))
+        nth(off, s.number * n_ + from.number) +=
+            std::pow((from.given - s.seen) / (s.sigma + 1e-9), 2);
+    }
+    std::vector<Index> source = range_of(n_);
+    for (Index s = 0; s < n_; ++s) {
+      for (Index from = 0; from < n_; ++from)
+        if (nth(off, s * n_ + from) < nth(off, s * n_ + nth(source, s))) nth(source, s) = from;
     }
     std::string text;
-    for (std::size_t s = 0; s < slots_; ++s) {
-      const std::size_t from = source[s];
-      const bool exchanged = source[from] == s;
+    for (Index s = 0; s < n_; ++s) {
+      const Index from = nth(source, s);
+      const bool exchanged = nth(source, from) == s;
       if (from == s || (exchanged && from < s)) continue;
       list_words(text, filled(exchanged ? "the weights of slots {} and {} change places"
                                         : "slot {} takes the weight of slot {}",
                               s, from));
     }
-    return !text.empty() &&
-           add("slots", text, [&](const Token& t, std::size_t s) { return t.given[source[s]]; });
+    return !text.empty() && add("slots", text, [&](const Slot& s) {
+      const std::span<const Slot> token = token_of(s);
+      return nth(token, nth(source, s.number)).given;
+    });
   }
   /// The tokens, where not nearly all are meant.
   std::string where() const {
-    if (static_cast<Index>(tokens_.size()) * 4 >= all_ * 3) return "";
+    if (tokens() * 4 >= all_ * 3) return "";
     std::map<std::string, std::vector<Index>> rows;
-    for (const Token& t : tokens_) rows[t.rank].push_back(t.row);
+    for (Index i = 0; i < tokens(); ++i)
+      rows[nth(slots_, i * n_).rank].push_back(nth(slots_, i * n_).row);
     return ", in " + tokens_in_words(rows);
   }
 
   const Call& call_;
-  std::vector<Token> tokens_;
-  Index all_;
-  std::size_t slots_;
+  std::vector<Slot> slots_;
+  Index n_;    ///< of a token
+  Index all_;  ///< tokens
   std::vector<Hypothesis>& list_;
 };
 
@@ -340,7 +335,7 @@ void add_measured_slots(Backend& backend, const Call& call, const std::vector<Ou
   const Index n = slots_of(call);
   if (n < 1 || n > kMostSlots) return;
   const std::vector<NamedTensors> rows = rows_of_slots(backend, call);
-  std::vector<Token> tokens;
+  std::vector<Slot> failing;
   Index all = 0;
   for (const Output& o : outputs) {
     if (o.name.ends_with(".dweights")) continue;
@@ -348,48 +343,38 @@ void add_measured_slots(Backend& backend, const Call& call, const std::vector<Ou
       return;
     all += o.compared_rows;
     for (const Index r : Lines{o}.failing()) {
-      auto t = measured(o, r, rows);
-      if (!t) return;
-      for (Index s = 0; s < n; ++s) t->given.push_back(given_weight(call, t->rank, r, s));
-      tokens.push_back(std::move(*t));
+      const std::vector<Slot> token = measured(call, o, r, rows);
+      if (token.empty()) return;
+      failing.insert(failing.end(), token.begin(), token.end());
     }
   }
   // Rows of zeros alone look like rows that were never written.
-  const auto is_zero = [](const Token& t) {
-    return std::all_of(t.seen.begin(), t.seen.end(), [](double v) { return v == 0.0; });
-  };
-  if (std::all_of(tokens.begin(), tokens.end(), is_zero)) return;
-  SlotWeights slots(call, std::move(tokens), all, list);
+  if (std::ranges::all_of(failing, [](const Slot& s) { return s.seen == 0.0; })) return;
+  SlotWeights slots(call, std::move(failing), n, all, list);
   slots.add_some(0.0, "slots_left_out", "left out");
   slots.add_some(2.0, "slots_twice", "added twice");
   slots.add_fraction();
   slots.add_other_slots();
-  // Of one slot that is 1: its weight is left out.
-  const auto divided = [](const Token& t, std::size_t s) {
-    float sum = 0.0f;
-    for (const double g : t.given) sum += static_cast<float>(g);
-    return static_cast<double>(static_cast<float>(t.given[s]) / sum);
-  };
-  if (n > 1) slots.add("divided", "weights are divided by their sum once more", divided);
+  slots.add_divided();
   for (const Index by : both_ways(kMostTokens)) {
     slots.add_others(
         "other_token", "weights are those of the token " + away(by),
-        [](const Token& t) { return t.rank; }, by);
+        [](const Slot& s) { return s.rank; }, by);
   }
   for (const bool by_slot : {false, true})
     slots.add("flat",
               by_slot ? "weights are read as if they lay slot by slot rather than token by token"
                       : "weights are read by the number of the token alone, one for all its slots",
-              [&, by_slot](const Token& t, std::size_t s) {
-                const Index count = call.input(t.rank + "experts").extent(0);
-                const Index at = (by_slot ? static_cast<Index>(s) * count : 0) + t.row;
-                return given_weight(call, t.rank, at / n, at % n);
+              [&, by_slot](const Slot& s) {
+                const Index count = call.input(s.rank + "experts").extent(0);
+                const Index at = (by_slot ? s.number * count : 0) + s.row;
+                return given_weight(call, s.rank, at / n, at % n);
               });
   for (const Output& o : outputs) {
     const std::string rank = rank_of(o.name);
     slots.add_others(
         "other_rank", "weights are those of " + rank.substr(0, rank.size() - 1),
-        [&rank](const Token&) { return rank; }, 0);
+        [&rank](const Slot&) { return rank; }, 0);
   }
 }
 

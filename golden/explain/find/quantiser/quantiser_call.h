@@ -156,9 +156,6 @@ std::optional<ScaleMap> scale_map_of(const Call& call, const Output& x);
 /// The largest finite value of a format.
 double largest(Dtype format);
 
-/// `v` as %.*g has it.
-std::string number(double v, int digits);
-
 // ---- How a value becomes a code of eight bits, measured from pairs of both.
 
 /// Magnitudes of a format in the order of their codes.
