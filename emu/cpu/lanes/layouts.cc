@@ -54,8 +54,8 @@ HWY_INLINE void transpose_square(const Number* from, Index from_step, Number* to
             [=](Index k, auto column) HWY_ATTR { hn::StoreU(column, tag, to + k * to_step); });
 }
 
-/// Whole squares of at most a line of each row, which they use up before others take its place:
-/// rows a power of two apart share a cache set, too.
+/// Whole squares of less than a line of each column, or of at most a line of each row, which they
+/// use up before others take its place: rows a power of two apart share a cache set, too.
 template <typename Number>
 HWY_INLINE void transpose_narrow(const Number* from, Index from_step, Number* to, Index to_step,
                                  Index rows, Index columns) {
@@ -93,7 +93,7 @@ HWY_FLATTEN void transpose_plane(const Number* from, Index from_step, Number* to
   constexpr Index kNumbers = kLine / sizeof(Number);
   const Index squares_r = rows / kSquare * kSquare;
   const Index squares_k = columns / kSquare * kSquare;
-  if (columns > kNumbers || stores == Stores::streamed) {
+  if (rows >= kNumbers && (columns > kNumbers || stores == Stores::streamed)) {
     const bool aligned = reinterpret_cast<std::uintptr_t>(to) % std::uintptr_t{kLine} == 0 &&
                          to_step % kNumbers == 0;
     const Stores way = aligned ? stores : Stores::cached;
