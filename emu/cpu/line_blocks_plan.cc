@@ -22,11 +22,14 @@ void flatten(Plane& plane) {
 constexpr Index kFlatColumns = 32768;  // of a tile that is read and written in place
 constexpr Index kWideColumns = 1024;   // of other tiles: rows and copies stay in second caches
 constexpr Index kCopiedRows = 128;     // two cache lines of a transposed result
+constexpr Index kHighRows = 512;       // of blocks in columns: 16 scales of a column fill a piece
+constexpr Index kTilesEach = 4;        // of a thread: fewer would leave some without work
 constexpr Index kCodesApart = 64;      // rows of copies a power of two apart would share cache sets
 
 }  // namespace
 
-LineBlocksPlan::LineBlocksPlan(Plane wide, Plane small, Plane shared, BlockAxis along, Index size)
+LineBlocksPlan::LineBlocksPlan(Plane wide, Plane small, Plane shared, BlockAxis along, Index size,
+                               int threads)
     : x(wide), codes(small), scales(shared), axis(along), block(size) {
   if (x.stride[2] != 1 && x.stride[1] == 1) {
     transpose(x);
@@ -42,27 +45,44 @@ LineBlocksPlan::LineBlocksPlan(Plane wide, Plane small, Plane shared, BlockAxis 
   }
   copies_x = x.stride[2] != 1;
   copies_codes = codes.stride[2] != 1;
-  const bool in_place = !copies_x && !copies_codes;
+  copies_scales = scales.stride[2] != 1;
+  const bool in_place = !copies_x && !copies_codes && !copies_scales;
   if (columns) {
     const Index width = in_place ? kFlatColumns : kWideColumns;
     tile_rows = in_place ? 4 : kCopiedRows;
     tile_columns = std::max(block, width / block * block);
   } else {
-    tile_rows = in_place ? block : std::max(block, kCopiedRows / block * block);
+    tile_rows = block;
     tile_columns = kWideColumns;
   }
   tile_columns = std::max<Index>(std::min(tile_columns, x.extent[2]), 1);
+  if (columns || in_place) return;
+  for (Index rows = kHighRows; rows >= kCopiedRows; rows /= 2) {
+    tile_rows = std::max(block, rows / block * block);
+    if (tiles() >= kTilesEach * threads) break;
+  }
+}
+
+Index LineBlocksPlan::x_bytes() const {
+  return copies_x ? tile_rows * tile_columns * x.element_bytes : 0;
+}
+
+Index LineBlocksPlan::codes_bytes() const {
+  return copies_codes ? tile_rows * (tile_columns + kCodesApart) : 0;
 }
 
 std::size_t LineBlocksPlan::workspace() const {
-  const Index x_bytes = copies_x ? tile_rows * tile_columns * x.element_bytes : 0;
-  const Index codes_bytes = copies_codes ? tile_rows * (tile_columns + kCodesApart) : 0;
-  return static_cast<std::size_t>(round_up(x_bytes + codes_bytes, 64));
+  const Index scales_bytes = copies_scales ? ceil_div(tile_rows * tile_columns, block) : 0;
+  return static_cast<std::size_t>(round_up(x_bytes() + codes_bytes() + scales_bytes, 64));
 }
 
 Tile<std::byte> LineBlocksPlan::codes_copy(std::byte* workspace) const {
-  const Index x_bytes = copies_x ? tile_rows * tile_columns * x.element_bytes : 0;
-  return {workspace + x_bytes, tile_columns + kCodesApart, 1};
+  return {workspace + x_bytes(), tile_columns + kCodesApart, 1};
+}
+
+Tile<std::byte> LineBlocksPlan::scales_copy(std::byte* workspace) const {
+  const Index apart = axis == BlockAxis::columns ? tile_columns / block : tile_columns;
+  return {workspace + x_bytes() + codes_bytes(), apart, 1};
 }
 
 LineBlocksTile::LineBlocksTile(const LineBlocksPlan& plan, Index number) {

@@ -53,12 +53,13 @@ struct LineBlocksPlan {
   Plane scales;
   BlockAxis axis;
   Index block;
-  Index tile_rows = 0;        ///< whole blocks
-  Index tile_columns = 0;     ///< whole blocks
-  bool copies_x = false;      ///< columns of x are not adjacent
-  bool copies_codes = false;  ///< nor those of codes
+  Index tile_rows = 0;         ///< whole blocks
+  Index tile_columns = 0;      ///< whole blocks
+  bool copies_x = false;       ///< columns of x are not adjacent
+  bool copies_codes = false;   ///< nor those of codes
+  bool copies_scales = false;  ///< nor those of scales
 
-  LineBlocksPlan(Plane x, Plane codes, Plane scales, BlockAxis axis, Index block);
+  LineBlocksPlan(Plane x, Plane codes, Plane scales, BlockAxis axis, Index block, int threads);
   Index tiles() const { return x.extent[0] * row_tiles() * column_tiles(); }
   Index row_tiles() const { return ceil_div(x.extent[1], tile_rows); }
   Index column_tiles() const { return ceil_div(x.extent[2], tile_columns); }
@@ -67,6 +68,11 @@ struct LineBlocksPlan {
   /// Where copies lie in a thread's workspace; rows are tile_columns apart.
   Tile<std::byte> x_copy(std::byte* workspace) const { return {workspace, tile_columns, 1}; }
   Tile<std::byte> codes_copy(std::byte* workspace) const;
+  Tile<std::byte> scales_copy(std::byte* workspace) const;
+
+ private:
+  Index x_bytes() const;
+  Index codes_bytes() const;
 };
 
 /// One tile of a plan.

@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <memory>
-#include <vector>
 
 #include "emu/cpu/ieee_thread.h"
 #include "emu/cpu/isa.h"
@@ -18,7 +17,9 @@ namespace mxo::cpu {
 namespace {
 
 constexpr Index kStreamedBytes = Index{4} << 20;  // results larger than this leave the caches
-constexpr Index kStripColumns = 64;  // turned at once: their codes and x stay in first caches
+/// Of codes turned at once, which stay in first caches: two cache lines of each column.
+constexpr Index kStripRows = 128;
+constexpr Index kStripColumns = 64;
 
 Tile<const std::byte> to_read(Tile<std::byte> tile) {
   return {tile.data, tile.stride_r, tile.stride_k};
@@ -32,12 +33,14 @@ void for_each_tile(const LineBlocksPlan& plan, int threads, Work work) {
   const Index tiles = plan.tiles();
   const auto team = static_cast<int>(std::clamp<Index>(tiles, 1, threads));
   const std::size_t each = plan.workspace();
-  std::vector<std::byte> workspace(each * static_cast<std::size_t>(team));
+  const auto memory =
+      std::make_unique_for_overwrite<std::byte[]>(each * static_cast<std::size_t>(team) + 63);
+  std::byte* workspace = memory.get() + -reinterpret_cast<std::uintptr_t>(memory.get()) % 64;
 #pragma omp parallel num_threads(team) firstprivate(ieee_thread)
   {
 #pragma omp for schedule(static)
     for (Index i = 0; i < tiles; ++i) {
-      work(i, workspace.data() + each * static_cast<std::size_t>(omp_get_thread_num()));
+      work(i, workspace + each * static_cast<std::size_t>(omp_get_thread_num()));
     }
     finish_streams();
   }
@@ -62,24 +65,23 @@ void quantize_tile(const LineBlocksPlan& plan, const LayoutKernels& layouts,
   const ScaleExtent s(plan, t);
   const Index size = plan.x.element_bytes;
   const Tile<std::byte> final_codes = plan.codes.at(t.expert, t.row, t.column);
-  const Tile<std::byte> scales = plan.scales.at(t.expert, s.row, s.column);
+  const Tile<std::byte> final_scales = plan.scales.at(t.expert, s.row, s.column);
+  const Tile<std::byte> scales = plan.copies_scales ? plan.scales_copy(workspace) : final_scales;
   Tile<std::byte> x = plan.x.at(t.expert, t.row, t.column);
   if (plan.copies_x) {
     const Tile<std::byte> copy = plan.x_copy(workspace);
     copy_tile(layouts, to_read(x), copy, t.rows, t.columns, static_cast<std::size_t>(size));
     x = copy;
   }
+  const Index elements = plan.x.extent[0] * plan.x.extent[1] * plan.x.extent[2];
+  const Stores large = elements >= kStreamedBytes ? Stores::streamed : Stores::cached;
   Tile<std::byte> codes = plan.copies_codes ? plan.codes_copy(workspace) : final_codes;
   const bool lines = reinterpret_cast<std::uintptr_t>(codes.data) % 64 == 0 &&
                      (t.rows == 1 || codes.stride_r % 64 == 0);
-  const Index elements = plan.x.extent[0] * plan.x.extent[1] * plan.x.extent[2];
-  const Stores large = elements >= kStreamedBytes ? Stores::streamed : Stores::cached;
   const Stores stores = lines && !plan.copies_codes ? large : Stores::cached;
-
-  const auto copy_back = [&](Index k, Index columns) {
-    if (!plan.copies_codes) return;
-    std::byte* to = final_codes.data + k * final_codes.stride_k;
-    copy_tile(layouts, to_read(codes), {to, final_codes.stride_r, final_codes.stride_k}, t.rows,
+  const auto copy_back = [&](Index r, Index k, Index rows, Index columns) {
+    std::byte* to = final_codes.data + r * final_codes.stride_r + k * final_codes.stride_k;
+    copy_tile(layouts, to_read(codes), {to, final_codes.stride_r, final_codes.stride_k}, rows,
               columns, 1, large);
   };
 
@@ -89,56 +91,40 @@ void quantize_tile(const LineBlocksPlan& plan, const LayoutKernels& layouts,
                      bytes(codes.data + r * codes.stride_r),
                      bytes(scales.data + r * scales.stride_r), stores);
     }
-    copy_back(0, t.columns);
+    if (plan.copies_codes) copy_back(0, 0, t.rows, t.columns);
   } else {
     const LineBlocksTile after(plan, number + 1);  // past the last tile: some address, never read
     const std::byte* below =
         plan.copies_x ? x.data : plan.x.at(after.expert, after.row, after.column).data;
-    const Index strip = plan.copies_codes ? kStripColumns : t.columns;
-    if (plan.copies_codes) codes.stride_r = strip;
-    for (Index k = 0; k < t.columns; k += strip) {
-      const Index count = std::min(strip, t.columns - k);
-      const std::byte* next = k + strip < t.columns ? x.data + (k + strip) * size : below;
-      for (Index b = 0; b < s.rows; ++b) {
-        const Index r = b * plan.block;
-        kernels.mx_panel(x.data + (r * x.stride_r + k) * size, x.stride_r, plan.block, count, rule,
-                         bytes(codes.data + r * codes.stride_r), codes.stride_r,
-                         bytes(scales.data + b * scales.stride_r + k), stores,
-                         next + r * x.stride_r * size);
+    const Index width = plan.copies_codes ? kStripColumns : t.columns;
+    const Index height =
+        plan.copies_codes ? std::max(plan.block, kStripRows / plan.block * plan.block) : plan.block;
+    if (plan.copies_codes) codes.stride_r = width;
+    for (Index top = 0; top < t.rows; top += height) {
+      const Index rows = std::min(height, t.rows - top);
+      for (Index k = 0; k < t.columns; k += width) {
+        const Index columns = std::min(width, t.columns - k);
+        const std::byte* here = x.data + (top * x.stride_r + k) * size;
+        const std::byte* next = here + width * size;
+        if (k + width >= t.columns) {
+          next = top + height < t.rows ? x.data + (top + height) * x.stride_r * size : below;
+        }
+        std::byte* to = plan.copies_codes ? codes.data : codes.data + top * codes.stride_r + k;
+        for (Index r = 0; r < rows; r += plan.block) {
+          const Index b = (top + r) / plan.block;
+          kernels.mx_panel(here + r * x.stride_r * size, x.stride_r, plan.block, columns, rule,
+                           bytes(to + r * codes.stride_r), codes.stride_r,
+                           bytes(scales.data + b * scales.stride_r + k), stores,
+                           next + r * x.stride_r * size);
+        }
+        if (plan.copies_codes) copy_back(top, k, rows, columns);
       }
-      copy_back(k, count);
     }
+  }
+  if (plan.copies_scales) {
+    copy_tile(layouts, to_read(scales), final_scales, s.rows, s.columns, 1);
   }
 }
-
-/// Scales of adjacent columns while the tiles write them, and their way to where they belong: a
-/// tile has too few of each column to fill a cache line.
-class AdjacentScales {
- public:
-  explicit AdjacentScales(LineBlocksPlan& plan) : final_(plan.scales) {
-    if (final_.stride[2] == 1) return;
-    const auto [experts, rows, columns] = final_.extent;
-    memory_.reset(new std::byte[static_cast<std::size_t>(experts * rows * columns)]);
-    copy_ = {memory_.get(), 1, {experts, rows, columns}, {rows * columns, columns, 1}};
-    plan.scales = copy_;
-  }
-  void finish(const LayoutKernels& layouts, int threads) const {
-    if (!memory_) return;
-    constexpr Index kColumns = 1024;
-    const Index pieces = ceil_div(final_.extent[2], kColumns);
-#pragma omp parallel for num_threads(threads) schedule(static) firstprivate(ieee_thread)
-    for (Index i = 0; i < final_.extent[0] * pieces; ++i) {
-      const Index k = i % pieces * kColumns;
-      copy_tile(layouts, to_read(copy_.at(i / pieces, 0, k)), final_.at(i / pieces, 0, k),
-                final_.extent[1], std::min(kColumns, final_.extent[2] - k), 1);
-    }
-  }
-
- private:
-  Plane final_;
-  Plane copy_;
-  std::unique_ptr<std::byte[]> memory_;
-};
 
 void dequantize_tile(const LineBlocksPlan& plan, const LayoutKernels& layouts,
                      const DecodeKernel& kernels, Index number, std::byte* workspace) {
@@ -183,30 +169,32 @@ void dequantize_tile(const LineBlocksPlan& plan, const LayoutKernels& layouts,
 }
 
 LineBlocksPlan plan_of(const Plane& x, const Plane& codes, const Plane& scales,
-                       const BlockExtents& block) {
+                       const BlockExtents& block, int threads) {
   const bool columns = block.rows == 1;
-  return {x, codes, scales, columns ? BlockAxis::columns : BlockAxis::rows,
-          columns ? block.columns : block.rows};
+  return {x,
+          codes,
+          scales,
+          columns ? BlockAxis::columns : BlockAxis::rows,
+          columns ? block.columns : block.rows,
+          threads};
 }
 
 }  // namespace
 
 void quantize_line_blocks(const Quantize& op, Isa isa, int threads) {
-  LineBlocksPlan plan =
-      plan_of(plane_of(op.x), plane_of(op.to.codes), plane_of(op.to.scales), op.to.block);
-  const AdjacentScales scales(plan);
+  const LineBlocksPlan plan =
+      plan_of(plane_of(op.x), plane_of(op.to.codes), plane_of(op.to.scales), op.to.block, threads);
   const QuantizeKernels& kernels =
       encode_kernels(isa).quantize[format_index(op.to.codes.dtype)][input_index(op.x.dtype)];
   const MxRule rule{op.rule.mode, op.rule.e8m0};
   for_each_tile(plan, threads, [&](Index tile, std::byte* workspace) {
     quantize_tile(plan, layout_kernels(isa), kernels, rule, tile, workspace);
   });
-  scales.finish(layout_kernels(isa), threads);
 }
 
 void dequantize_line_blocks(const Dequantize& op, Isa isa, int threads) {
-  const LineBlocksPlan plan =
-      plan_of(plane_of(op.x), plane_of(op.from.codes), plane_of(op.from.scales), op.from.block);
+  const LineBlocksPlan plan = plan_of(plane_of(op.x), plane_of(op.from.codes),
+                                      plane_of(op.from.scales), op.from.block, threads);
   const DecodeKernel& kernels =
       decode_kernels(isa).to[format_index(op.from.codes.dtype)][input_index(op.x.dtype)];
   for_each_tile(plan, threads, [&](Index tile, std::byte* workspace) {

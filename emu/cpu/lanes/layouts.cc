@@ -3,7 +3,6 @@
 
 #include "emu/cpu/lanes/tables.h"
 #include "emu/cpu/lanes/transpose.h"
-#include "emu/cpu/streaming.h"
 #include "formats/scale_layout.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -15,35 +14,34 @@ constexpr Index kPieces = static_cast<Index>(hn::MaxLanes(kBytes)) / 16;
 
 /// A line of each of as many columns as a piece has numbers.  Lines a power of two apart share a
 /// cache set, and one that is written in parts would leave it in between.
-template <typename Number>
-HWY_INLINE void transpose_lines(const Number* from, Index from_step, Number* to, Index to_step,
+template <typename Number, typename Step>
+HWY_INLINE void transpose_lines(const Number* from, Step from_step, Number* to, Index to_step,
                                 Stores stores) {
   constexpr hn::Repartition<Number, decltype(kBytes)> tag;
   constexpr Index kSquare = 16 / sizeof(Number);
+  const auto put = [=](auto numbers, Number* at) HWY_ATTR {
+    if (stores == Stores::streamed) {
+      hn::Stream(numbers, tag, at);
+    } else {
+      hn::StoreU(numbers, tag, at);
+    }
+  };
   if constexpr (kPieces * 16 == kLine) {
-    transpose(tag, from, from_step, [=](Index k, auto column) HWY_ATTR {
-      if (stores == Stores::streamed) {
-        hn::Stream(column, tag, to + k * to_step);
-      } else {
-        hn::StoreU(column, tag, to + k * to_step);
-      }
-    });
+    transpose(tag, from, from_step,
+              [=](Index k, auto column) HWY_ATTR { put(column, to + k * to_step); });
   } else {
     constexpr Index kNumbers = kLine / sizeof(Number);
+    constexpr Index kPart = kPieces * kSquare;
     alignas(64) Number lines[kSquare * kNumbers];
-    for (Index r = 0; r < kNumbers; r += kPieces * kSquare) {
+    for (Index r = 0; r < kNumbers; r += kPart) {
       Number* part = lines + r;
       transpose(tag, from + r * from_step, from_step, [=](Index k, auto column) HWY_ATTR {
         hn::StoreU(column, tag, part + k * kNumbers);
       });
     }
     for (Index k = 0; k < kSquare; ++k) {
-      const Number* line = lines + k * kNumbers;
-      if (stores == Stores::streamed) {
-        stream_aligned(reinterpret_cast<std::byte*>(to + k * to_step),
-                       reinterpret_cast<const std::byte*>(line), kLine);
-      } else {
-        __builtin_memcpy(to + k * to_step, line, kLine);
+      for (Index r = 0; r < kNumbers; r += kPart) {
+        put(hn::Load(tag, lines + k * kNumbers + r), to + k * to_step + r);
       }
     }
   }
@@ -56,8 +54,8 @@ HWY_INLINE void transpose_square(const Number* from, Index from_step, Number* to
             [=](Index k, auto column) HWY_ATTR { hn::StoreU(column, tag, to + k * to_step); });
 }
 
-/// Whole squares of at most a line of each row, which they use up before others take its place:
-/// rows a power of two apart share a cache set, too.
+/// Whole squares of less than a line of each column, or of at most a line of each row, which they
+/// use up before others take its place: rows a power of two apart share a cache set, too.
 template <typename Number>
 HWY_INLINE void transpose_narrow(const Number* from, Index from_step, Number* to, Index to_step,
                                  Index rows, Index columns) {
@@ -70,8 +68,8 @@ HWY_INLINE void transpose_narrow(const Number* from, Index from_step, Number* to
 }
 
 /// Whole squares of more columns than a line has.
-template <typename Number>
-HWY_INLINE void transpose_wide(const Number* from, Index from_step, Number* to, Index to_step,
+template <typename Number, typename Step>
+HWY_INLINE void transpose_wide(const Number* from, Step from_step, Number* to, Index to_step,
                                Index rows, Index columns, Stores stores) {
   constexpr Index kSquare = 16 / sizeof(Number);
   constexpr Index kLineRows = kLine / sizeof(Number);
@@ -95,11 +93,16 @@ HWY_FLATTEN void transpose_plane(const Number* from, Index from_step, Number* to
   constexpr Index kNumbers = kLine / sizeof(Number);
   const Index squares_r = rows / kSquare * kSquare;
   const Index squares_k = columns / kSquare * kSquare;
-  if (columns > kNumbers || stores == Stores::streamed) {
+  if (rows >= kNumbers && (columns > kNumbers || stores == Stores::streamed)) {
     const bool aligned = reinterpret_cast<std::uintptr_t>(to) % std::uintptr_t{kLine} == 0 &&
                          to_step % kNumbers == 0;
     const Stores way = aligned ? stores : Stores::cached;
-    transpose_wide(from, from_step, to, to_step, squares_r, squares_k, way);
+    if (from_step == kNumbers) {
+      constexpr std::integral_constant<Index, kNumbers> one_line;
+      transpose_wide(from, one_line, to, to_step, squares_r, squares_k, way);
+    } else {
+      transpose_wide(from, from_step, to, to_step, squares_r, squares_k, way);
+    }
   } else {
     transpose_narrow(from, from_step, to, to_step, squares_r, squares_k);
   }

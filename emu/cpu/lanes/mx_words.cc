@@ -181,10 +181,15 @@ HWY_FLATTEN void mx_panel(const void* from, Index x_stride, Index rows, Index co
   const Index whole = columns / kStrip * kStrip;
   for (Index k = 0; k < whole; k += kStrip, x += kStrip, after += kStrip, codes += kStrip) {
     StripScales scale;
-    for (Index i = 0; i < kStrip; i += shorts()) {
-      H top = hn::Zero(kShorts);
-      for (Index r = 0; r < rows; ++r) top = joined(top, x + r * x_stride + i);
-      hn::Store(top, kShorts, scale.amax + i);
+    for (Index i = 0; i < kStrip; i += pair) {  // a line at a time: rows can share a cache set
+      H top0 = hn::Zero(kShorts);
+      H top1 = top0;
+      for (Index r = 0; r < rows; ++r) {
+        top0 = joined(top0, x + r * x_stride + i);
+        top1 = joined(top1, x + r * x_stride + i + shorts());
+      }
+      hn::Store(top0, kShorts, scale.amax + i);
+      hn::Store(top1, kShorts, scale.amax + i + shorts());
     }
     set_scales<S>(scale, rule);
     __builtin_memcpy(scales + k, scale.bytes, kStrip);

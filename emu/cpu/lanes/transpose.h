@@ -79,9 +79,9 @@ HWY_API void transpose_squares(Tag tag, hn::Vec<Tag> (&row)[kRows]) {
 }
 
 /// in[r][k] to out[k][r], for as many r as the vector has lanes and as many k as a piece: put(k,
-/// the vector of all r).
-template <typename Tag, typename Number, typename Put>
-HWY_API void transpose(Tag tag, const Number* in, Index step, Put put) {
+/// the vector of all r).  A step known to the compiler spares it an address to each piece.
+template <typename Tag, typename Number, typename Step, typename Put>
+HWY_API void transpose(Tag tag, const Number* in, Step step, Put put) {
   constexpr int kRows = 16 / sizeof(Number);
   hn::Vec<Tag> x[kRows];
 #pragma GCC unroll 16
