@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
+#include <cstring>
 #include <optional>
 #include <span>
 #include <string>
@@ -52,6 +53,19 @@ inline ActualNumbers actual_numbers(const Output& o, const std::vector<Index>& e
   }
   got.least = std::sqrt(square / static_cast<double>(elements.size())) / 8.0;
   return got;
+}
+
+/// Stores the bits of element `i`.
+inline void set_bits(Tensor& tensor, Index i, std::uint64_t bits) {
+  const std::size_t size = size_of(tensor.dtype());
+  std::memcpy(tensor.data() + static_cast<std::size_t>(i) * size, &bits, size);
+}
+
+/// The bits of a scale of a type, as near to `v` as that has one.
+inline std::uint64_t scale_bits(Dtype type, double v) {
+  if (size_of(type) != 1) return bit_cast<std::uint32_t>(static_cast<float>(v));
+  const double e = v > 0.0 ? std::round(std::log2(v)) + 127.0 : 0.0;
+  return static_cast<std::uint64_t>(std::clamp(e, 0.0, 254.0));
 }
 
 /// The elements of a row.

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <numeric>
 
 namespace mxo {
 namespace {
@@ -21,31 +22,22 @@ bool factorise(std::vector<double>& matrix, std::size_t n) {
   return true;
 }
 
-void substitute(const std::vector<double>& factor, std::vector<double>& x) {
+/// Solves for the factor itself, of a right side that is zero before `first`.
+void substitute_forward(const std::vector<double>& factor, std::vector<double>& x,
+                        std::size_t first = 0) {
   const std::size_t n = x.size();
-  for (std::size_t i = 0; i < n; ++i) {
-    for (std::size_t k = 0; k < i; ++k) x[i] -= factor[i * n + k] * x[k];
-    x[i] /= factor[i * n + i];
-  }
-  for (std::size_t i = n; i-- > 0;) {
-    for (std::size_t k = i + 1; k < n; ++k) x[i] -= factor[k * n + i] * x[k];
+  for (std::size_t i = first; i < n; ++i) {
+    for (std::size_t k = first; k < i; ++k) x[i] -= factor[i * n + k] * x[k];
     x[i] /= factor[i * n + i];
   }
 }
 
-/// The diagonal of the inverse: squares of the columns of the inverse of the factor.
-std::vector<double> inverse_diagonal(const std::vector<double>& factor, std::size_t n) {
-  std::vector<double> diagonal(n);
-  std::vector<double> column(n);
-  for (std::size_t j = 0; j < n; ++j) {
-    for (std::size_t i = j; i < n; ++i) {
-      double sum = i == j ? 1.0 : 0.0;
-      for (std::size_t k = j; k < i; ++k) sum -= factor[i * n + k] * column[k];
-      column[i] = sum / factor[i * n + i];
-      diagonal[j] += column[i] * column[i];
-    }
+void substitute_back(const std::vector<double>& factor, std::vector<double>& x) {
+  const std::size_t n = x.size();
+  for (std::size_t i = n; i-- > 0;) {
+    for (std::size_t k = i + 1; k < n; ++k) x[i] -= factor[k * n + i] * x[k];
+    x[i] /= factor[i * n + i];
   }
-  return diagonal;
 }
 
 }  // namespace
@@ -86,12 +78,17 @@ std::optional<LeastSquaresFit> LeastSquares::solved(double ridge) const {
     fit.x[u] *= scale[u];
   }
   if (!factorise(matrix, n)) return std::nullopt;
-  substitute(matrix, fit.x);
-  const std::vector<double> inverse = inverse_diagonal(matrix, n);
+  substitute_forward(matrix, fit.x);
+  substitute_back(matrix, fit.x);
   for (std::size_t u = 0; u < n; ++u) {
+    // The diagonal of the inverse: squares of the columns of the inverse of the factor.
+    std::vector<double> column(n);
+    column[u] = 1.0;
+    substitute_forward(matrix, column, u);
+    const double square = std::inner_product(column.begin(), column.end(), column.begin(), 0.0);
     fit.x[u] *= scale[u];
     fit.sigma[u] =
-        scale[u] > 0.0 ? std::sqrt(inverse[u]) * scale[u] : std::numeric_limits<double>::infinity();
+        scale[u] > 0.0 ? std::sqrt(square) * scale[u] : std::numeric_limits<double>::infinity();
   }
   fit.left = left(fit.x);
   fit.misfit = std::sqrt(fit.left / static_cast<double>(std::max<std::size_t>(values_.size(), 1)));

@@ -158,7 +158,7 @@ void add_block_map(const Observation& seen, std::vector<Hypothesis>& list) {
   maps.resize(std::min(maps.size(), kMostMaps));
   for (const NamedMap& m : maps) {
     add_altered_locally(list, seen.factor().scales_name + "=blocks", m.phrase,
-                        [side = seen.side, map = m.map](Call& c) {
+                        [side = seen.s.side, map = m.map](Call& c) {
                           const std::optional<Product> p = product_of(c);
                           return p && read_whole(c, read_blocks({*p, side}, map));
                         });

@@ -74,9 +74,7 @@ bool append_terms(Call& call, const std::vector<Index>& depths) {
   }
   for (const ProductSide* f : {&p->a, &p->b}) {
     Tensor codes = made_of(*f->codes, from);
-    if (f->scales != nullptr && f->scales->shape().back() > 1 &&
-        f->scales->rank() == f->codes->rank()) {
-      const Index run = block_of(p->k, f->scales->shape().back());
+    if (const Index run = p->depth_of_scale(*f); run < p->k) {
       if (block % run != 0) return false;
       std::vector<Index> of_scales;
       for (const Index b : blocks) {

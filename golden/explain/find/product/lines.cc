@@ -63,7 +63,7 @@ class LineRun {
     }
     const Index all = s_.by_groups() ? s_.p.ends.back() : s_.lines();
     for (Index line = first_; line < std::min(first_ + kRun, all); ++line)
-      fails_.push_back(!s_.differing(y_, group_of(line), line, 1).empty());
+      fails_.push_back(!s_.differing(y_, group_of(line), line).empty());
   }
 
   /// Lines of the other side in a group, spread.

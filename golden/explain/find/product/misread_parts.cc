@@ -1,6 +1,5 @@
 // Parts of the depth of an operand that were taken from elsewhere in it: a tile of another row,
 // another place of K, another expert; or without their scales, signs or values.
-#include <cstring>
 #include <optional>
 #include <set>
 
@@ -62,6 +61,12 @@ struct Misread {
   }
 };
 
+constexpr Row<std::uint8_t (*)(std::uint8_t)> kAlteredCodes[] = {
+    {"=signs_lost", "signs are lost in ", [](std::uint8_t c) -> std::uint8_t { return c & 0x7F; }},
+    {"=negated", "signs are turned in ", [](std::uint8_t c) -> std::uint8_t { return c ^ 0x80; }},
+    {"=zero", "codes are zero in ", [](std::uint8_t) -> std::uint8_t { return 0; }},
+};
+
 /// Everything that is tried for a side.
 std::vector<Misread> misreads_of(const ProductSides& s) {
   std::vector<Misread> list;
@@ -90,22 +95,15 @@ std::vector<Misread> misreads_of(const ProductSides& s) {
                     : by < 0         ? "the expert before"
                                      : "the expert after");
   }
-  const auto add_altered = [&list](std::string id, const char* words) -> Misread& {
-    return list.emplace_back(Misread{std::move(id), words});
-  };
-  if (f.scales != nullptr)
-    add_altered(f.scales_name + "=part_left_out", "is not multiplied by its scales").unscaled =
-        true;
+  if (f.scales != nullptr) {
+    list.push_back({f.scales_name + "=part_left_out", "is not multiplied by its scales"});
+    list.back().unscaled = true;
+  }
   if (size_of(f.codes->dtype()) != 1 || !is_minifloat8(f.format)) return list;
-  add_altered(f.codes_name + "=signs_lost", "signs are lost in ").code = [](std::uint8_t c) {
-    return static_cast<std::uint8_t>(c & 0x7F);
-  };
-  add_altered(f.codes_name + "=negated", "signs are turned in ").code = [](std::uint8_t c) {
-    return static_cast<std::uint8_t>(c ^ 0x80);
-  };
-  add_altered(f.codes_name + "=zero", "codes are zero in ").code = [](std::uint8_t) {
-    return std::uint8_t{0};
-  };
+  for (const auto& row : kAlteredCodes) {
+    list.push_back({f.codes_name + row.name, row.phrase});
+    list.back().code = row.of;
+  }
   return list;
 }
 
@@ -184,21 +182,17 @@ Hypothesis misread(const ProductSides& s, const Misread& t, std::string phrase,
   const bool other_scales = f.scales != nullptr && t.scales && t.code == nullptr;
   Tensor codes = *f.codes;
   Tensor scales = other_scales ? *f.scales : Tensor(Dtype::f32, {0});
-  const std::uint64_t one = size_of(scales.dtype()) == 1 ? 127 : bit_cast<std::uint32_t>(1.0f);
-  const auto set = [](Tensor& tensor, Index at, std::uint64_t bits) {
-    const std::size_t size = size_of(tensor.dtype());
-    std::memcpy(tensor.data() + static_cast<std::size_t>(at) * size, &bits, size);
-  };
+  const std::uint64_t one = scale_bits(scales.dtype(), 1.0);
   for (const auto& [g, line] : failing) {
     for (const Index r : runs) {
       for (Index d = r * run; d < std::min((r + 1) * run, s.p.depth(g)); ++d) {
         const At to{g, line, d};
         const auto from = t.source(s, to);
         if (!from) continue;
-        if (!t.unscaled) set(codes, s.code(g, line, d), t.code_bits(s, to, *from));
+        if (!t.unscaled) set_bits(codes, s.code(g, line, d), t.code_bits(s, to, *from));
         if (!other_scales) continue;
-        set(scales, s.scale(g, line, d),
-            t.unscaled ? one : bits_at(*f.scales, s.scale(from->group, from->line, from->d)));
+        set_bits(scales, s.scale(g, line, d),
+                 t.unscaled ? one : bits_at(*f.scales, s.scale(from->group, from->line, from->d)));
       }
     }
   }

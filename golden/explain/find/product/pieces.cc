@@ -260,12 +260,10 @@ std::string words_of(const Product& p, const std::vector<Index>& source, Index b
 /// Blocks of depth that one scale of a factor covers, where a block has scales of its own.
 std::optional<Index> scale_run(const Product& p, const ProductSide& f) {
   if (f.scales == nullptr) return std::nullopt;
-  if (!p.wgrad) {
-    const bool along_k = f.scales->rank() == f.codes->rank() && f.scales->shape().back() > 1;
-    return along_k ? std::optional(block_of(p.k, f.scales->shape().back())) : std::nullopt;
-  }
   const bool whole = std::ranges::all_of(p.ends, [](Index end) { return end % 32 == 0; });
-  return whole && size_of(f.scales->dtype()) == 1 ? std::optional<Index>(32) : std::nullopt;
+  const bool bytes = size_of(f.scales->dtype()) == 1;
+  const Index run = p.wgrad ? 32 : p.depth_of_scale(f);
+  return (p.wgrad ? whole && bytes : run < p.k) ? std::optional(run) : std::nullopt;
 }
 
 // ---- Lanes.

@@ -284,11 +284,11 @@ std::map<Index, Index> other_lines(const Observation& seen, const std::vector<do
 
 void add_scale_sources(const Observation& seen, std::vector<Hypothesis>& list) {
   const Tensor& tensor = *seen.factor().scales;
-  const Product& p = seen.product;
+  const Product& p = seen.s.p;
   const std::vector<double> given = values_of(tensor);
   const bool one = seen.one_scale();
   const Index columns = p.wgrad ? tensor.shape().back() : seen.width();
-  const bool experts = !p.wgrad && seen.side == Side::b;
+  const bool experts = !p.wgrad && seen.s.side == Side::b;
   const Index rows = tensor.elements() / columns / (experts ? p.groups() : 1);
   const Strides own{p.wgrad ? 1 : columns, p.wgrad ? columns : 1, experts ? rows * columns : 0,
                     p.wgrad, one};
@@ -305,7 +305,7 @@ void add_scale_sources(const Observation& seen, std::vector<Hypothesis>& list) {
       continue;
     ScaleMap scales{*map, own, tensor.elements(), columns, {}, Beyond::wraps};
     for (Index g = 0; g < p.groups(); ++g)
-      scales.begins.push_back(p.wgrad ? seen.at(g, 0, 0) / columns : p.begin(g));
+      scales.begins.push_back(p.wgrad ? seen.s.scale(g, 0, 0) / columns : p.begin(g));
     for (const Beyond beyond :
          {Beyond::wraps, Beyond::wraps_in_row, Beyond::wraps_in_expert, Beyond::keeps}) {
       if (beyond == Beyond::wraps_in_row && !own.lines_are_columns) continue;
@@ -320,12 +320,12 @@ void add_scale_sources(const Observation& seen, std::vector<Hypothesis>& list) {
 }
 
 void add_row_sources(const Observation& few, const Output& output, std::vector<Hypothesis>& list) {
-  const Product& p = few.product;
+  const Product& p = few.s.p;
   const std::vector<double> given = values_of(*few.factor().scales);
   const Index width = few.width();
   const auto blocks = static_cast<double>(few.lines.front().blocks());
-  const Index lines = few.side == Side::a ? p.a_lines : p.groups() * p.n;
-  const double terms = few.side == Side::a ? static_cast<double>(p.n) : 256.0;
+  const Index lines = few.s.side == Side::a ? p.a_lines : p.groups() * p.n;
+  const double terms = few.s.side == Side::a ? static_cast<double>(p.n) : 256.0;
   const bool bytes = size_of(few.factor().scales->dtype()) == 1;
   if (p.wgrad || lines > kMostLines || (bytes && width == 1) ||
       lines * width != static_cast<Index>(given.size()) ||
@@ -349,7 +349,7 @@ void add_row_sources(const Observation& few, const Output& output, std::vector<H
     distances.insert(at - line.own);
   }
   if (distances.size() * 2 < told.size()) return;
-  Observation all{p, few.side, measure(p, output, few.side, lines)};
+  Observation all{few.s, measure(p, output, few.s.side, lines)};
   std::erase_if(all.lines, [](const Effective& e) { return !e.fits(); });
   std::map<Index, Index> sources = other_lines(all, given);
   std::erase_if(sources, std::not_fn(moved));

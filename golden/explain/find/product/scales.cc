@@ -50,20 +50,15 @@ Spread spread_of(const Observation& seen) {
 /// "1 step higher in 12 of 96 blocks", of those that were measured: e8m0 scales against those
 /// given.
 std::string steps_in_words(const Observation& seen, const std::map<Index, double>& values) {
-  int least = 0;
-  int most = 0;
-  Index differing = 0;
-  for (const auto& [at, value] : values) {
-    const int by = std::ilogb(value / scale_value(*seen.factor().scales, at));
-    if (by == 0) continue;
-    least = differing == 0 ? by : std::min(least, by);
-    most = differing == 0 ? by : std::max(most, by);
-    ++differing;
-  }
+  std::vector<int> steps;
+  for (const auto& [at, value] : values)
+    steps.push_back(std::ilogb(value / scale_value(*seen.factor().scales, at)));
+  std::erase(steps, 0);
+  const auto [least, most] = std::ranges::minmax(steps);
   const std::string by = least != most
                              ? "by " + std::to_string(least) + " to " + counted(most, "step")
                              : counted(std::abs(most), "step") + (most < 0 ? " lower" : " higher");
-  return by + " in " + std::to_string(differing) + " of the " + std::to_string(values.size()) +
+  return by + " in " + std::to_string(steps.size()) + " of the " + std::to_string(values.size()) +
          " blocks that were measured";
 }
 
@@ -79,15 +74,13 @@ void add_other_scales(const Observation& seen, std::vector<Hypothesis>& list) {
               side_words(f) + " are not those that were given: " + steps_in_words(seen, values),
               [name = f.scales_name, values](Call& c) {
                 Tensor scales = c.input(name);
-                for (const auto& [i, v] : values) {
-                  scales.as<std::uint8_t>()[i] =
-                      static_cast<std::uint8_t>(std::clamp(std::log2(v) + 127.0, 0.0, 254.0));
-                }
+                for (const auto& [i, v] : values)
+                  set_bits(scales, i, scale_bits(scales.dtype(), v));
                 c.replace(name, std::move(scales));
                 return true;
               });
   Window& only = list.back().only;
-  (seen.side == Side::a ? only.rows : only.columns).assign(lines.begin(), lines.end());
+  (seen.s.side == Side::a ? only.rows : only.columns).assign(lines.begin(), lines.end());
 }
 
 // ---- A function of the given scale alone.
@@ -152,20 +145,21 @@ bool take_largest(Call& call, const std::string& name, const Sharing& sharing, b
   if (given.elements() == 0) return false;
   const Index lines = given.extent(experts ? 1 : 0);
   const Index blocks = given.elements() / (lines * (experts ? given.extent(0) : 1));
-  std::vector<std::size_t> sets;
   std::vector<Index> largest(static_cast<std::size_t>(given.elements()), -1);  // where it lies
-  for (Index i = 0; i < given.elements(); ++i) {
+  const auto largest_with = [&](Index i) -> Index& {
     const Index line = i / blocks;
     const Index expert = sharing.all_experts ? 0 : line / lines;
     const Index to = expert * lines + sharing.line(line % lines, lines);
-    sets.push_back(static_cast<std::size_t>(to * blocks + (sharing.all_blocks ? 0 : i % blocks)));
-    Index& at = largest[sets.back()];
+    return nth(largest, to * blocks + (sharing.all_blocks ? 0 : i % blocks));
+  };
+  std::vector<Index> from = range_of(given.elements());
+  for (const Index i : from) {
+    Index& at = largest_with(i);
     const double value = scale_value(given, i);
     if (!std::isnan(value) && (at < 0 || value > scale_value(given, at))) at = i;
   }
-  std::vector<Index> from = range_of(given.elements());
-  for (std::size_t i = 0; i < sets.size(); ++i) {
-    if (largest[sets[i]] >= 0) from[i] = largest[sets[i]];
+  for (Index& i : from) {
+    if (largest_with(i) >= 0) i = largest_with(i);
   }
   Tensor joined = elements_from(given, std::move(from), given.shape());
   if (std::memcmp(joined.data(), given.data(), given.bytes()) == 0) return false;
@@ -262,7 +256,7 @@ void add_measured_scales(const Call& call, const Output& output, std::vector<Hyp
   const std::optional<Product> p = product_of(call);
   if (!p || output.name != p->output || output.left == 0) return;
   for (const Side side : kSides) {
-    Observation seen{*p, side, measure(*p, output, side, kLines)};
+    Observation seen{{*p, side}, measure(*p, output, side, kLines)};
     if (side == Side::a) add_measured_pairing(*p, output, seen.lines, list);
     std::erase_if(seen.lines, [](const Effective& e) { return !e.fits(); });
     if (seen.lines.empty()) continue;
@@ -325,14 +319,7 @@ bool map_scales(Call& call, const std::string& name, const std::function<double(
   Tensor scales = call.input(name);
   for (Index i = 0; i < scales.elements(); ++i) {
     const double s = scale_value(scales, i);
-    if (std::isnan(s)) continue;
-    const double v = value(s);
-    if (size_of(scales.dtype()) == 1) {
-      const double e = v > 0.0 ? std::round(std::log2(v)) + 127.0 : 0.0;
-      scales.as<std::uint8_t>()[i] = static_cast<std::uint8_t>(std::clamp(e, 0.0, 254.0));
-    } else {
-      scales.as<float>()[i] = static_cast<float>(v);
-    }
+    if (!std::isnan(s)) set_bits(scales, i, scale_bits(scales.dtype(), value(s)));
   }
   call.replace(name, std::move(scales));
   return true;

@@ -1,6 +1,7 @@
 // Walks of the lines of a product; the equations of one line, and its scales from their solution.
 #include "golden/explain/find/product/sides.h"
 
+#include <limits>
 #include <numeric>
 
 #include "golden/explain/find/finding.h"
@@ -64,13 +65,11 @@ ProductSides::Line ProductSides::scales_of(Index g, Index i) const {
   return scales;
 }
 
-std::vector<Index> ProductSides::differing(const Output& y, Index g, Index i, Index most) const {
+std::vector<Index> ProductSides::differing(const Output& y, Index g, Index i) const {
   std::vector<Index> found;
   const ProductSides with = other();
-  for (Index j = with.first(g); j < with.last(g); ++j) {
-    if (static_cast<Index>(found.size()) == most) break;
+  for (Index j = with.first(g); j < with.last(g); ++j)
     if (mark(y, g, i, j) == Mark::differs) found.push_back(j);
-  }
   return found;
 }
 
@@ -166,9 +165,9 @@ double Observation::value(const Effective& e, Index block) const {
   constexpr double kUnknown = std::numeric_limits<double>::quiet_NaN();
   const Index i = at(e, block);
   if (i < 0 || !e.known(block)) return kUnknown;
-  const double s = scale_value(*factor().scales, i) * nth(e.ratio, block);
-  if (size_of(factor().scales->dtype()) != 1) return s;
-  return s > 0.0 ? std::exp2(std::round(std::log2(s))) : kUnknown;
+  const double scale = scale_value(*factor().scales, i) * nth(e.ratio, block);
+  if (size_of(factor().scales->dtype()) != 1) return scale;
+  return scale > 0.0 ? std::exp2(std::round(std::log2(scale))) : kUnknown;
 }
 
 std::optional<Observation::Range> Observation::range(const Effective& e, Index block) const {

@@ -3,7 +3,6 @@
 #pragma once
 
 #include <functional>
-#include <limits>
 #include <map>
 #include <optional>
 #include <string>
@@ -68,9 +67,8 @@ struct ProductSides {
   Mark mark(const Output& y, Index g, Index i, Index j) const {
     return y.marks[static_cast<std::size_t>(element(y, g, i, j))];
   }
-  /// Lines of the other side with which line i made elements that differ, at most `most`.
-  std::vector<Index> differing(const Output& y, Index g, Index i,
-                               Index most = std::numeric_limits<Index>::max()) const;
+  /// Lines of the other side with which line i made elements that differ.
+  std::vector<Index> differing(const Output& y, Index g, Index i) const;
   /// Lines in which elements differ: of group g, and of all.
   std::vector<Index> failing(const Output& y, Index g) const;
   std::vector<LineAt> failing(const Output& y) const;
@@ -146,16 +144,14 @@ std::vector<Effective> measure(const Product& product, const Output& output, Sid
 
 /// The scales of one factor, as they were measured on some lines.
 struct Observation {
-  const Product& product;
-  Side side;
+  ProductSides s;
   std::vector<Effective> lines;
 
-  const ProductSide& factor() const { return side == Side::a ? product.a : product.b; }
-  /// Where the scale of a block of a group's line lies in the tensor of scales, or -1.
-  Index at(Index group, Index line, Index block) const {
-    return ProductSides{product, side}.scale(group, line, block * product.block);
+  const ProductSide& factor() const { return s.factor(); }
+  /// Where the scale of a block of a line lies in the tensor of scales, or -1.
+  Index at(const Effective& e, Index block) const {
+    return s.scale(e.group, e.line, block * s.p.block);
   }
-  Index at(const Effective& e, Index block) const { return at(e.group, e.line, block); }
   /// Whether one scale covers the whole depth of a line.
   bool one_scale() const {
     return std::ranges::all_of(

@@ -68,22 +68,20 @@ std::string list_of_bytes(const std::vector<std::size_t>& bytes, std::size_t tol
 
 // ---- Of a product: bytes read as NaN.
 
-/// Lines of a, which are rows of y, or of b, columns of y in each group.
-struct NanLines {
-  std::vector<std::uint8_t> nan;    ///< all of it came as NaN
-  std::vector<std::uint8_t> shown;  ///< there is an element of it
-};
+/// What came of a line: of numbers one at least.
+enum class Came : std::uint8_t { unseen, nan, numbers };
 
-NanLines lines_of(const Product& p, const Output& y, Side side) {
+/// Of lines of a, which are rows of y, or of b, columns of y in each group.
+std::vector<Came> lines_of(const Product& p, const Output& y, Side side) {
   const auto n = static_cast<std::size_t>(side == Side::a ? p.a_lines : p.groups() * p.n);
-  NanLines lines{std::vector<std::uint8_t>(n, 1), std::vector<std::uint8_t>(n)};
+  std::vector<Came> lines(n, Came::unseen);
   const ElementReader read(y.expected->dtype());
   for (Index g = 0; g < p.groups(); ++g) {
     for (Index r = p.begin(g); r < std::min(p.end(g), y.compared_rows); ++r) {
       for (Index c = 0; c < y.columns; ++c) {
-        const auto line = static_cast<std::size_t>(side == Side::a ? r : g * p.n + c);
-        lines.shown[line] = 1;
-        if (!read(y.actual_bits(r * y.columns + c)).nan) lines.nan[line] = 0;
+        Came& line = nth(lines, side == Side::a ? r : g * p.n + c);
+        const bool nan = read(y.actual_bits(r * y.columns + c)).nan;
+        line = std::max(line, nan ? Came::nan : Came::numbers);
       }
     }
   }
@@ -91,16 +89,15 @@ NanLines lines_of(const Product& p, const Output& y, Side side) {
 }
 
 /// The fewest bytes that stand in lines that are NaN and in no others, one in each of these.
-std::vector<std::size_t> bytes_of(const Tensor& t, NanLines lines) {
-  const auto n = static_cast<Index>(lines.nan.size());
+std::vector<std::size_t> bytes_of(const Tensor& t, std::vector<Came> lines) {
+  const auto n = static_cast<Index>(lines.size());
   if (n == 0 || t.elements() % n != 0 || size_of(t.dtype()) != 1) return {};
   const Index length = t.elements() / n;
   std::array<bool, kBytes> right{};
-  bool some_right = false;  // where all is NaN, no byte shows itself
-  std::ranges::transform(lines.nan, lines.shown, lines.nan.begin(), std::bit_and{});
-  Index left = std::ranges::count(lines.nan, 1);  // lines that no byte explains
+  bool some_right = false;                            // where all is NaN, no byte shows itself
+  Index left = std::ranges::count(lines, Came::nan);  // lines that no byte explains
   for (Index line = 0; line < n && left > 0; ++line) {
-    if (nth(lines.shown, line) == 0 || nth(lines.nan, line) != 0) continue;
+    if (nth(lines, line) != Came::numbers) continue;
     some_right = true;
     for (Index i = line * length; i < (line + 1) * length; ++i) right[bits_at(t, i)] = true;
   }
@@ -109,19 +106,19 @@ std::vector<std::size_t> bytes_of(const Tensor& t, NanLines lines) {
   while (left > 0 && found.size() < kMostNan) {
     std::array<std::set<Index>, kBytes> in;  // lines that are NaN, by byte
     for (Index i = 0; i < t.elements(); ++i) {
-      if (nth(lines.nan, i / length) != 0 && !right[bits_at(t, i)])
+      if (nth(lines, i / length) == Came::nan && !right[bits_at(t, i)])
         in[bits_at(t, i)].insert(i / length);
     }
     const auto best = std::ranges::max_element(in, {}, [](const auto& set) { return set.size(); });
     if (best->empty()) return {};
-    for (const Index line : *best) nth(lines.nan, line) = 0;
+    for (const Index line : *best) nth(lines, line) = Came::unseen;
     left -= std::ssize(*best);
     found.push_back(static_cast<std::size_t>(best - in.begin()));
   }
   return left == 0 ? found : std::vector<std::size_t>{};
 }
 
-void add_as_nan(const ProductSide& side, bool scale, const NanLines& lines,
+void add_as_nan(const ProductSide& side, bool scale, const std::vector<Came>& lines,
                 std::vector<Hypothesis>& list) {
   const Tensor* t = scale ? side.scales : side.codes;
   if (t == nullptr || (!scale && !is_minifloat8(side.format))) return;
@@ -323,7 +320,7 @@ void add_bytes_as_nan(const Call& call, const Output& y, std::vector<Hypothesis>
   const std::optional<Product> p = product_of(call);
   if (!p || p->wgrad || y.name != p->output || y.left == 0) return;
   for (const Side side : kSides) {
-    const NanLines lines = lines_of(*p, y, side);
+    const std::vector<Came> lines = lines_of(*p, y, side);
     for (const bool scale : {true, false})
       add_as_nan(side == Side::a ? p->a : p->b, scale, lines, list);
   }

@@ -29,6 +29,11 @@ struct Cell {
 };
 using Scale = std::function<double(Cell)>;
 
+/// A cell in another row or column.
+Cell in_line(Cell p, bool of_rows, Index line) {
+  return of_rows ? Cell{line, p.column} : Cell{p.row, line};
+}
+
 /// The scales given, and those that the output shows; NaN where a block shows nothing.
 class Shown {
  public:
@@ -149,17 +154,8 @@ bool propose(const Shown& s, const Rule& rule, std::vector<Hypothesis>& list) {
   }
   const auto alter = [changes = std::move(changes)](Call& call) {
     Tensor scales = call.input("scales");
-    for (const auto& [at, value] : changes) {
-      if (size_of(scales.dtype()) != 1) {
-        scales.as<float>()[at] = static_cast<float>(value);
-      } else if (value >= 0x1p-127 && value <= 0x1p127) {
-        scales.as<std::uint8_t>()[at] = static_cast<std::uint8_t>(std::ilogb(value) + 127);
-      } else {
-        return false;
-      }
-    }
+    for (const auto& [at, value] : changes) set_bits(scales, at, scale_bits(scales.dtype(), value));
     call.replace("scales", std::move(scales));
-    return true;
   };
   add_altered(list, "scales=" + std::string(rule.id),
               rule.words + (everywhere ? "" : s.where(rule.elsewhere)), alter);
@@ -186,34 +182,26 @@ std::vector<Rule> known_rules(const Shown& s) {
   std::vector<Rule> list;
   for (const auto& [id, words, value] : kValueRules)
     list.push_back({id, words, [&s, of = value](Cell p) { return of(s.given(p)); }, false});
-  if (s.all_columns > 1)
-    list.push_back(read_at(s, "first_block", "every block takes the scale of the first of its row",
-                           [](Cell p) {
-                             return Cell{p.row, 0};
-                           }));
-  if (s.all_rows > 1)
-    list.push_back(read_at(s, "first_row", "every row takes the scales of row 0", [](Cell p) {
-      return Cell{0, p.column};
+  const auto add = [&](const char* id, std::string words, bool of_rows, LineMap map, Index n) {
+    list.push_back(read_at(s, id, std::move(words), [=](Cell p) {
+      return in_line(p, of_rows, map(of_rows ? p.row : p.column, n));
     }));
-  if (s.all_rows > s.rows_of_expert)
-    list.push_back(
-        read_at(s, "expert_0", "every expert takes the scales of expert 0", [&s](Cell p) {
-          return Cell{p.row % s.rows_of_expert, p.column};
-        }));
-  for (Index every = 2; every <= 16 && every < s.all_columns; every *= 2)
-    list.push_back(read_at(s, "first_of_every",
-                           filled("every {} blocks take the scale of the first of them", every),
-                           [every](Cell p) {
-                             return Cell{p.row, p.column / every * every};
-                           }));
+  };
+  if (s.all_columns > 1)
+    add("first_block", "every block takes the scale of the first of its row", false, first_line, 0);
+  if (s.all_rows > 1) add("first_row", "every row takes the scales of row 0", true, first_line, 0);
+  if (s.all_rows > s.rows_of_expert) {
+    add("expert_0", "every expert takes the scales of expert 0", true, within_run,
+        s.rows_of_expert);
+  }
+  for (Index every = 2; every <= 16 && every < s.all_columns; every *= 2) {
+    add("first_of_every", filled("every {} blocks take the scale of the first of them", every),
+        false, begin_of_run, every);
+  }
   for (Index n = 2; n < s.all_rows; n *= 2) {
     // The remainder is a move, and has a name of its own.
-    for (const auto& [words, of] : {kLineFunctions[0], kLineFunctions[2]}) {
-      list.push_back(read_at(s, "row_function", "row i takes the scales of row " + filled(words, n),
-                             [n, of = of](Cell p) {
-                               return Cell{of(p.row, n), p.column};
-                             }));
-    }
+    for (const auto& [words, of] : {kLineFunctions[0], kLineFunctions[2]})
+      add("row_function", "row i takes the scales of row " + filled(words, n), true, of, n);
   }
   return list;
 }
@@ -265,11 +253,6 @@ std::optional<Rule> move_of(const Shown& s) {
 // ---- Rows or columns, each another one.
 
 using Sources = std::map<Index, Index>;
-
-/// A cell in another row or column.
-Cell in_line(Cell p, bool of_rows, Index line) {
-  return of_rows ? Cell{line, p.column} : Cell{p.row, line};
-}
 
 /// For each row or column with a block that differs another from which its scales may be taken, of
 /// several alike the first.  None where scales as rare as these would be found by chance, of so

@@ -278,13 +278,8 @@ Claims claim_degenerate(const QuantiserCall& q, const Degenerate& kind,
   const bool nan_scale = scale && std::isnan(one);
   Claim claim{std::string(kind.id) + "_blocks." + (nan || nan_scale ? "nan" : "scale"),
               filled("blocks of x {}, and no others, have ", kind.words),
-              {scale && nan ? "scales, codes"
-               : scale      ? "scales"
-                            : "codes",
-               {},
-               {},
-               {},
-               {}}};
+              {}};
+  claim.where.tensor = !scale ? "codes" : nan ? "scales, codes" : "scales";
   claim.kind = FindingKind::symptom;
   if (nan) claim.sentence += std::string("codes that are NaN") + (scale ? " and " : "");
   if (scale) {

@@ -20,10 +20,7 @@ using Stored = std::function<float(float amax)>;
 
 /// The bits of a scale; those expected where it is no number, of which a rule says nothing.
 std::uint64_t scale_bits(const Output& scales, Index i, float s) {
-  if (std::isnan(s)) return scales.expected_bits(i);
-  if (size_of(scales.expected->dtype()) != 1) return bit_cast<std::uint32_t>(s);
-  return static_cast<std::uint64_t>(
-      std::clamp(std::log2(static_cast<double>(s)) + 127.0, 0.0, 254.0));
+  return std::isnan(s) ? scales.expected_bits(i) : scale_bits(scales.expected->dtype(), s);
 }
 
 /// One scale for several blocks: 1, which the amax of the whole tensor may give, too, or a number
@@ -114,8 +111,8 @@ struct Walk {
   bool from_behind;
 };
 
-/// The largest magnitude of every line of a block.
-std::vector<float> lines_of(const Blocks& b, const BlockPlace& block, const Walk& walk) {
+/// The largest magnitude of so many first lines of a block.
+std::vector<float> largest_of(const Blocks& b, const BlockPlace& block, const Walk& walk) {
   const Index lines = walk.of == Lines::columns ? block.columns : block.rows;
   std::vector<float> most(static_cast<std::size_t>(lines));
   for (Index r = 0; r < block.rows; ++r) {
@@ -126,31 +123,15 @@ std::vector<float> lines_of(const Blocks& b, const BlockPlace& block, const Walk
       m = std::isnan(v) ? HUGE_VALF : std::max(m, v);
     }
   }
+  for (std::size_t k = 1; k < most.size(); ++k) most[k] = std::max(most[k], most[k - 1]);
   return most;
 }
 
-/// How many of the first of a list have a largest that gives a scale: from `least` to `most`.
+/// How many first lines give a scale: from `least` to `most`.
 struct Range {
-  Index least = 1;
-  Index most = 0;
+  Index least;
+  Index most;
 };
-
-Range firsts_that_give(std::span<const float> magnitudes, const std::function<bool(float)>& gives) {
-  Range range;
-  float largest = -1.0f;
-  bool given = false;
-  for (std::size_t k = 0; k < magnitudes.size(); ++k) {
-    if (magnitudes[k] > largest) {
-      largest = magnitudes[k];
-      const bool now = gives(largest);
-      if (given && !now) break;
-      if (now && !given) range.least = static_cast<Index>(k) + 1;
-      given = now;
-    }
-    if (given) range.most = static_cast<Index>(k) + 1;
-  }
-  return range;
-}
 
 /// The number of a range that the largest power of two divides.
 Index roundest(const Range& range) {
@@ -180,12 +161,14 @@ std::optional<AmaxWindow> part_of_blocks(const QuantiserCall& q) {
     for (std::size_t s = 0; s < places.size() && range.least <= range.most; ++s) {
       const double got = scale_value(*q.scales.actual, static_cast<Index>(s));
       if (places[s].rows == 0 || !std::isfinite(got)) continue;
-      const std::vector<float> lines = lines_of(q.blocks, places[s], walk);
-      const Range own = firsts_that_give(
-          lines, [&](float a) { return static_cast<double>(q.own->stored(a)) == got; });
-      range.least = std::max(range.least, own.least);
+      const std::vector<float> largest = largest_of(q.blocks, places[s], walk);
+      const auto gives = [&](float a) { return static_cast<double>(q.own->stored(a)) == got; };
+      const auto first = std::ranges::find_if(largest, gives);
+      const auto end = std::find_if_not(first, largest.end(), gives);
+      range.least = std::max(range.least, first - largest.begin() + 1);
       // A short block is whole from its end on.
-      if (own.most < std::ssize(lines)) range.most = std::min(range.most, own.most);
+      if (first == end) range.most = 0;
+      if (end != largest.end()) range.most = std::min(range.most, end - largest.begin());
     }
     if (range.least > range.most) continue;
     const Index n = roundest(range);
@@ -196,9 +179,8 @@ std::optional<AmaxWindow> part_of_blocks(const QuantiserCall& q) {
         q.amax};
     for (std::size_t s = 0; s < places.size(); ++s) {
       if (places[s].rows == 0) continue;
-      const std::vector<float> lines = lines_of(q.blocks, places[s], walk);
-      part.amax[s] =
-          *std::max_element(lines.begin(), lines.begin() + std::min(n, std::ssize(lines)));
+      const std::vector<float> largest = largest_of(q.blocks, places[s], walk);
+      part.amax[s] = nth(largest, std::min(n, std::ssize(largest)) - 1);
     }
     return part;
   }
@@ -335,9 +317,9 @@ std::optional<Claim> claim_scales(Output& scales, QuantiserCall& q) {
     return [&](Index i) { return scale_bits(scales, i, stored(nth(amax, i))); };
   };
   const auto gives_all = [&](const Stored& stored, const std::vector<float>& amax) {
-    return std::ranges::all_of(range_of(scales.compared_rows * scales.columns), [&](Index i) {
-      return scale_bits(scales, i, stored(nth(amax, i))) == scales.actual_bits(i);
-    });
+    return std::ranges::all_of(
+        range_of(compared(scales)),
+        [&, bits = bits_by(stored, amax)](Index i) { return bits(i) == scales.actual_bits(i); });
   };
   Stored stored;  // by the rule that was asked for
   if (q.own) {
