@@ -11,6 +11,7 @@ namespace {
 
 constexpr Index kSpare = 48;  ///< equations beyond the unknowns
 constexpr Index kMostBlocks = 512;
+constexpr Index kChains = 4;  ///< sums at a time: additions of one wait for one another
 
 /// The other lines with which a line made elements that are still to be explained: of those that
 /// are live, from the first to the last element that is left.
@@ -42,6 +43,25 @@ Effective measure_line(const ProductSides& s, const Output& y, const LineAt& at,
   for (const double sigma : fit->sigma)
     e.sigma.push_back(std::isinf(sigma) ? sigma : sigma * e.misfit);
   return e;
+}
+
+/// The sums of products of a line and each of `lines`.
+std::vector<double> sums_with(const ProductSides::Line& line,
+                              const std::vector<const ProductSides::Line*>& lines) {
+  std::vector<double> sums(lines.size());
+  Index n = 0;
+  for (; n + kChains <= std::ssize(lines); n += kChains) {
+    double part[kChains] = {};
+    for (std::size_t d = 0; d < line.size(); ++d) {
+      for (Index i = 0; i < kChains; ++i) part[i] += (*nth(lines, n + i))[d] * line[d];
+    }
+    std::ranges::copy(part, sums.begin() + n);
+  }
+  for (; n < std::ssize(lines); ++n) {
+    const ProductSides::Line& other = *nth(lines, n);
+    nth(sums, n) = std::inner_product(other.begin(), other.end(), line.begin(), 0.0);
+  }
+  return sums;
 }
 
 }  // namespace
@@ -97,25 +117,31 @@ std::vector<LineAt> ProductSides::failing(const Output& y) const {
 
 std::vector<double> run_sums(const ProductSides::Line& a, const ProductSides::Line& b, Index run) {
   std::vector<double> sums(static_cast<std::size_t>(ceil_div(std::ssize(a), run)));
-  Index d = 0;
-  for (double& sum : sums) {
-    for (const Index end = std::min(std::ssize(a), d + run); d < end; ++d)
-      sum += nth(a, d) * nth(b, d);
+  Index n = 0;  // runs that are added up, several at a time
+  for (; (n + kChains) * run <= std::ssize(a); n += kChains) {
+    double part[kChains] = {};
+    for (Index d = n * run; d < (n + 1) * run; ++d) {
+      for (Index i = 0; i < kChains; ++i) part[i] += nth(a, d + i * run) * nth(b, d + i * run);
+    }
+    std::ranges::copy(part, sums.begin() + n);
   }
+  for (Index d = n * run; d < std::ssize(a); ++d) nth(sums, d / run) += nth(a, d) * nth(b, d);
   return sums;
 }
 
 SampledLine sampled(const ProductSides& s, const Output& y, const LineAt& at,
                     const std::vector<Index>& others, DecodedLines& decoded) {
   SampledLine line{at, s.line(at.group, at.line)};
+  std::vector<const ProductSides::Line*> lines;
+  for (const Index j : others) lines.push_back(&decoded(at.group, j));
+  const std::vector<double> sums = sums_with(line.values, lines);
+  const ElementReader read(y.expected->dtype());
   std::vector<Index> elements;
-  for (const Index j : others) {
-    const ProductSides::Line& other = decoded(at.group, j);
-    const Index element = s.element(y, at.group, at.line, j);
-    const double got = ElementReader(y.expected->dtype())(y.actual_bits(element)).value;
-    const double sum = std::inner_product(other.begin(), other.end(), line.values.begin(), 0.0);
-    if (!std::isfinite(got - sum)) continue;
-    line.outputs.push_back({&other, got, got - sum, 1.0});
+  for (std::size_t j = 0; j < lines.size(); ++j) {
+    const Index element = s.element(y, at.group, at.line, others[j]);
+    const double got = read(y.actual_bits(element)).value;
+    if (!std::isfinite(got - sums[j])) continue;
+    line.outputs.push_back({lines[j], got, got - sums[j], 1.0});
     elements.push_back(element);
   }
   const ActualNumbers got = actual_numbers(y, elements);

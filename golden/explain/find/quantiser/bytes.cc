@@ -78,14 +78,17 @@ NanLines lines_of(const Product& p, const Output& y, Side side) {
   const auto n = static_cast<std::size_t>(side == Side::a ? p.a_lines : p.groups() * p.n);
   NanLines lines{std::vector<std::uint8_t>(n, 1), std::vector<std::uint8_t>(n)};
   const ElementReader read(y.expected->dtype());
+  const auto look = [&](Index line, Index first, Index count, Index step) {
+    nth(lines.shown, line) = count > 0;
+    for (Index i = 0; i < count && nth(lines.nan, line) != 0; ++i)
+      nth(lines.nan, line) = read(y.actual_bits(first + i * step)).nan;
+  };
   for (Index g = 0; g < p.groups(); ++g) {
-    for (Index r = p.begin(g); r < std::min(p.end(g), y.compared_rows); ++r) {
-      for (Index c = 0; c < y.columns; ++c) {
-        const auto line = static_cast<std::size_t>(side == Side::a ? r : g * p.n + c);
-        lines.shown[line] = 1;
-        if (!read(y.actual_bits(r * y.columns + c)).nan) lines.nan[line] = 0;
-      }
-    }
+    const Index begin = p.begin(g);
+    const Index end = std::min(p.end(g), y.compared_rows);
+    for (Index r = begin; side == Side::a && r < end; ++r) look(r, r * y.columns, y.columns, 1);
+    for (Index c = 0; side == Side::b && c < y.columns; ++c)
+      look(g * p.n + c, begin * y.columns + c, end - begin, y.columns);
   }
   return lines;
 }
