@@ -1,7 +1,7 @@
 // Walks of the lines of a product; the equations of one line, and its scales from their solution.
 #include "golden/explain/find/product/sides.h"
 
-#include <numeric>
+#include <span>
 
 #include "golden/explain/find/finding.h"
 #include "golden/explain/words/places.h"
@@ -11,7 +11,7 @@ namespace {
 
 constexpr Index kSpare = 48;  ///< equations beyond the unknowns
 constexpr Index kMostBlocks = 512;
-constexpr Index kChains = 4;  ///< sums at a time: additions of one wait for one another
+constexpr Index kChains = 4;  ///< sums at a time
 
 /// The other lines with which a line made elements that are still to be explained: of those that
 /// are live, from the first to the last element that is left.
@@ -45,23 +45,20 @@ Effective measure_line(const ProductSides& s, const Output& y, const LineAt& at,
   return e;
 }
 
-/// The sums of products of a line and each of `lines`.
-std::vector<double> sums_with(const ProductSides::Line& line,
-                              const std::vector<const ProductSides::Line*>& lines) {
-  std::vector<double> sums(lines.size());
-  Index n = 0;
-  for (; n + kChains <= std::ssize(lines); n += kChains) {
+/// Sums of of(n, d) over the depth, several at a time: additions of one wait for one another.
+template <typename Of>
+void add_up(std::span<double> sums, Index depth, const Of& of) {
+  const Index most = std::ssize(sums) / kChains * kChains;
+  for (Index n = 0; n < most; n += kChains) {
     double part[kChains] = {};
-    for (std::size_t d = 0; d < line.size(); ++d) {
-      for (Index i = 0; i < kChains; ++i) part[i] += (*nth(lines, n + i))[d] * line[d];
+    for (Index d = 0; d < depth; ++d) {
+      for (Index i = 0; i < kChains; ++i) part[i] += of(n + i, d);
     }
     std::ranges::copy(part, sums.begin() + n);
   }
-  for (; n < std::ssize(lines); ++n) {
-    const ProductSides::Line& other = *nth(lines, n);
-    nth(sums, n) = std::inner_product(other.begin(), other.end(), line.begin(), 0.0);
+  for (Index n = most; n < std::ssize(sums); ++n) {
+    for (Index d = 0; d < depth; ++d) nth(sums, n) += of(n, d);
   }
-  return sums;
 }
 
 }  // namespace
@@ -117,15 +114,10 @@ std::vector<LineAt> ProductSides::failing(const Output& y) const {
 
 std::vector<double> run_sums(const ProductSides::Line& a, const ProductSides::Line& b, Index run) {
   std::vector<double> sums(static_cast<std::size_t>(ceil_div(std::ssize(a), run)));
-  Index n = 0;  // runs that are added up, several at a time
-  for (; (n + kChains) * run <= std::ssize(a); n += kChains) {
-    double part[kChains] = {};
-    for (Index d = n * run; d < (n + 1) * run; ++d) {
-      for (Index i = 0; i < kChains; ++i) part[i] += nth(a, d + i * run) * nth(b, d + i * run);
-    }
-    std::ranges::copy(part, sums.begin() + n);
-  }
-  for (Index d = n * run; d < std::ssize(a); ++d) nth(sums, d / run) += nth(a, d) * nth(b, d);
+  const Index whole = std::ssize(a) / run;
+  add_up(std::span(sums).first(static_cast<std::size_t>(whole)), run,
+         [&](Index n, Index d) { return nth(a, n * run + d) * nth(b, n * run + d); });
+  for (Index d = whole * run; d < std::ssize(a); ++d) sums.back() += nth(a, d) * nth(b, d);
   return sums;
 }
 
@@ -134,7 +126,9 @@ SampledLine sampled(const ProductSides& s, const Output& y, const LineAt& at,
   SampledLine line{at, s.line(at.group, at.line)};
   std::vector<const ProductSides::Line*> lines;
   for (const Index j : others) lines.push_back(&decoded(at.group, j));
-  const std::vector<double> sums = sums_with(line.values, lines);
+  std::vector<double> sums(lines.size());
+  add_up(sums, std::ssize(line.values),
+         [&](Index n, Index d) { return nth(*nth(lines, n), d) * nth(line.values, d); });
   const ElementReader read(y.expected->dtype());
   std::vector<Index> elements;
   for (std::size_t j = 0; j < lines.size(); ++j) {
