@@ -122,9 +122,11 @@ void add_strides(const ProductSide& side, List& list) {
                filled("rows of {}{} are read {} apart rather than {}", side.name,
                       run < n ? ", of each expert," : "", counted(stride, "element"), k),
                {read_elements(name,
-                              [=](Index i) {
+                              [=](Index i) -> SourceRun {
                                 const Index from = i / run * run + i % run / k * stride + i % k;
-                                return from < n ? from : i;
+                                const Index rest = k - i % k;
+                                return from < n ? SourceRun(from, std::min(rest, n - from))
+                                                : SourceRun(i, rest);
                               })})
           .target = Target::format;  // other strides agree with it in some rows
       if (stride < k) continue;
@@ -132,10 +134,11 @@ void add_strides(const ProductSide& side, List& list) {
                filled("rows of {}{} are padded with zeros to {} elements, and are read {} apart",
                       side.name, run < n ? ", of each expert," : "", stride, k),
                {read_elements(name,
-                              [=](Index i) {
+                              [=](Index i) -> SourceRun {
                                 const Index row = i % run / stride;
                                 const Index column = i % run % stride;
-                                return column < k ? i / run * run + row * k + column : n;
+                                if (column >= k) return n;
+                                return {i / run * run + row * k + column, k - column};
                               })})
           .target = Target::format;
     }

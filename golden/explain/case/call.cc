@@ -101,71 +101,46 @@ Tensor read_gathered(const Reading& reading, const Tensor& given, int axis,
   shape[static_cast<std::size_t>(axis)] = static_cast<Index>(kept.size());
   Tensor seen(given.dtype(), shape);
   const std::vector<Index> columns = axis == last ? kept : range_of(m.columns);
-  const std::size_t bytes = columns.size() * size_of(given.dtype());
-  std::byte* to = seen.data();
-  const auto read = [&](Index matrix, Index row) {
-    reading.read(given, {matrix, row, columns}, to);
-    to += bytes;
-  };
   // Rows before the last axis: all of them, those kept, or those of the matrices kept.
   Index inner = 1;
   for (int a = axis + 1; a < last; ++a) inner *= given.extent(a);
   const Index rows = m.elements / m.columns;
   const Index extent = axis == last ? rows : given.extent(axis);
   const std::vector<Index>& lines = axis == last ? range_of(rows) : kept;
+  std::vector<Index> kept_rows;
   for (Index outer = 0; outer < rows / (extent * inner); ++outer) {
     for (const Index k : lines) {
-      for (Index i = 0; i < inner; ++i) {
-        const Index row = (outer * extent + k) * inner + i;
-        read(row / m.rows, row % m.rows);
-      }
+      for (Index i = 0; i < inner; ++i) kept_rows.push_back((outer * extent + k) * inner + i);
     }
   }
+  reading.read(given, {kept_rows, columns}, seen.data());
   return seen;
 }
 
-Reading read_elements(std::string operand, std::function<Index(Index i)> source) {
-  Reading reading = make_reading(
-      std::move(operand), [](const Matrices&) { return true; },
-      [source = std::move(source)](const Matrices& m, Index matrix, Index row, Index column) {
-        return source((matrix * m.rows + row) * m.columns + column);
-      });
-  reading.least_rank = 1;
-  return reading;
-}
-
 Reading read_lines(std::string operand, int axis, std::function<Index(Index i)> source) {
-  Reading reading{
-      std::move(operand), [](const Matrices&) { return true; }, {}, axis < 0 ? -axis : axis + 1};
-  reading.read = [axis, source = std::move(source)](const Tensor& given, const Cells& cells,
-                                                    std::byte* to) {
-    const Matrices m = matrices_of(given);
+  const auto any = [](const Matrices&) { return true; };
+  Reading reading{std::move(operand), any, {}, axis < 0 ? -axis : axis + 1};
+  reading.read = [any, axis, source = std::move(source)](const Tensor& given, const Cells& cells,
+                                                         std::byte* to) {
     const int along = axis < 0 ? given.rank() + axis : axis;
     Index inner = 1;  // elements from one line to the next
     for (int a = along + 1; a < given.rank(); ++a) inner *= given.extent(a);
     const Index lines = given.extent(along);
-    const std::size_t size = size_of(given.dtype());
-    const Index row = (cells.matrix * m.rows + cells.row) * m.columns;
-    const auto copy = [&](Index own, Index line, Index from, std::size_t elements) {
-      if (from >= 0 && from < lines) {
-        std::memcpy(to, given.data() + static_cast<std::size_t>(own + (from - line) * inner) * size,
-                    elements * size);
-      } else {
-        std::memset(to, 0, elements * size);
-      }
-      to += elements * size;
+    const bool by_column = along == given.rank() - 1;
+    std::vector<Index> sources;  // of columns, the same for every row
+    for (const Index c : by_column ? cells.columns : std::span<const Index>{}) {
+      sources.resize(std::max(sources.size(), static_cast<std::size_t>(c) + 1));
+      sources[static_cast<std::size_t>(c)] = source(c);
+    }
+    const auto run = [&](const Matrices& m, Index matrix, Index row, Index column) -> SourceRun {
+      const Index first = (matrix * m.rows + row) * m.columns;
+      const Index line = by_column ? column : first / inner % lines;
+      const Index from = by_column ? sources[static_cast<std::size_t>(column)] : source(line);
+      const Index known =
+          from >= 0 && from < lines ? first + column + (from - line) * inner : m.elements;
+      return {known, by_column ? 1 : m.columns};
     };
-    if (along == given.rank() - 1) {
-      for (const Index c : cells.columns) copy(row + c, c, source(c), 1);
-      return;
-    }
-    const Index line = row / inner % lines;
-    const Index from = source(line);
-    if (static_cast<Index>(cells.columns.size()) == m.columns) {
-      copy(row, line, from, cells.columns.size());
-    } else {
-      for (const Index c : cells.columns) copy(row + c, line, from, 1);
-    }
+    make_reading({}, any, run).read(given, cells, to);
   };
   return reading;
 }

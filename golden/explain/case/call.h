@@ -2,6 +2,7 @@
 // operand whose elements are read from elsewhere: all of it, or some lines without the rest.
 #pragma once
 
+#include <algorithm>
 #include <cstring>
 #include <functional>
 #include <map>
@@ -48,10 +49,9 @@ struct Matrices {
 };
 Matrices matrices_of(const Tensor& tensor);
 
-/// Elements of one row of one matrix.
+/// Elements of some rows, of all matrices one after the other.
 struct Cells {
-  Index matrix;
-  Index row;
+  std::span<const Index> rows;
   std::span<const Index> columns;
 };
 
@@ -72,31 +72,38 @@ struct SourceRun {
 };
 
 /// A reading that sees as element (row, column) of a matrix the one at
-/// source(matrices, matrix, row, column); beyond the tensor there are zeros.
+/// source(matrices, matrix, row, column), an index or a run; beyond the tensor there are zeros.
 template <typename Source>
 Reading make_reading(std::string operand, std::function<bool(const Matrices&)> applies,
                      Source source) {
   const auto read = [source](const Tensor& given, const Cells& cells, std::byte* to) {
     const Matrices m = matrices_of(given);
     const std::size_t size = size_of(given.dtype());
-    const std::byte* from = given.data();
+    const auto most = std::ssize(cells.columns);
+    const bool gapless = most > 0 && cells.columns.back() - cells.columns.front() + 1 == most;
     const auto copied = [&](auto bytes) {
-      SourceRun run = 0;
-      Index first = 0;  // of the run
-      Index end = 0;
-      for (const Index c : cells.columns) {
-        if (c < first || c >= end) {
-          run = source(m, cells.matrix, cells.row, c);
-          first = c;
-          end = c + run.length;
+      for (const Index line : cells.rows) {
+        const Index matrix = line / m.rows;
+        const Index row = line % m.rows;
+        for (Index c = 0; c < most;) {
+          const SourceRun run = source(m, matrix, row, cells.columns[static_cast<std::size_t>(c)]);
+          const Index n = gapless ? std::clamp<Index>(run.length, 1, most - c) : 1;
+          const Index end = run.from + n;
+          if (n > 1 && run.from >= 0 && end <= m.elements) {
+            const std::size_t all = static_cast<std::size_t>(n) * bytes;
+            std::memcpy(to, given.data() + static_cast<std::size_t>(run.from) * bytes, all);
+            to += all;
+          } else {
+            for (Index i = run.from; i < end; ++i, to += bytes) {
+              if (i >= 0 && i < m.elements) {
+                std::memcpy(to, given.data() + static_cast<std::size_t>(i) * bytes, bytes);
+              } else {
+                std::memset(to, 0, bytes);
+              }
+            }
+          }
+          c += n;
         }
-        const Index i = run.from + (c - first);
-        if (i >= 0 && i < m.elements) {
-          std::memcpy(to, from + static_cast<std::size_t>(i) * bytes, bytes);
-        } else {
-          std::memset(to, 0, bytes);
-        }
-        to += bytes;
       }
     };
     if (size == 1) {
@@ -112,7 +119,16 @@ Reading make_reading(std::string operand, std::function<bool(const Matrices&)> a
 
 /// A reading of a tensor of any axes that sees as element i the one at source(i); where that is
 /// beyond the tensor, zero.
-Reading read_elements(std::string operand, std::function<Index(Index i)> source);
+template <typename Source>
+Reading read_elements(std::string operand, Source source) {
+  Reading reading = make_reading(
+      std::move(operand), [](const Matrices&) { return true; },
+      [source = std::move(source)](const Matrices& m, Index matrix, Index row, Index column) {
+        return source((matrix * m.rows + row) * m.columns + column);
+      });
+  reading.least_rank = 1;
+  return reading;
+}
 /// The same of whole lines along an axis (from 0; the last is -1): line i is source(i).
 Reading read_lines(std::string operand, int axis, std::function<Index(Index i)> source);
 

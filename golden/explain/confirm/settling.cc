@@ -78,7 +78,6 @@ class Settling {
       : runner_(runner), candidate_(&candidate) {}
 
   std::vector<Claim> claims() {
-    std::vector<Claim> found;
     Candidate confirmed;
     if (runner_.by_rows()) {
       runner_.choose_whole();
@@ -104,8 +103,7 @@ class Settling {
     for (const Hypothesis* h : candidate_->hypotheses) {
       if (!runner_.windowed()) claim.made_by.push_back(*h);
     }
-    found.push_back(std::move(claim));
-    return found;
+    return {std::move(claim)};
   }
 
  private:
@@ -134,7 +132,7 @@ class Settling {
     Place place = place_of_marked(output, marks);
     const RunResult& trial = candidate_->trial;
     const auto o = static_cast<std::size_t>(&output - runner_.outputs().data());
-    if (o >= trial.idle.size() || trial.idle[o].empty()) return place;
+    if (trial.idle[o].empty()) return place;
     const bool by_columns = trial.credits[o].by_columns;
     // Where something else differs, it is not that nothing was altered.
     std::vector<std::uint8_t> idle = trial.idle[o];

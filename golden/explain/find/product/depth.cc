@@ -43,9 +43,11 @@ Reading negated(const Product& p, const std::vector<Index>& depths) {
   reading.read = [depths, rows = p.wgrad, plain = reading.read](const Tensor& given,
                                                                 const Cells& cells, std::byte* to) {
     plain(given, cells, to);
-    for (const Index column : cells.columns) {
-      to += size_of(given.dtype());
-      if (std::ranges::binary_search(depths, rows ? cells.row : column)) to[-1] ^= std::byte{0x80};
+    for (const Index row : cells.rows) {
+      for (const Index column : cells.columns) {
+        to += size_of(given.dtype());
+        if (std::ranges::binary_search(depths, rows ? row : column)) to[-1] ^= std::byte{0x80};
+      }
     }
   };
   return reading;

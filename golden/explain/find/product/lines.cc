@@ -85,13 +85,15 @@ class LineRun {
   bool computed(LinePart part, Index line, Index source) {
     const Index g = group_of(line);
     auto sum = sums(g, part == LinePart::scales ? line : source).begin();
+    std::vector<double> scales;
+    for (Index d = 0; d < s_.p.depth(g); d += s_.p.block)
+      scales.push_back(s_.scale_of(g, part == LinePart::codes ? line : source, d));
     const ElementReader read(y_.expected->dtype());
     double noise = 0.0;
     double signal = 0.0;
     for (const Index partner : partners(g)) {
       double model = 0.0;
-      for (Index d = 0; d < s_.p.depth(g); d += s_.p.block)
-        model += *sum++ * s_.scale_of(g, part == LinePart::codes ? line : source, d);
+      for (const double scale : scales) model += *sum++ * scale;
       if (s_.mark(y_, g, line, partner) == Mark::explained) continue;
       const double got = read(y_.actual_bits(s_.element(y_, g, line, partner))).value;
       noise += (got - model) * (got - model);

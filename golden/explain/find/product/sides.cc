@@ -3,6 +3,7 @@
 
 #include <limits>
 #include <numeric>
+#include <span>
 
 #include "golden/explain/find/finding.h"
 #include "golden/explain/words/places.h"
@@ -12,6 +13,7 @@ namespace {
 
 constexpr Index kSpare = 48;  ///< equations beyond the unknowns
 constexpr Index kMostBlocks = 512;
+constexpr Index kChains = 4;  ///< sums at a time
 
 /// The other lines with which a line made elements that are still to be explained: of those that
 /// are live, from the first to the last element that is left.
@@ -43,6 +45,22 @@ Effective measure_line(const ProductSides& s, const Output& y, const LineAt& at,
   for (const double sigma : fit->sigma)
     e.sigma.push_back(std::isinf(sigma) ? sigma : sigma * e.misfit);
   return e;
+}
+
+/// Sums of of(n, d) over the depth, several at a time: additions of one wait for one another.
+template <typename Of>
+void add_up(std::span<double> sums, Index depth, const Of& of) {
+  const Index most = std::ssize(sums) / kChains * kChains;
+  for (Index n = 0; n < most; n += kChains) {
+    double part[kChains] = {};
+    for (Index d = 0; d < depth; ++d) {
+      for (Index i = 0; i < kChains; ++i) part[i] += of(n + i, d);
+    }
+    std::ranges::copy(part, sums.begin() + n);
+  }
+  for (Index n = most; n < std::ssize(sums); ++n) {
+    for (Index d = 0; d < depth; ++d) nth(sums, n) += of(n, d);
+  }
 }
 
 }  // namespace
@@ -96,25 +114,28 @@ std::vector<LineAt> ProductSides::failing(const Output& y) const {
 
 std::vector<double> run_sums(const ProductSides::Line& a, const ProductSides::Line& b, Index run) {
   std::vector<double> sums(static_cast<std::size_t>(ceil_div(std::ssize(a), run)));
-  Index d = 0;
-  for (double& sum : sums) {
-    for (const Index end = std::min(std::ssize(a), d + run); d < end; ++d)
-      sum += nth(a, d) * nth(b, d);
-  }
+  const Index whole = std::ssize(a) / run;
+  add_up(std::span(sums).first(static_cast<std::size_t>(whole)), run,
+         [&](Index n, Index d) { return nth(a, n * run + d) * nth(b, n * run + d); });
+  for (Index d = whole * run; d < std::ssize(a); ++d) sums.back() += nth(a, d) * nth(b, d);
   return sums;
 }
 
 SampledLine sampled(const ProductSides& s, const Output& y, const LineAt& at,
                     const std::vector<Index>& others, DecodedLines& decoded) {
   SampledLine line{at, s.line(at.group, at.line)};
+  std::vector<const ProductSides::Line*> lines;
+  for (const Index j : others) lines.push_back(&decoded(at.group, j));
+  std::vector<double> sums(lines.size());
+  add_up(sums, std::ssize(line.values),
+         [&](Index n, Index d) { return nth(*nth(lines, n), d) * nth(line.values, d); });
+  const ElementReader read(y.expected->dtype());
   std::vector<Index> elements;
-  for (const Index j : others) {
-    const ProductSides::Line& other = decoded(at.group, j);
-    const Index element = s.element(y, at.group, at.line, j);
-    const double got = ElementReader(y.expected->dtype())(y.actual_bits(element)).value;
-    const double sum = std::inner_product(other.begin(), other.end(), line.values.begin(), 0.0);
-    if (!std::isfinite(got - sum)) continue;
-    line.outputs.push_back({&other, got, got - sum, 1.0});
+  for (std::size_t j = 0; j < lines.size(); ++j) {
+    const Index element = s.element(y, at.group, at.line, others[j]);
+    const double got = read(y.actual_bits(element)).value;
+    if (!std::isfinite(got - sums[j])) continue;
+    line.outputs.push_back({lines[j], got, got - sums[j], 1.0});
     elements.push_back(element);
   }
   const ActualNumbers got = actual_numbers(y, elements);

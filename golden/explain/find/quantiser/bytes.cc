@@ -76,14 +76,17 @@ std::vector<Came> lines_of(const Product& p, const Output& y, Side side) {
   const auto n = static_cast<std::size_t>(side == Side::a ? p.a_lines : p.groups() * p.n);
   std::vector<Came> lines(n, Came::unseen);
   const ElementReader read(y.expected->dtype());
+  const auto look = [&](Index line, Index first, Index count, Index step) {
+    Came& came = nth(lines, line);
+    for (Index i = 0; i < count && came != Came::numbers; ++i)
+      came = read(y.actual_bits(first + i * step)).nan ? Came::nan : Came::numbers;
+  };
   for (Index g = 0; g < p.groups(); ++g) {
-    for (Index r = p.begin(g); r < std::min(p.end(g), y.compared_rows); ++r) {
-      for (Index c = 0; c < y.columns; ++c) {
-        Came& line = nth(lines, side == Side::a ? r : g * p.n + c);
-        const bool nan = read(y.actual_bits(r * y.columns + c)).nan;
-        line = std::max(line, nan ? Came::nan : Came::numbers);
-      }
-    }
+    const Index begin = p.begin(g);
+    const Index end = std::min(p.end(g), y.compared_rows);
+    for (Index r = begin; side == Side::a && r < end; ++r) look(r, r * y.columns, y.columns, 1);
+    for (Index c = 0; side == Side::b && c < y.columns; ++c)
+      look(g * p.n + c, begin * y.columns + c, end - begin, y.columns);
   }
   return lines;
 }
