@@ -2,9 +2,8 @@
 
 # Sources that are compiled as one, so that what all include is compiled once: a third of a folder's,
 # by initial, so that a new file joins one group and leaves the others alone.  Apart stay numerics and the
-# judge, where no call may find an overload of another file, and finders, whose limits go by one name.  Not in
-# another project, which says so itself, and not where CMAKE_UNITY_BUILD is OFF.  A missing include
-# shows in tests/house/includes_test.py.
+# judge, where no call may find an overload of another file.  Not in another project, which says so itself,
+# and not where CMAKE_UNITY_BUILD is OFF.  A missing include shows in tests/house/includes_test.py.
 set(grouped ${PROJECT_IS_TOP_LEVEL})
 if(DEFINED CMAKE_UNITY_BUILD)
   set(grouped ${CMAKE_UNITY_BUILD})
@@ -12,7 +11,7 @@ endif()
 function(mxo_groups target)
   set_target_properties(${target} PROPERTIES UNITY_BUILD ${grouped} UNITY_BUILD_MODE GROUP)
   foreach(source ${ARGN})
-    if(NOT source MATCHES "^(formats|ops|emu|golden/judge|golden/explain/find)/")
+    if(NOT source MATCHES "^(formats|ops|emu|golden/judge)/")
       cmake_path(GET source PARENT_PATH group)
       foreach(initials a-g h-p q-z)
         if(source MATCHES "/[${initials}][^/]*$")

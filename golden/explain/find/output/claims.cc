@@ -9,7 +9,7 @@ namespace mxo {
 namespace {
 
 constexpr Index kMostRuns = 8;     ///< of rows, for a cause to be called a place
-constexpr Index kMany = 8;         ///< elements that tell from chance, and are asked for as such
+constexpr Index kEnough = 8;       ///< elements that tell from chance, and are asked for as such
 constexpr Index kLargeBlock = 64;  ///< elements in one run of rows: too many for chance
 constexpr Index kHopeless = 4096;  ///< rows that do not fit before any does
 
@@ -118,7 +118,7 @@ std::optional<Claim> claim_fits(Output& output, const std::function<RowFit(Index
     fixed += here;
   }
   // What needs many elements to be told from chance needs them even where no others are left.
-  if (fixed == 0 || (fixed < least && (least >= kMany || fixed != output.left)))
+  if (fixed == 0 || (fixed < least && (least >= kEnough || fixed != output.left)))
     return std::nullopt;
   const auto fits_as_well = [&](Index r) {
     return std::ranges::binary_search(failing, r) || fit(r).fits;

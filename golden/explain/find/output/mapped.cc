@@ -221,7 +221,7 @@ Claims claim_largest(Output& output, const Words& f) {
 }
 
 /// The nibbles of a byte, or the bytes of a word, in reverse.
-std::uint64_t reversed(std::uint64_t w, int bits) {
+std::uint64_t mirrored(std::uint64_t w, int bits) {
   const int part = bits == 8 ? 4 : 8;
   std::uint64_t out = 0;
   for (int at = 0; at < bits; at += part) {
@@ -275,8 +275,8 @@ Claims claim_flipped_bit(Output& output, const Words& f) {
 }
 
 constexpr std::size_t kMostValues = 3;
-constexpr Index kLeast = 4;       ///< elements of a value, where all of them came so
-constexpr Index kLeastPart = 16;  ///< the same of a part of them
+constexpr Index kLeastOfValue = 4;  ///< elements of a value, where all of them came so
+constexpr Index kLeastPart = 16;    ///< the same of a part of them
 
 /// "code 7F", "-1", "0.5".
 std::string in_words(Dtype dtype, std::uint64_t bits) {
@@ -318,7 +318,7 @@ Claims recover_mapped(Output& output) {
   list.push_back({byte ? "value.nibbles" : "value.bytes",
                   byte ? "the nibbles of every byte are exchanged"
                        : "the bytes of every element are exchanged",
-                  [&f](std::uint64_t w) { return reversed(w, f.bits); }, kTold});
+                  [&f](std::uint64_t w) { return mirrored(w, f.bits); }, kTold});
   Claims claims;
   for (const ValueMap& map : list) {
     if (output.left == 0) return claims;
@@ -353,7 +353,7 @@ Claims recover_replaced(Output& output) {
   }
   std::string words;
   for (const auto& [want, r] : values) {
-    const bool whole = r.n == r.all && r.n >= kLeast;
+    const bool whole = r.n == r.all && r.n >= kLeastOfValue;
     if (!whole && r.n < kLeastPart) return {};
     list_words(
         words,

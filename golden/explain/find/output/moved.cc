@@ -21,7 +21,7 @@ namespace {
 constexpr std::size_t kLeastBytes = 16;  ///< of a piece whose bytes are taken as its name
 constexpr std::size_t kShort = 32;       ///< bytes of a piece that may be alike by other reasons
 constexpr Index kLeastShare = 50;        ///< of the differing elements, one in so many
-constexpr Index kSampled = 4096;         ///< pieces of a row of which some were found, if any are
+constexpr Index kSampledPieces = 4096;   ///< pieces of a row of which some were found, if any are
 constexpr std::size_t kMostPlaces = 4;   ///< of one piece: tokens go to several experts
 constexpr Index kSegments[] = {128, 64, 32, 16};  ///< columns, kLeastBytes at least
 constexpr std::size_t kMostDistances = 4;         ///< more are an order, no runs that moved
@@ -159,7 +159,7 @@ Claims claims_of_pieces(Output& output, Index width) {
   const std::vector<Index> pieces = pieces_of(output, width);
   std::vector<Index> failing = pieces;
   std::erase_if(failing, [&](Index at) { return !output.differs_in(at, width); });
-  const std::vector<Index> sample = evenly_spread(failing, kSampled);
+  const std::vector<Index> sample = evenly_spread(failing, kSampledPieces);
   if (width < output.columns && sample.size() < failing.size()) {
     const PieceIndex few(output, width, pieces, sample);
     if (std::ranges::all_of(sample, [&](Index at) { return few.sources(at).empty(); })) return {};

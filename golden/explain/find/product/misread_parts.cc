@@ -11,12 +11,12 @@
 namespace mxo {
 namespace {
 
-constexpr Index kLines = 6;         ///< failing lines that are looked at
-constexpr Index kSpare = 96;        ///< outputs beyond twice the unknowns
-constexpr Index kLongDepth = 2048;  ///< from here on the depth is looked at in longer parts
-constexpr double kFit = 0.0025;     ///< of an output that may be left: half a unit of bf16
-constexpr double kWorse = 4.0;      ///< times as much is left without the cause, at least
-constexpr Index kMostTiles = 8;     ///< distances of 128 lines, or of 128 along the depth
+constexpr Index kLines = 6;           ///< failing lines that are looked at
+constexpr Index kSpare = 96;          ///< outputs beyond twice the unknowns
+constexpr Index kLongDepth = 2048;    ///< from here on the depth is looked at in longer parts
+constexpr double kMostLeft = 0.0025;  ///< of an output that may be left: half a unit of bf16
+constexpr double kWorse = 4.0;        ///< times as much is left without the cause, at least
+constexpr Index kMostTiles = 8;       ///< distances of 128 lines, or of 128 along the depth
 constexpr Index kMostExperts = 8;
 
 /// An element of one side.
@@ -160,7 +160,7 @@ class SampledOutputs {
     }
     const double left = equations.left(share->x);
     const double before = equations.left(std::vector<double>(runs_));
-    const bool fits = left < kFit * kFit * static_cast<double>(equations.equations()) &&
+    const bool fits = left < kMostLeft * kMostLeft * static_cast<double>(equations.equations()) &&
                       left * kWorse * kWorse < before;
     return fits ? found : std::vector<Index>{};
   }

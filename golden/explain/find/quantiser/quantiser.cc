@@ -48,7 +48,7 @@ bool gives_expected(const OwnRule& own, const QuantiserCall& q) {
   return true;
 }
 
-constexpr Index kLeastNumbers = 8;  ///< blocks that are not such, beside those that are
+constexpr Index kLeastOthers = 8;  ///< blocks that are not such, beside those that are
 
 /// Blocks whose amax no rule may have been made for.
 struct Degenerate {
@@ -260,7 +260,7 @@ Claims claim_degenerate(const QuantiserCall& q, const Degenerate& kind,
   const auto first = std::ranges::find_if(all, is_such);
   const Index others =
       std::ranges::count_if(all, [&](Index s) { return nth(places, s).rows > 0 && !is_such(s); });
-  if (first == all.end() || others < kLeastNumbers) return {};
+  if (first == all.end() || others < kLeastOthers) return {};
   // One scale of all of them, where no other differs; if they are no numbers, that of zeros.
   const double one = scale_value(*scales.actual, *first);
   const bool told = !std::isnan(q.amax_of(*first)) || scales.actual_bits(*first) == 0;
