@@ -8,8 +8,6 @@
 namespace mxo::test {
 namespace {
 
-using Settings = std::vector<std::pair<const char*, const char*>>;
-
 float sigmoid(float x) { return sigma_by_mpfr(x); }
 float erf_of(float x) { return by_mpfr(x, mpfr_erf); }
 float tanh_of(float x) { return by_mpfr(x, mpfr_tanh); }
@@ -53,47 +51,33 @@ float kept(float x) { return x; }
 
 struct GateCase {
   const char* name;
-  Settings settings;
+  const char* settings;
   std::function<float(float, float)> of;  ///< gate and up to what the probability multiplies
 };
 
 /// Steps in 16 bits are stored by `in16`.
 std::vector<GateCase> gate_cases(Stored in16) {
-  static const Settings oss = {{"alpha", "1.702"}, {"limit", "7"}, {"up_offset", "1"}};
-  static const auto with = [](Settings settings, std::pair<const char*, const char*> more) {
-    settings.push_back(more);
-    return settings;
-  };
   const auto stored = [in16](float (*activation)(float)) {
     return [=](float a, float b) { return in16(in16(activation(a)) * b); };
   };
   const std::vector<GateCase> cases = {
-      {"silu", {}, [](float a, float b) { return a * sigmoid(a) * b; }},
-      {"silu_eager",
-       {{"bf16_steps", "every"}},
+      {"silu", "", [](float a, float b) { return a * sigmoid(a) * b; }},
+      {"silu_eager", "bf16_steps=every",
        [in16](float a, float b) { return in16(in16(a * sigmoid(a)) * b); }},
-      {"silu_of_alpha",
-       {{"bf16_steps", "activation"}, {"alpha", "1.5"}},
+      {"silu_of_alpha", "bf16_steps=activation alpha=1.5",
        [in16](float a, float b) { return in16(a * sigmoid(1.5f * a)) * b; }},
-      {"vllm_silu_and_mul",
-       {{"bf16_steps", "activation"}},
+      {"vllm_silu_and_mul", "bf16_steps=activation",
        [in16](float a, float b) { return in16(a * sigmoid(a)) * b; }},
-      {"gpt_oss", oss, [](float a, float b) { return gpt_oss(a, b, kept); }},
-      {"gpt_oss_eager", with(oss, {"bf16_steps", "every"}),
+      {"gpt_oss", "alpha=1.702 limit=7 up_offset=1",
+       [](float a, float b) { return gpt_oss(a, b, kept); }},
+      {"gpt_oss_eager", "alpha=1.702 limit=7 up_offset=1 bf16_steps=every",
        [in16](float a, float b) { return gpt_oss(a, b, in16); }},
-      {"gelu", {{"activation", "gelu"}}, [](float a, float b) { return gelu(a) * b; }},
-      {"gelu_eager", {{"activation", "gelu"}, {"bf16_steps", "every"}}, stored(gelu)},
-      {"gelu_tanh_eager",
-       {{"activation", "gelu_tanh"}, {"bf16_steps", "every"}},
-       stored(gelu_tanh)},
-      {"relu_squared_eager",
-       {{"activation", "relu_squared"}, {"bf16_steps", "every"}},
-       stored(relu_squared)},
-      {"gelu_tanh",
-       {{"activation", "gelu_tanh"}},
-       [](float a, float b) { return gelu_tanh(a) * b; }},
-      {"relu_squared",
-       {{"activation", "relu_squared"}},
+      {"gelu", "activation=gelu", [](float a, float b) { return gelu(a) * b; }},
+      {"gelu_eager", "activation=gelu bf16_steps=every", stored(gelu)},
+      {"gelu_tanh_eager", "activation=gelu_tanh bf16_steps=every", stored(gelu_tanh)},
+      {"relu_squared_eager", "activation=relu_squared bf16_steps=every", stored(relu_squared)},
+      {"gelu_tanh", "activation=gelu_tanh", [](float a, float b) { return gelu_tanh(a) * b; }},
+      {"relu_squared", "activation=relu_squared",
        [](float a, float b) { return relu_squared(a) * b; }},
   };
   return cases;
@@ -124,8 +108,7 @@ TEST(Gates, EveryStackHasItsOwnStepsInEveryOrderOfHalves) {
                     {"probs", random({kRows}, 2, 1.0f)}};
     for (const GateCase& c : gate_cases(stored)) {
       for (const char* halves : {"gate_first", "up_first", "interleaved"}) {
-        Settings set = c.settings;
-        set.emplace_back("halves", halves);
+        const std::string set = std::string(c.settings) + " halves=" + halves;
         const NamedTensors out = call("reference", "swiglu", in, set);
         for (Index i = 0; i < kRows * kWidth; ++i) {
           const auto [a, b] = places(halves, i % kWidth);
@@ -144,7 +127,7 @@ TEST(Gates, EveryStackHasItsOwnStepsInEveryOrderOfHalves) {
 
 TEST(Gates, AGateWithoutUpMultipliesNothing) {
   NamedTensors in{{"x", random({kRows, kWidth}, 3, 4.0f)}};
-  const Settings set = {{"activation", "relu_squared"}, {"halves", "gate_only"}};
+  const std::string set = "activation=relu_squared halves=gate_only";
   const NamedTensors out = call("cpu", "swiglu", in, set);
   ASSERT_EQ(out.at("y").shape(), (std::vector<Index>{kRows, kWidth}));
   for (Index i = 0; i < kRows * kWidth; ++i) {
@@ -188,8 +171,7 @@ TEST(Gates, GradientsAgreeWithDifferencesInDouble) {
     }
     if (eager && !name.starts_with("gelu") && name != "relu_squared") continue;  // below
     for (const char* halves : {"gate_first", "up_first", "interleaved"}) {
-      Settings set = c.settings;
-      set.emplace_back("halves", halves);
+      const std::string set = std::string(c.settings) + " halves=" + halves;
       const NamedTensors out = call("reference", "swiglu_backward", in, set);
       double dprob = 0;
       for (Index i = 0; i < kRows * kWidth; ++i) {
@@ -225,15 +207,12 @@ TEST(Gates, GradientsAgreeWithDifferencesInDouble) {
 /// torch's autograd through eager bf16 code: every gradient is stored as bf16.
 TEST(Gates, EagerGradientsRoundWhereAutogradStores) {
   for (const auto& [type, stored] : kNarrow) {
-    const char* narrow = type == Dtype::bf16 ? "bf16" : "f16";
     NamedTensors in{{"x", random({kRows, 2 * kWidth}, 8, 4.0f, type)},
                     {"dy", random({kRows, kWidth}, 9, 1.0f, type)}};
-    const Settings oss = {{"alpha", "1.702"},
-                          {"limit", "7"},
-                          {"up_offset", "1"},
-                          {"bf16_steps", "every"},
-                          {"rounding", narrow}};
-    const NamedTensors eager = call("cpu", "swiglu_backward", in, oss);
+    const NamedTensors eager =
+        call("cpu", "swiglu_backward", in,
+             std::string("alpha=1.702 limit=7 up_offset=1 bf16_steps=every rounding=") +
+                 (type == Dtype::bf16 ? "bf16" : "f16"));
     for (Index i = 0; i < kRows * kWidth; ++i) {
       const Index k = i / kWidth * 2 * kWidth + i % kWidth;
       const float a = get(in.at("x"), k);
@@ -261,12 +240,11 @@ TEST(Gates, GradientsOfSiluAreStoredOnce) {
   for (const auto& [type, stored] : kNarrow) {
     NamedTensors in{{"x", random({kRows, 2 * kWidth}, 8, 4.0f, type)},
                     {"dy", random({kRows, kWidth}, 9, 1.0f, type)}};
-    for (const auto& [steps, text, alpha] :
-         {std::tuple{"activation", "1", 1.0f}, {"every", "1", 1.0f}, {"activation", "1.5", 1.5f}}) {
-      const NamedTensors out = call("cpu", "swiglu_backward", in,
-                                    {{"bf16_steps", steps},
-                                     {"alpha", text},
-                                     {"rounding", type == Dtype::bf16 ? "bf16" : "f16"}});
+    const std::string rounding = type == Dtype::bf16 ? " rounding=bf16" : " rounding=f16";
+    for (const auto& [steps, alpha] : {std::pair{"bf16_steps=activation alpha=1", 1.0f},
+                                       {"bf16_steps=every alpha=1", 1.0f},
+                                       {"bf16_steps=activation alpha=1.5", 1.5f}}) {
+      const NamedTensors out = call("cpu", "swiglu_backward", in, steps + rounding);
       for (Index i = 0; i < kRows * kWidth; ++i) {
         const Index k = i / kWidth * 2 * kWidth + i % kWidth;
         const float a = get(in.at("x"), k);
@@ -274,15 +252,15 @@ TEST(Gates, GradientsOfSiluAreStoredOnce) {
         const float s = sigmoid(alpha * a);
         const float left = stored(g * get(in.at("x"), k + kWidth)) * s;
         const float turn = (alpha * a) * (1.0f - s);
-        ASSERT_EQ(get(out.at("dx"), k), stored(left * (1.0f + turn))) << steps << text << i;
-        ASSERT_EQ(get(out.at("dx"), k + kWidth), stored(g * stored(a * s))) << steps << text << i;
+        ASSERT_EQ(get(out.at("dx"), k), stored(left * (1.0f + turn))) << steps << i;
+        ASSERT_EQ(get(out.at("dx"), k + kWidth), stored(g * stored(a * s))) << steps << i;
       }
     }
   }
 }
 
 TEST(Gates, MinusZeroStaysWithoutAnOffset) {
-  const auto negative = [](float a, float b, const Settings& set, bool back) {
+  const auto negative = [](float a, float b, const std::string& set, bool back) {
     NamedTensors in{{"x", Tensor(Dtype::f32, {1, 2})}};
     in.at("x").as<float>()[0] = a;
     in.at("x").as<float>()[1] = b;
@@ -290,8 +268,8 @@ TEST(Gates, MinusZeroStaysWithoutAnOffset) {
     const NamedTensors out = call("cpu", back ? "swiglu_backward" : "swiglu", in, set);
     return std::signbit(get(out.begin()->second, 0));
   };
-  const Settings squared = {{"activation", "relu_squared"}};
-  EXPECT_TRUE(negative(1.0f, -0.0f, {{"alpha", "2"}}, false));
+  const std::string squared = "activation=relu_squared";
+  EXPECT_TRUE(negative(1.0f, -0.0f, "alpha=2", false));
   EXPECT_FALSE(negative(-0.0f, 1.0f, squared, false));
   EXPECT_TRUE(negative(-0.0f, 1.0f, squared, true));
 }
@@ -301,21 +279,17 @@ TEST(Gates, QuantisedInOnePassAreTheTwoSteps) {
   const Tensor dy = random({kRows, kWidth}, 11, 1.0f, Dtype::bf16);
   for (const GateCase& c : gate_cases(bf16)) {
     for (const char* halves : {"gate_first", "interleaved"}) {
-      Settings set = c.settings;
-      set.emplace_back("halves", halves);
-      set.emplace_back("rounding", "bf16");
+      const std::string set = std::string(c.settings) + " rounding=bf16 halves=" + halves;
       for (const bool backward : {false, true}) {
         NamedTensors operands = in;
         if (backward) operands.emplace("dy", dy);
         const NamedTensors between =
             call("reference", backward ? "swiglu_backward" : "swiglu", operands, set);
         const NamedTensors want =
-            call("reference", "quantize", {{"x", between.begin()->second}}, {{"block", "1x32"}});
-        Settings fused = set;
-        fused.emplace_back("block", "1x32");
+            call("reference", "quantize", {{"x", between.begin()->second}}, "block=1x32");
         for (const char* backend : {"reference", "cpu"}) {
           expect_same(want, call(backend, backward ? "swiglu_quantize_backward" : "swiglu_quantize",
-                                 operands, fused));
+                                 operands, set + " block=1x32"));
         }
       }
     }

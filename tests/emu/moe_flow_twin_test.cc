@@ -16,7 +16,7 @@ class FlowByOperators : public ByOperators {
   NamedTensors run(const NamedTensors& kept) {
     // The router is the same in every pipeline; its twin is in moe_layer_twin_test.
     const Tensor logits = kept.at("rank0.logits");
-    NamedTensors routed = call("route", {{"logits", logits}}, {{"top_k", "2"}});
+    NamedTensors routed = call("route", {{"logits", logits}}, "top_k=2");
     const Tensor experts = routed.at("experts");
     const NamedTensors u =
         call("dispatch", {{"rank0.x", in_.at("rank0.x")}, {"rank0.experts", experts}}, wire());
@@ -31,7 +31,7 @@ class FlowByOperators : public ByOperators {
     const Tensor h = product(u_rows, w1);
     out_["rank0.h"] = h;
     const Rows act =
-        quantised(call("swiglu", {{"x", h}, {"probs", weights}}, {{"rounding", "none"}}).at("y"));
+        quantised(call("swiglu", {{"x", h}, {"probs", weights}}, "rounding=none").at("y"));
     out_["rank0.act.codes"] = act.codes;
     const Tensor o = product(act, w2);
     out_["rank0.y"] =
@@ -45,7 +45,7 @@ class FlowByOperators : public ByOperators {
     out_["rank0.dact"] = dact;
     out_["dw2"] = wgrad(turned(g), turned(act));
     const Rows dh = quantised(
-        call("swiglu_backward", {{"x", h}, {"probs", weights}, {"dy", dact}}, {}).at("dx"));
+        call("swiglu_backward", {{"x", h}, {"probs", weights}, {"dy", dact}}, "").at("dx"));
     out_["rank0.dh.codes"] = dh.codes;
     out_["rank0.dh.scales"] = dh.scales;
     out_["rank0.dpermuted"] = product(dh, transposed_weight(w1));
@@ -59,16 +59,13 @@ class FlowByOperators : public ByOperators {
     Tensor scales;
   };
 
-  Set wire() const {
-    return {{"experts", "8"},
-            {"format", format_},
-            {"layout", "expert_major_padded"},
-            {"alignment", "128"},
-            {"precision", "fp8_blockwise"}};
+  std::string wire() const {
+    return "experts=8 layout=expert_major_padded alignment=128 precision=fp8_blockwise format=" +
+           format_;
   }
-  Rows quantised(const Tensor& x, const char* block = "1x128") {
+  Rows quantised(const Tensor& x, const std::string& block = "1x128") {
     NamedTensors q =
-        call("quantize", {{"x", x}}, {{"block", block}, {"rule", "flow"}, {"format", format_}});
+        call("quantize", {{"x", x}}, "rule=flow block=" + block + " format=" + format_);
     return {q.at("codes"), q.at("scales")};
   }
   Rows square(const Tensor& w) { return quantised(w, "128x128"); }
@@ -79,7 +76,7 @@ class FlowByOperators : public ByOperators {
                  {"w.codes", w.codes},
                  {"w.scales", w.scales},
                  {"group_ends", ends_}},
-                {{"format_x", format_}, {"format_w", format_}})
+                "format_x=" + format_ + " format_w=" + format_)
         .at("y");
   }
   Tensor wgrad(const Rows& dy, const Rows& x) {
@@ -89,7 +86,7 @@ class FlowByOperators : public ByOperators {
                  {"x.codes", x.codes},
                  {"x.scales", x.scales},
                  {"group_ends", ends_}},
-                {{"format_dy", format_}, {"format_x", format_}})
+                "format_dy=" + format_ + " format_x=" + format_)
         .at("dw");
   }
   /// T of rows, its codes as [R, K] again.
@@ -97,7 +94,7 @@ class FlowByOperators : public ByOperators {
     const NamedTensors t =
         call("scaling_aware_transpose",
              {{"codes", rows.codes}, {"scales", rows.scales}, {"group_ends", ends_}},
-             {{"format", format_}});
+             "format=" + format_);
     return {exchanged(t.at("codes")), t.at("scales")};
   }
   /// Codes and scales [E, K, N] of [E, N, K]: the same squares.
@@ -124,8 +121,7 @@ TEST(MoeFlow, IsTheCompositionOfItsOperators) {
   shape.width = 160;  // two blocks a row, the second of them short
   shape.tokens = {91};
   const NamedTensors in = moe_inputs(shape, 21);
-  Parameters set = parameters(
-      {{"top_k", "2"}, {"pipeline", "flow"}, {"scores", "swiglu"}, {"keep_stages", "true"}});
+  Parameters set = parameters("top_k=2 pipeline=flow scores=swiglu keep_stages=true");
   for (const char* format : {"e4m3", "e4m3fnuz"}) {
     set.set("format", format);
     const NamedTensors layer = run_moe(*cpu, in, set);

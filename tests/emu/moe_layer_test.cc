@@ -88,12 +88,8 @@ TEST(MoeLayer, TakesAGateWithoutAnUpHalf) {
   in["w1"] = random_floats(Dtype::bf16, {8, 96, 64}, 3, 1);
   const auto cpu = make_backend("cpu", 2);
   for (const char* pipeline : {"mxfp8", "flow", "bf16"}) {
-    const NamedTensors out = run_moe(*cpu, in,
-                                     parameters({{"top_k", "2"},
-                                                 {"pipeline", pipeline},
-                                                 {"activation", "relu_squared"},
-                                                 {"halves", "gate_only"},
-                                                 {"keep_stages", "true"}}));
+    const std::string gate = "top_k=2 activation=relu_squared halves=gate_only keep_stages=true";
+    const NamedTensors out = run_moe(*cpu, in, parameters(gate + " pipeline=" + pipeline));
     const Tensor& h = out.at("rank0.h");
     EXPECT_EQ(h.extent(1), 96);
     if (pipeline == std::string("flow")) continue;  // its activations are codes
@@ -111,28 +107,20 @@ TEST(MoeLayer, StepsTakeTheParametersOfTheLayer) {
   Tensor bias = random_floats(Dtype::f32, {8}, 5, 1);
   for (Index e = 0; e < 8; ++e) bias.as<float>()[e] -= 2;  // so that zeros count
   in["router.bias"] = std::move(bias);
-  const Settings router = {{"top_k", "2"},          {"score", "sigmoid"},    {"groups", "4"},
-                           {"limited_groups", "2"}, {"normalize", "false"},  {"scale", "2.5"},
-                           {"group_score", "best"}, {"other_groups", "zero"}};
-  const Settings gate = {{"halves", "interleaved"},
-                         {"alpha", "1.702"},
-                         {"limit", "7"},
-                         {"up_offset", "1"},
-                         {"bf16_steps", "every"}};
-  Parameters set = parameters({{"pipeline", "bf16"}, {"keep_stages", "true"}, {"alignment", "64"}});
-  for (const Settings& step : {router, gate}) {
-    for (const auto& [key, value] : step) set.set(key, value);
-  }
+  const std::string router =
+      "top_k=2 score=sigmoid groups=4 limited_groups=2 normalize=false scale=2.5 "
+      "group_score=best other_groups=zero";
+  const std::string gate = "halves=interleaved alpha=1.702 limit=7 up_offset=1 bf16_steps=every";
+  const std::string layer = "pipeline=bf16 keep_stages=true alignment=64 ";
   const auto cpu = make_backend("cpu", 2);
-  const NamedTensors kept = run_moe(*cpu, in, set);
+  const NamedTensors kept = run_moe(*cpu, in, parameters(layer + router + " " + gate));
   const NamedTensors routed = call_operator(
       *cpu, "route", {{"logits", kept.at("rank0.logits")}, {"bias", in.at("router.bias")}},
       parameters(router));
   for (const char* name : {"experts", "weights"}) {
     EXPECT_EQ(differing(routed.at(name), kept.at(of_rank(0, name))), 0) << name;
   }
-  Parameters activation = parameters(gate);
-  activation.set("rounding", "bf16");
+  const Parameters activation = parameters(gate + " rounding=bf16");
   const Tensor& h = kept.at("rank0.h");
   EXPECT_EQ(h.extent(0) % 64, 0);
   EXPECT_EQ(differing(call_operator(*cpu, "swiglu", {{"x", h}}, activation).at("y"),
@@ -170,7 +158,7 @@ TEST(MoeLayer, TakesNoTokensAtAll) {
   s.shared = 32;
   s.tokens = {0, 0};
   const auto cpu = make_backend("cpu", 2);
-  const NamedTensors out = run_moe(*cpu, moe_inputs(s, 1), parameters({{"top_k", "2"}}));
+  const NamedTensors out = run_moe(*cpu, moe_inputs(s, 1), parameters("top_k=2"));
   EXPECT_EQ(out.at("rank1.y").extent(0), 0);
   for (const char* name : {"dw1", "dw2", "drouter", "shared.dw1"}) {
     const Tensor& dw = out.at(name);

@@ -25,14 +25,13 @@ class LayerByOperators : public ByOperators {
       : ByOperators(backend, in), mx_(twin.pipeline == std::string("mxfp8")) {
     const bool bf16 = twin.pipeline == std::string("bf16");
     recipe_ = bf16 ? "bf16" : twin.recipe;
-    linear_ = {{"recipe", recipe_}, {"sum", twin.sum}};
-    product_ = {{"sum", twin.sum}};
+    product_ = std::string("sum=") + twin.sum;
+    linear_ = product_ + " recipe=" + recipe_;
     bf16_logits_ = twin.router_logits == std::string("bf16");
-    floor_ = recipe_.find("floor") != std::string::npos;
-    wire_ = {{"experts", "8"},
-             {"layout", "expert_major_padded"},
-             {"precision", mx_ ? "mxfp8" : "bf16"},
-             {"scale_mode", floor_ ? "floor" : "rceil"}};
+    const bool floor = recipe_.find("floor") != std::string::npos;
+    scale_mode_ = floor ? " scale_mode=floor" : " scale_mode=rceil";
+    wire_ = "experts=8 layout=expert_major_padded" + scale_mode_ +
+            (mx_ ? " precision=mxfp8" : " precision=bf16");
   }
 
   NamedTensors run() {
@@ -66,9 +65,9 @@ class LayerByOperators : public ByOperators {
     std::copy_n(router.data(), router.bytes(), w.data());
     const auto tokens = static_cast<std::int32_t>(x.extent(0));
     logits_ = call("grouped_matmul", {{"x", x}, {"w", w}, {"group_ends", group_ends_of({tokens})}},
-                   {{"out", bf16_logits_ ? "bf16" : "f32"}})["y"];
+                   bf16_logits_ ? "out=bf16" : "out=f32")["y"];
     if (in_.contains("logits.bias")) add_logits_bias();
-    NamedTensors routed = call("route", {{"logits", logits_}}, {{"top_k", "2"}});
+    NamedTensors routed = call("route", {{"logits", logits_}}, "top_k=2");
     experts_ = routed["experts"];
     weights_ = routed["weights"];
   }
@@ -77,7 +76,7 @@ class LayerByOperators : public ByOperators {
     u_ = call("dispatch", {{"rank0.x", in_.at("rank0.x")}, {"rank0.experts", experts_}}, wire_);
     ends_ = u_["rank0.group_ends"];
     h_ = call("grouped_linear", first({}), linear_)["y"];
-    act_ = call("swiglu", {{"x", h_}}, {{"rounding", "bf16"}})["y"];
+    act_ = call("swiglu", {{"x", h_}}, "rounding=bf16")["y"];
     NamedTensors second{{"x", act_}, {"w", in_.at("w2")}, {"group_ends", ends_}};
     if (in_.contains("w2.bias")) second["bias"] = in_.at("w2.bias");
     o_ = call("grouped_linear", second, linear_)["y"];
@@ -95,8 +94,7 @@ class LayerByOperators : public ByOperators {
                            wire_);
     dweights_ = dy["rank0.dweights"];
     const Tensor dact = mx_ ? through_codes(dy) : through_rows(dy["rank0.dy"]);
-    const Tensor dh =
-        call("swiglu_backward", {{"x", h_}, {"dy", dact}}, {{"rounding", "bf16"}})["dx"];
+    const Tensor dh = call("swiglu_backward", {{"x", h_}, {"dy", dact}}, "rounding=bf16")["dx"];
     NamedTensors back = call("grouped_linear", first(dh), linear_);
     du_ = back["dx"];
     out_["dw1"] = back["dw"];
@@ -147,12 +145,11 @@ class LayerByOperators : public ByOperators {
 
   /// The gradient came as codes along D; w2 is quantised along D, too, and lies transposed.
   Tensor through_codes(NamedTensors& dy) {
-    NamedTensors w = call(
-        "quantize", {{"x", in_.at("w2")}},
-        {{"block", "32x1"}, {"transpose", "true"}, {"scale_mode", floor_ ? "floor" : "rceil"}});
+    NamedTensors w =
+        call("quantize", {{"x", in_.at("w2")}}, "block=32x1 transpose=true" + scale_mode_);
     const Tensor high =
         call("dequantize", {{"codes", dy["rank0.dy.codes"]}, {"scales", dy["rank0.dy.scales"]}},
-             {})["x"];
+             "")["x"];
     if (in_.contains("w2.bias")) out_["w2.dbias"] = column_sums(high);
     out_["dw2"] = call("grouped_matmul_wgrad", {{"dy", high}, {"x", act_}, {"group_ends", ends_}},
                        product_)["dw"];
@@ -239,10 +236,9 @@ class LayerByOperators : public ByOperators {
   }
 
   bool mx_;
-  bool floor_ = false;
   bool bf16_logits_ = false;
   std::string recipe_;
-  Set wire_, linear_, product_;
+  std::string scale_mode_, wire_, linear_, product_;
   Tensor logits_, experts_, weights_, dweights_, h_, act_, o_, du_;
   NamedTensors u_;
 };
@@ -263,12 +259,11 @@ TEST_P(MoeLayerTwin, IsTheCompositionOfItsOperators) {
   MoeShape shape;
   shape.biases = GetParam().biases;
   const NamedTensors in = moe_inputs(shape, 11);
-  const NamedTensors layer = run_moe(*cpu, in,
-                                     parameters({{"top_k", "2"},
-                                                 {"pipeline", GetParam().pipeline},
-                                                 {"recipe", GetParam().recipe},
-                                                 {"sum", GetParam().sum},
-                                                 {"router_logits", GetParam().router_logits}}));
+  const Twin& twin = GetParam();
+  const NamedTensors layer = run_moe(
+      *cpu, in,
+      parameters(std::string("top_k=2 pipeline=") + twin.pipeline + " recipe=" + twin.recipe +
+                 " sum=" + twin.sum + " router_logits=" + twin.router_logits));
   const NamedTensors expected_output = LayerByOperators(*cpu, in, GetParam()).run();
   ASSERT_EQ(layer.size(), expected_output.size());
   for (const auto& [name, tensor] : expected_output) {

@@ -9,10 +9,10 @@
 namespace mxo::test {
 namespace {
 
-const Settings kBf16 = {{"top_k", "2"}, {"pipeline", "bf16"}, {"keep_stages", "true"}};
-const Settings kTriton = {{"top_k", "3"},           {"pipeline", "fp8_blockwise"},
-                          {"recipe", "vllm"},       {"sum", "triton_block_sm90"},
-                          {"combine_steps", "f32"}, {"keep_stages", "true"}};
+const std::string kBf16 = "top_k=2 pipeline=bf16 keep_stages=true";
+const std::string kTriton =
+    "top_k=3 pipeline=fp8_blockwise recipe=vllm sum=triton_block_sm90 combine_steps=f32 "
+    "keep_stages=true";
 
 MoeShape shape() {
   MoeShape s;
@@ -21,9 +21,8 @@ MoeShape shape() {
   return s;
 }
 
-Parameters with(Settings set, const char* scores) {
-  set.emplace_back("scores", scores);
-  return parameters(set);
+Parameters with(const std::string& set, const char* scores) {
+  return parameters(set + " scores=" + scores);
 }
 
 /// What lies in each row: the selection t * k + s, or -1; experts ascending, then tokens.
@@ -52,7 +51,7 @@ Tensor ends_of(const Tensor& experts, Index alignment) {
 
 /// The sums of `stage` with a bias in f32, by the operator of a layer of experts.
 Tensor sums(Backend& backend, const NamedTensors& kept, const NamedTensors& operands,
-            const std::string& w, const Settings& set, const std::string& stage, Index alignment) {
+            const std::string& w, bool triton, const std::string& stage, Index alignment) {
   NamedTensors in{{"w", operands.at(w)},
                   {"bias", operands.at(w + ".bias")},
                   {"group_ends", ends_of(kept.at("rank0.experts"), alignment)}};
@@ -62,11 +61,9 @@ Tensor sums(Backend& backend, const NamedTensors& kept, const NamedTensors& oper
   } else {
     in["x"] = kept.at(stage);
   }
-  Parameters linear = parameters({{"recipe", "bf16"}, {"out", "f32"}});
-  for (const auto& [key, value] : set) {
-    if (key == std::string("recipe") || key == std::string("sum")) linear.set(key, value);
-  }
-  NamedTensors out = call_operator(backend, "grouped_linear", in, linear);
+  const char* recipe = triton ? "recipe=vllm sum=triton_block_sm90" : "recipe=bf16";
+  NamedTensors out =
+      call_operator(backend, "grouped_linear", in, parameters(std::string("out=f32 ") + recipe));
   return std::move(out.at("y"));
 }
 
@@ -119,25 +116,26 @@ TEST(SecondBias, IsAddedTimesTheWeightOfItsRow) {
   }
 }
 
-class ProductScores : public testing::TestWithParam<const Settings*> {};
+class ProductScores : public testing::TestWithParam<const std::string*> {};
 INSTANTIATE_TEST_SUITE_P(Pipelines, ProductScores, testing::Values(&kBf16, &kTriton));
 
 TEST_P(ProductScores, MultiplySumsInF32BeforeTheyAreRounded) {
-  const Settings& set = *GetParam();
-  const Index alignment = GetParam() == &kTriton ? 128 : 32;
+  const std::string& set = *GetParam();
+  const bool triton = GetParam() == &kTriton;
+  const Index alignment = triton ? 128 : 32;
   const NamedTensors in = moe_inputs(shape(), 3, false);
   for (const std::string& name : every_backend()) {
     SCOPED_TRACE(name);
     const auto backend = make_backend(name, 2);
     const NamedTensors first = run_moe(*backend, in, with(set, "first_product"));
     expect_weighed(first.at("rank0.h"),
-                   sums(*backend, first, in, "w1", set, "rank0.permuted", alignment), first,
+                   sums(*backend, first, in, "w1", triton, "rank0.permuted", alignment), first,
                    alignment);
     const NamedTensors second = run_moe(*backend, in, with(set, "second_product"));
     expect_weighed(second.at("rank0.expert_out"),
-                   sums(*backend, second, in, "w2", set, "rank0.act", alignment), second,
+                   sums(*backend, second, in, "w2", triton, "rank0.act", alignment), second,
                    alignment);
-    const Tensor h = sums(*backend, second, in, "w1", set, "rank0.permuted", alignment);
+    const Tensor h = sums(*backend, second, in, "w1", triton, "rank0.permuted", alignment);
     const Index rows = ends_of(second.at("rank0.experts"), alignment).as<std::int32_t>()[7];
     for (Index i = 0; i < rows * h.extent(1); ++i) {
       ASSERT_EQ(second.at("rank0.h").as<BF16>()[i].bits, encode<kBF16>(h.as<float>()[i]).bits) << i;
@@ -179,12 +177,13 @@ TEST_P(ProductScores, GiveTheSameBitsOnFourRanks) {
 
 TEST(ProductScoresErrors, HaveNoGradientsAndNoFlow) {
   const auto cpu = make_backend("cpu", 1);
-  const auto says = [&](const NamedTensors& in, const Settings& set, const std::string& message) {
+  const auto says = [&](const NamedTensors& in, const std::string& set,
+                        const std::string& message) {
     const std::string said = refusal([&] { run_moe(*cpu, in, with(set, "second_product")); });
     EXPECT_NE(said.find(message), std::string::npos) << message << ": " << said;
   };
   says(moe_inputs(shape(), 3), kBf16, "gradients need combine, swiglu, input or input_bf16");
-  says(moe_inputs({}, 3, false), {{"pipeline", "flow"}}, "pipeline flow has combine");
+  says(moe_inputs({}, 3, false), "pipeline=flow", "pipeline flow has combine");
 }
 
 }  // namespace

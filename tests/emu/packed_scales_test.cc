@@ -8,8 +8,6 @@
 namespace mxo::test {
 namespace {
 
-using Settings = std::vector<std::pair<const char*, std::string>>;
-
 Tensor random_bytes(std::vector<Index> shape, unsigned seed) {
   std::mt19937 random(seed);
   Tensor t(Dtype::u8, std::move(shape));
@@ -28,8 +26,9 @@ Tensor as_floats(const Tensor& bytes) {
   return t;
 }
 
-Settings unpacked(const char* layout, Index rows, Index columns) {
-  return {{"layout", layout}, {"rows", std::to_string(rows)}, {"columns", std::to_string(columns)}};
+std::string unpacked(const std::string& layout, Index rows, Index columns) {
+  return "layout=" + layout + " rows=" + std::to_string(rows) +
+         " columns=" + std::to_string(columns);
 }
 
 constexpr std::pair<Index, Index> kShapes[] = {{1, 1}, {4, 4}, {7, 5}, {130, 9}, {8, 3}, {0, 4}};
@@ -64,7 +63,7 @@ TEST(PackedScales, WordsOfDeepGemmArePaddedBytesTurned) {
       }
       for (const Tensor& scales : {bytes, as_floats(bytes)}) {
         expect_same(want, test::call_everywhere("swizzle_scales", {{"scales", scales}},
-                                                {{"layout", "packed_ue8m0"}})
+                                                "layout=packed_ue8m0")
                               .at("blocked"));
       }
       expect_same(bytes, test::call_everywhere("unswizzle_scales", {{"blocked", want}},
@@ -84,8 +83,8 @@ TEST(PackedScales, FloatsLieByColumnsOfRowsInFours) {
         const Index m = i % wide;
         want.as<float>()[i] = m < rows ? scales.as<float>()[m * columns + i / wide] : 0.0f;
       }
-      const NamedTensors packed =
-          test::call_everywhere("swizzle_scales", {{"scales", scales}}, {{"layout", layout}});
+      const NamedTensors packed = test::call_everywhere("swizzle_scales", {{"scales", scales}},
+                                                        std::string("layout=") + layout);
       expect_same(want, packed.at("blocked"));
       expect_same(scales,
                   test::call_everywhere("unswizzle_scales", packed, unpacked(layout, rows, columns))
@@ -110,7 +109,7 @@ TEST(PackedScales, TilesOfEightRowsFollowEachOther) {
       }
     }
     const NamedTensors packed =
-        test::call_everywhere("swizzle_scales", {{"scales", scales}}, {{"layout", "tiles_8x4"}});
+        test::call_everywhere("swizzle_scales", {{"scales", scales}}, "layout=tiles_8x4");
     const Tensor& got = packed.at("blocked");
     ASSERT_EQ(got.bytes(), want.size());
     const auto* bytes = got.as<std::uint8_t>();
@@ -126,21 +125,19 @@ TEST(PackedScales, QuantizeLaysThemOutInOneCall) {
   std::normal_distribution<float> normal;
   Tensor x(Dtype::f32, {96, 256});
   for (Index i = 0; i < x.elements(); ++i) x.as<float>()[i] = normal(random);
-  const std::pair<const char*, Settings> calls[] = {
-      {"mn_major_tma", {{"block", "1x128"}, {"rule", "deepgemm"}}},
-      {"cublas_1x128", {{"block", "1x128"}, {"rule", "te"}}},
-      {"packed_ue8m0", {{"block", "1x128"}, {"rule", "deepgemm"}, {"power_of_2", "up"}}},
-      {"tiles_8x4", {{"block", "1x32"}}},
-      {"blocked", {{"block", "32x1"}, {"transpose", "true"}}},
+  const std::pair<const char*, std::string> calls[] = {
+      {"mn_major_tma", "block=1x128 rule=deepgemm"},
+      {"cublas_1x128", "block=1x128 rule=te"},
+      {"packed_ue8m0", "block=1x128 rule=deepgemm power_of_2=up"},
+      {"tiles_8x4", "block=1x32"},
+      {"blocked", "block=32x1 transpose=true"},
   };
   for (const auto& [layout, settings] : calls) {
     const NamedTensors plain = test::call_everywhere("quantize", {{"x", x}}, settings);
     const Tensor scales = test::call_everywhere("swizzle_scales", {{"scales", plain.at("scales")}},
-                                                {{"layout", layout}})
+                                                std::string("layout=") + layout)
                               .at("blocked");
-    Parameters set;
-    for (const auto& [key, value] : settings) set.set(key, value);
-    set.set("scale_layout", layout);
+    const Parameters set = parameters(settings + " scale_layout=" + layout);
     const auto cpu = make_backend("cpu", 2);
     test::FarBackend far;
     for (Backend* backend : {cpu.get(), static_cast<Backend*>(&far)}) {

@@ -11,41 +11,38 @@ TEST(Route, OrdersByScoreWithTiesToTheLowerExpertAndNanLast) {
   Tensor logits(Dtype::f32, {2, 5});
   const float kLogits[] = {1.0f, 3.0f, 3.0f, -2.0f, 2.0f, 0.0f, NAN, 0.5f, 0.5f, -1.0f};
   std::memcpy(logits.data(), kLogits, sizeof kLogits);
-  const NamedTensors out = call("reference", "route", {{"logits", logits}},
-                                {{"top_k", "5"}, {"score", "sigmoid"}, {"normalize", "false"}});
+  const NamedTensors out =
+      call("reference", "route", {{"logits", logits}}, "top_k=5 score=sigmoid normalize=false");
   const std::int32_t want[] = {1, 2, 4, 0, 3, 2, 3, 0, 4, 1};
   EXPECT_EQ(std::memcmp(out.at("experts").data(), want, sizeof want), 0);
   EXPECT_EQ(out.at("weights").as<float>()[0], sigma_by_mpfr(3.0f));
   EXPECT_TRUE(std::isnan(out.at("weights").as<float>()[9]));
   EXPECT_EQ(out.at("tokens_per_expert").as<std::int32_t>()[1], 2);
-  const NamedTensors one = call("reference", "route", {{"logits", logits}}, {{"top_k", "1"}});
+  const NamedTensors one = call("reference", "route", {{"logits", logits}}, "top_k=1");
   EXPECT_EQ(one.at("weights").as<float>()[0], 1.0f);  // of the only one chosen
 }
 
 TEST(Route, GroupsAreScoredAndTheOthersMaskedAsAsked) {
   struct Row {
-    const char *group_score, *other_groups;
+    const char* groups;
     std::int32_t first, second;
-    const char *groups = "2", *limited_groups = "1";
   };
   Tensor logits(Dtype::f32, {1, 4}), bias(Dtype::f32, {4});
   const float kLogits[] = {3.0f, -9.0f, 2.0f, 1.5f};
   std::copy_n(kLogits, 4, logits.as<float>());
   std::fill_n(bias.as<float>(), 4, -2.0f);  // choices are negative: a zero is more
   for (const char* backend : {"reference", "cpu"}) {
-    for (const Row& row : {Row{"two_best", "excluded", 2, 3}, Row{"best", "excluded", 0, 1},
-                           Row{"two_best", "zero", 0, 1}, Row{"best", "zero", 2, 3},
-                           // A group of one expert scores as it does.
-                           Row{"two_best", "excluded", 0, 2, "4", "2"}}) {
+    for (const Row& row :
+         {Row{"groups=2 limited_groups=1 group_score=two_best other_groups=excluded", 2, 3},
+          Row{"groups=2 limited_groups=1 group_score=best other_groups=excluded", 0, 1},
+          Row{"groups=2 limited_groups=1 group_score=two_best other_groups=zero", 0, 1},
+          Row{"groups=2 limited_groups=1 group_score=best other_groups=zero", 2, 3},
+          // A group of one expert scores as it does.
+          Row{"groups=4 limited_groups=2 group_score=two_best other_groups=excluded", 0, 2}}) {
       const NamedTensors out = call(backend, "route", {{"logits", logits}, {"bias", bias}},
-                                    {{"top_k", "2"},
-                                     {"score", "sigmoid"},
-                                     {"groups", row.groups},
-                                     {"limited_groups", row.limited_groups},
-                                     {"group_score", row.group_score},
-                                     {"other_groups", row.other_groups}});
-      EXPECT_EQ(out.at("experts").as<std::int32_t>()[0], row.first) << row.group_score;
-      EXPECT_EQ(out.at("experts").as<std::int32_t>()[1], row.second) << row.other_groups;
+                                    std::string("top_k=2 score=sigmoid ") + row.groups);
+      EXPECT_EQ(out.at("experts").as<std::int32_t>()[0], row.first) << row.groups;
+      EXPECT_EQ(out.at("experts").as<std::int32_t>()[1], row.second) << row.groups;
     }
   }
 }
@@ -59,11 +56,9 @@ TEST(Route, OfGptOssChoosesByLogitsAndWeighsTheChosen) {
        {std::pair{"true", 3.0f}, {"false", 3.0f}, {"true", 200.0f}}) {
     const NamedTensors in{{"logits", normal_floats({tokens, experts}, 31, spread)}};
     for (const char* backend : {"reference", "cpu"}) {
-      const NamedTensors out = call(backend, "route", in,
-                                    {{"top_k", "4"},
-                                     {"score", "softmax_of_chosen"},
-                                     {"normalize", normalize},
-                                     {"scale", "1.5"}});
+      const NamedTensors out =
+          call(backend, "route", in,
+               std::string("top_k=4 score=softmax_of_chosen scale=1.5 normalize=") + normalize);
       for (Index t = 0; t < tokens; ++t) {
         const float* logits = in.at("logits").as<float>() + t * experts;
         std::vector<std::pair<float, Index>> all;
@@ -97,8 +92,7 @@ TEST(Route, RootOfSoftplusIsRoundedAtEachStep) {
   std::memcpy(logits.data(), kEdges, sizeof kEdges);
   for (const char* backend : {"reference", "cpu"}) {
     const NamedTensors out =
-        call(backend, "route", {{"logits", logits}},
-             {{"top_k", "16"}, {"score", "sqrtsoftplus"}, {"normalize", "false"}});
+        call(backend, "route", {{"logits", logits}}, "top_k=16 score=sqrtsoftplus normalize=false");
     for (Index i = 0; i < 640; ++i) {
       const std::int32_t expert = out.at("experts").as<std::int32_t>()[i];
       const float logit = logits.as<float>()[i / 16 * 16 + expert];
@@ -111,14 +105,14 @@ TEST(Route, LogitsOf16BitsAreTheirValues) {
   const Tensor logits = normal_floats({50, 16}, 23, 2.0f);
   for (const char* type : {"bf16", "f16"}) {
     NamedTensors wide;
-    NamedTensors narrow{{"logits", call("cpu", "cast", {{"x", logits}}, {{"out", type}}).at("y")}};
-    wide.emplace("logits",
-                 call("cpu", "cast", {{"x", narrow.at("logits")}}, {{"out", "f32"}}).at("y"));
+    NamedTensors narrow{
+        {"logits", call("cpu", "cast", {{"x", logits}}, std::string("out=") + type).at("y")}};
+    wide.emplace("logits", call("cpu", "cast", {{"x", narrow.at("logits")}}, "out=f32").at("y"));
     for (const char* backend : {"cpu", "reference"}) {
       for (const char* score : {"softmax", "sigmoid", "softmax_of_chosen", "sqrtsoftplus"}) {
+        const std::string set = std::string("top_k=4 score=") + score;
         EXPECT_TRUE(
-            same_bytes(call(backend, "route", narrow, {{"top_k", "4"}, {"score", score}}),
-                       call("reference", "route", wide, {{"top_k", "4"}, {"score", score}})))
+            same_bytes(call(backend, "route", narrow, set), call("reference", "route", wide, set)))
             << type << backend << score;
       }
     }

@@ -34,12 +34,12 @@ TEST(RowMaps, AlignedGroupsOfDeepGemmGoBothWays) {
     const NamedTensors back = test::call_everywhere(
         "groups_to_rows",
         {{"group_ends", test::integers_of(ends)}, {"counts", test::integers_of(counts)}},
-        {{"rows", std::to_string(all)}});
+        "rows=" + std::to_string(all));
     EXPECT_EQ(values_of(back.at("m_indices")), rows);
     // The last group ends at its last row: what is behind belongs to none.
     const NamedTensors there =
         test::call_everywhere("rows_to_groups", {{"m_indices", test::integers_of(rows)}},
-                              {{"experts", std::to_string(groups)}});
+                              "experts=" + std::to_string(groups));
     Ints want(ends.size(), 0);
     const auto last = std::find_if(rows.rbegin(), rows.rend(), [](int e) { return e >= 0; });
     for (std::size_t e = 0; e < want.size(); ++e) {
@@ -57,7 +57,7 @@ TEST(RowMaps, MaskedMatricesGoBothWaysInEveryType) {
     for (std::size_t i = 0; i < x.bytes(); ++i) x.data()[i] = static_cast<std::byte>(i % 119 + 1);
     const NamedTensors masked = test::call_everywhere(
         "groups_to_masked", {{"x", x}, {"group_ends", test::integers_of({3, 3, 8, 9})}},
-        {{"max_rows", "6"}});
+        "max_rows=6");
     EXPECT_EQ(values_of(masked.at("counts")), counts);
     const Tensor& y = masked.at("y");
     ASSERT_EQ(y.shape(), (std::vector<Index>{4, 6, width}));
@@ -74,7 +74,7 @@ TEST(RowMaps, MaskedMatricesGoBothWaysInEveryType) {
       }
     }
     const NamedTensors back = test::call_everywhere(
-        "masked_to_groups", {{"y", y}, {"counts", test::integers_of(counts)}}, {{"rows", "9"}});
+        "masked_to_groups", {{"y", y}, {"counts", test::integers_of(counts)}}, "rows=9");
     EXPECT_EQ(values_of(back.at("group_ends")), (Ints{3, 3, 8, 9}));
     EXPECT_EQ(std::memcmp(back.at("x").data(), x.data(), x.bytes()), 0);
   }
@@ -121,11 +121,10 @@ TEST(ExpertMaps, AlignedBlocksAreAStableSortByExpert) {
     }
     NamedTensors in{{"experts", test::integers_of({tokens, k}, ids)}};
     if (mapped) in.emplace("expert_map", test::integers_of(map));
-    const NamedTensors out = test::call_everywhere("moe_align_block_size", in,
-                                                   {{"experts", std::to_string(experts)},
-                                                    {"block", std::to_string(block)},
-                                                    {"unused", std::to_string(unused)},
-                                                    {"pad_sorted_ids", "true"}});
+    const NamedTensors out = test::call_everywhere(
+        "moe_align_block_size", in,
+        "pad_sorted_ids=true experts=" + std::to_string(experts) +
+            " block=" + std::to_string(block) + " unused=" + std::to_string(unused));
     ASSERT_EQ(values_of(out.at("sorted_token_ids")), sorted) << round;
     ASSERT_EQ(values_of(out.at("expert_ids")), blocks) << round;
     ASSERT_EQ(values_of(out.at("num_tokens_post_pad")), Ints{static_cast<std::int32_t>(row)});
@@ -133,9 +132,9 @@ TEST(ExpertMaps, AlignedBlocksAreAStableSortByExpert) {
     NamedTensors aligned = out;
     aligned.erase("group_ends");
     const NamedTensors back = test::call_everywhere("blocks_to_experts", aligned,
-                                                    {{"block", std::to_string(block)},
-                                                     {"tokens", std::to_string(tokens)},
-                                                     {"top_k", std::to_string(k)}});
+                                                    "block=" + std::to_string(block) +
+                                                        " tokens=" + std::to_string(tokens) +
+                                                        " top_k=" + std::to_string(k));
     Ints local = ids;
     for (auto& id : local) {
       if (mapped && id >= 0) id = map[static_cast<std::size_t>(id)];
@@ -186,10 +185,10 @@ TEST(ExpertMaps, CapacityKeepsTheFirstOrTheHeaviestSlots) {
       std::copy(weights.begin(), weights.end(), w.as<float>());
       in.emplace("weights", w);
     }
-    const NamedTensors out = test::call_everywhere("map_experts", in,
-                                                   {{"experts", "4"},
-                                                    {"capacity", std::to_string(capacity)},
-                                                    {"drop", heavy ? "weight" : "position"}});
+    const NamedTensors out =
+        test::call_everywhere("map_experts", in,
+                              "experts=4 capacity=" + std::to_string(capacity) +
+                                  (heavy ? " drop=weight" : " drop=position"));
     ASSERT_EQ(values_of(out.at("local")), want) << round;
     ASSERT_EQ(values_of(out.at("tokens_per_expert")), counts) << round;
   }
@@ -202,18 +201,17 @@ TEST(ExpertMaps, MasksAndSlotsAreEachOthersInverse) {
   Tensor probs(Dtype::f32, {3, 4});
   for (Index i = 0; i < 12; ++i)
     probs.as<float>()[i] = kMask[i] != 0 ? static_cast<float>(i) + 1 : 0;
-  const NamedTensors slots = test::call_everywhere(
-      "mask_to_experts", {{"mask", mask}, {"probs", probs}}, {{"top_k", "3"}});
+  const NamedTensors slots =
+      test::call_everywhere("mask_to_experts", {{"mask", mask}, {"probs", probs}}, "top_k=3");
   EXPECT_EQ(values_of(slots.at("experts")), (Ints{0, 3, -1, -1, -1, -1, 1, 2, -1}));
   const float want[] = {1, 4, 0, 0, 0, 0, 10, 11, 0};
   EXPECT_EQ(std::memcmp(slots.at("weights").data(), want, sizeof want), 0);
   Tensor booleans(Dtype::boolean, {3, 4});
   std::memcpy(booleans.data(), kMask, sizeof kMask);
   const Tensor same =
-      test::call_everywhere("mask_to_experts", {{"mask", booleans}}, {{"top_k", "3"}})
-          .at("experts");
+      test::call_everywhere("mask_to_experts", {{"mask", booleans}}, "top_k=3").at("experts");
   EXPECT_EQ(values_of(same), values_of(slots.at("experts")));
-  const NamedTensors back = test::call_everywhere("experts_to_mask", slots, {{"experts", "4"}});
+  const NamedTensors back = test::call_everywhere("experts_to_mask", slots, "experts=4");
   EXPECT_EQ(std::memcmp(back.at("mask").data(), kMask, sizeof kMask), 0);
   EXPECT_EQ(std::memcmp(back.at("probs").data(), probs.data(), probs.bytes()), 0);
 }

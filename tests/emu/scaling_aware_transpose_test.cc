@@ -87,7 +87,7 @@ TEST(ScalingAwareTranspose, TakesTheLargestScaleOfATileThatRestartsAtEachGroup) 
   in.emplace("codes", codes);
   in.emplace("scales", scales);
   in.emplace("group_ends", group_ends_of({130, 130, 131, 290}));
-  const NamedTensors out = call("reference", "scaling_aware_transpose", in, {});
+  const NamedTensors out = call("reference", "scaling_aware_transpose", in);
   ASSERT_EQ(out.at("scales").shape(), (std::vector<Index>{2 + 0 + 1 + 2, columns}));
   const Index first[] = {0, 128, 130, 131, 259, 290};
   for (Index tile = 0; tile < 5; ++tile) {
@@ -105,9 +105,9 @@ TEST(ScalingAwareTranspose, TakesTheLargestScaleOfATileThatRestartsAtEachGroup) 
       }
     }
   }
-  EXPECT_TRUE(same_bytes(out, call("cpu", "scaling_aware_transpose", in, {})));
+  EXPECT_TRUE(same_bytes(out, call("cpu", "scaling_aware_transpose", in)));
   in.at("scales").as<float>()[5] = 3.0f;
-  EXPECT_THROW(call("reference", "scaling_aware_transpose", in, {}), Error);
+  EXPECT_THROW(call("reference", "scaling_aware_transpose", in), Error);
 }
 
 struct Operands {

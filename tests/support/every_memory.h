@@ -5,16 +5,15 @@
 
 #include "ops/catalogue.h"
 #include "tests/support/far_backend.h"
+#include "tests/support/products.h"
 
 namespace mxo::test {
 
 /// What cpu returns; the reference must write the same into memory that was full before, and so
 /// must a device.
-inline NamedTensors call_everywhere(
-    const char* op, const NamedTensors& in,
-    const std::vector<std::pair<const char*, std::string>>& settings) {
-  Parameters set;
-  for (const auto& [key, value] : settings) set.set(key, value);
+inline NamedTensors call_everywhere(const char* op, const NamedTensors& in,
+                                    const std::string& settings) {
+  const Parameters set = parameters(settings);
   const NamedTensors out = call_operator(*make_backend("cpu", 2), op, in, set);
   NamedTensors full = out;
   NamedViews views(in);

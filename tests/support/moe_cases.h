@@ -4,6 +4,7 @@
 #include "emu/backends.h"
 #include "emu/communicators.h"
 #include "ops/catalogue.h"
+#include "tests/support/products.h"
 #include "tests/support/random_tensors.h"
 
 namespace mxo::test {
@@ -60,11 +61,9 @@ inline NamedTensors moe_inputs(const MoeShape& s, unsigned seed, bool backward =
   return in;
 }
 
-using Settings = std::vector<std::pair<const char*, const char*>>;
-
 struct Layer {
   const char* name;
-  Settings set;
+  const char* set;
   Index shared;
   bool biases = false;
 };
@@ -72,81 +71,34 @@ struct Layer {
 /// The pipelines, recipes and options that tests run.
 inline std::vector<Layer> layers() {
   return {
-      {"mxfp8", {{"top_k", "2"}}, 0},
-      {"mxfp8_shared_swiglu_scores", {{"top_k", "3"}, {"scores", "swiglu"}}, 32},
+      {"mxfp8", "top_k=2", 0},
+      {"mxfp8_shared_swiglu_scores", "top_k=3 scores=swiglu", 32},
       {"mxfp8_floor_grouped_sigmoid",
-       {{"top_k", "2"},
-        {"recipe", "mxfp8_floor"},
-        {"score", "sigmoid"},
-        {"groups", "4"},
-        {"limited_groups", "2"},
-        {"scale", "2.5"}},
-       0},
-      {"mxfp8_fnuz_on_a_machine",
-       {{"top_k", "2"}, {"format", "e4m3fnuz"}, {"sum", "fma_chain"}},
-       0},
-      {"bf16_shared", {{"top_k", "2"}, {"pipeline", "bf16"}}, 64},
-      {"bf16_swiglu_scores",
-       {{"top_k", "2"}, {"pipeline", "bf16"}, {"scores", "swiglu"}, {"normalize", "false"}},
-       0},
-      {"quantize_after_shared", {{"top_k", "2"}, {"pipeline", "quantize_after"}}, 32},
-      {"quantize_after_rowwise",
-       {{"top_k", "2"}, {"pipeline", "quantize_after"}, {"recipe", "fp8_rowwise"}},
-       0},
-      {"flow", {{"top_k", "2"}, {"pipeline", "flow"}}, 0},
-      {"flow_shared_swiglu_scores",
-       {{"top_k", "3"}, {"pipeline", "flow"}, {"scores", "swiglu"}, {"sum", "fma_chain"}},
-       32},
+       "top_k=2 recipe=mxfp8_floor score=sigmoid groups=4 limited_groups=2 scale=2.5", 0},
+      {"mxfp8_fnuz_on_a_machine", "top_k=2 format=e4m3fnuz sum=fma_chain", 0},
+      {"bf16_shared", "top_k=2 pipeline=bf16", 64},
+      {"bf16_swiglu_scores", "top_k=2 pipeline=bf16 scores=swiglu normalize=false", 0},
+      {"quantize_after_shared", "top_k=2 pipeline=quantize_after", 32},
+      {"quantize_after_rowwise", "top_k=2 pipeline=quantize_after recipe=fp8_rowwise", 0},
+      {"flow", "top_k=2 pipeline=flow", 0},
+      {"flow_shared_swiglu_scores", "top_k=3 pipeline=flow scores=swiglu sum=fma_chain", 32},
       {"quantize_after_wgrad_hp",
-       {{"top_k", "1"}, {"pipeline", "quantize_after"}, {"recipe", "mxfp8_rceil_wgrad_with_hp"}},
-       0},
+       "top_k=1 pipeline=quantize_after recipe=mxfp8_rceil_wgrad_with_hp", 0},
       {"vllm_gate_in_bf16",
-       {{"top_k", "3"},
-        {"pipeline", "fp8_blockwise"},
-        {"recipe", "vllm"},
-        {"bf16_steps", "activation"},
-        {"sum", "h200_wgmma_fast"}},
-       32},
+       "top_k=3 pipeline=fp8_blockwise recipe=vllm bf16_steps=activation sum=h200_wgmma_fast", 32},
       {"fp8_blockwise_interleaved_swiglu_scores",
-       {{"top_k", "2"},
-        {"pipeline", "fp8_blockwise"},
-        {"recipe", "fp8_blockwise"},
-        {"scores", "swiglu"},
-        {"halves", "interleaved"},
-        {"alpha", "1.702"},
-        {"limit", "7"},
-        {"up_offset", "1"}},
+       "top_k=2 pipeline=fp8_blockwise recipe=fp8_blockwise scores=swiglu "
+       "halves=interleaved alpha=1.702 limit=7 up_offset=1",
        0},
-      {"mxfp8_shared_input_scores", {{"top_k", "2"}, {"scores", "input"}}, 32},
-      {"vllm_input_scores",
-       {{"top_k", "2"},
-        {"pipeline", "fp8_blockwise"},
-        {"recipe", "vllm"},
-        {"scores", "input_bf16"}},
-       0},
-      {"flow_input_scores", {{"top_k", "2"}, {"pipeline", "flow"}, {"scores", "input"}}, 0},
+      {"mxfp8_shared_input_scores", "top_k=2 scores=input", 32},
+      {"vllm_input_scores", "top_k=2 pipeline=fp8_blockwise recipe=vllm scores=input_bf16", 0},
+      {"flow_input_scores", "top_k=2 pipeline=flow scores=input", 0},
       {"vllm_up_gpt_oss",
-       {{"top_k", "2"},
-        {"pipeline", "fp8_blockwise"},
-        {"recipe", "vllm_up"},
-        {"score", "softmax_of_chosen"},
-        {"router_logits", "bf16"},
-        {"halves", "interleaved"},
-        {"alpha", "1.702"},
-        {"limit", "7"},
-        {"up_offset", "1"}},
-       0,
-       true},
-      {"flow_gelu_up_first",
-       {{"top_k", "2"}, {"pipeline", "flow"}, {"activation", "gelu"}, {"halves", "up_first"}},
-       0},
+       "top_k=2 pipeline=fp8_blockwise recipe=vllm_up score=softmax_of_chosen "
+       "router_logits=bf16 halves=interleaved alpha=1.702 limit=7 up_offset=1",
+       0, true},
+      {"flow_gelu_up_first", "top_k=2 pipeline=flow activation=gelu halves=up_first", 0},
   };
-}
-
-inline Parameters parameters(const Settings& settings) {
-  Parameters set;
-  for (const auto& [key, value] : settings) set.set(key, value);
-  return set;
 }
 
 inline NamedTensors run_moe(Backend& backend, const NamedTensors& in, const Parameters& set) {
@@ -160,12 +112,8 @@ class ByOperators {
   ByOperators(Backend& backend, const NamedTensors& in) : backend_(backend), in_(in) {}
 
  protected:
-  using Set = std::vector<std::pair<std::string, std::string>>;
-
-  NamedTensors call(const char* op, const NamedTensors& in, const Set& settings) {
-    Parameters set;
-    for (const auto& [key, value] : settings) set.set(key, value);
-    return call_operator(backend_, op, in, set, world_.get());
+  NamedTensors call(const char* op, const NamedTensors& in, const std::string& settings) {
+    return call_operator(backend_, op, in, parameters(settings), world_.get());
   }
 
   Backend& backend_;

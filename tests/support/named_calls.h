@@ -8,14 +8,13 @@
 
 #include "emu/backends.h"
 #include "ops/catalogue.h"
+#include "tests/support/products.h"
 
 namespace mxo::test {
 
 inline NamedTensors call(const char* backend, const char* op, const NamedTensors& in,
-                         const std::vector<std::pair<const char*, const char*>>& settings) {
-  Parameters set;
-  for (const auto& [key, value] : settings) set.set(key, value);
-  return call_operator(*make_backend(backend, 2), op, in, set);
+                         const std::string& settings = "") {
+  return call_operator(*make_backend(backend, 2), op, in, parameters(settings));
 }
 
 inline Tensor normal_floats(std::vector<Index> shape, unsigned seed, float spread) {

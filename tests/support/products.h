@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <sstream>
 
 #include "emu/backends.h"
 #include "ops/catalogue.h"
@@ -25,6 +26,14 @@ inline std::vector<std::string> split(std::string_view list, char between) {
     list.remove_prefix(std::min(end + 1, list.size()));
   }
   return parts;
+}
+
+/// "key=value key=value" as Parameters.
+inline Parameters parameters(const std::string& text) {
+  Parameters set;
+  std::istringstream words(text);
+  for (std::string word; words >> word;) set.set(word);
+  return set;
 }
 
 /// `tensor` with another shape of as many elements.

@@ -53,24 +53,15 @@ inline NamedTensors operands() {
   return in;
 }
 
-inline const Settings kLayer = {{"top_k", "3"},
-                                {"score", "sigmoid"},
-                                {"groups", "4"},
-                                {"limited_groups", "2"},
-                                {"scale", "2.5"},
-                                {"pipeline", "fp8_blockwise"},
-                                {"bf16_steps", "activation"},
-                                {"sum", "deepgemm_sm90"},
-                                {"keep_stages", "true"}};
+inline const std::string kLayer =
+    "top_k=3 score=sigmoid groups=4 limited_groups=2 scale=2.5 pipeline=fp8_blockwise "
+    "bf16_steps=activation sum=deepgemm_sm90 keep_stages=true";
 
 /// Bytes that differ by stage, for those stages in which any do.
 inline std::map<std::string, Index> differing_stages(const std::string& backend,
-                                                     const std::string& recipe,
-                                                     const Settings& other = {}) {
-  Parameters set = parameters(kLayer);
-  set.set("recipe", recipe);
-  for (const auto& [key, value] : other) set.set(key, value);
-  const NamedTensors out = run_moe(*make_backend(backend, 2), operands(), set);
+                                                     const std::string& recipe) {
+  const NamedTensors out =
+      run_moe(*make_backend(backend, 2), operands(), parameters(kLayer + " recipe=" + recipe));
   std::map<std::string, Index> differ;
   Index stages = 0;
   for (const auto& [name, expected_output] : capture("vllm_layer").tensors) {
