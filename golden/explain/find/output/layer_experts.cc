@@ -13,8 +13,8 @@
 namespace mxo {
 namespace {
 
-constexpr std::size_t kLeastTokens = 3;
-constexpr Index kSampled = 2048;       ///< elements of y that tell two factors
+constexpr std::size_t kLeastFailing = 3;
+constexpr Index kSampledOfY = 2048;    ///< elements of y that tell two factors
 constexpr double kFitOfParts = 0.005;  ///< of an output that may be left: a unit of bf16
 
 /// Experts of a layer whose activations may be others: "rank0." has its activation and the product
@@ -160,7 +160,7 @@ std::vector<std::set<Index>> experts_of_failing(Backend& backend, const Call& ca
       }
     }
   }
-  if (failing.size() < kLeastTokens) return {};
+  if (failing.size() < kLeastFailing) return {};
   std::set<Index> common = failing.front();
   std::erase_if(common, [&](Index e) {
     return std::ranges::any_of(failing, [e](const auto& own) { return !own.contains(e); });
@@ -216,7 +216,7 @@ void add_factors_of_parts(Backend& backend, const Call& call, const std::vector<
   for (const Output& o : outputs) {
     if (!o.name.ends_with(".y")) return;
     const std::vector<Index> sample =
-        evenly_spread(Index{0}, o.compared_rows * o.columns, kSampled);
+        evenly_spread(Index{0}, o.compared_rows * o.columns, kSampledOfY);
     const ActualNumbers got = actual_numbers(o, sample);
     if (!got.tell()) return;
     for (std::size_t i = 0; i < sample.size(); ++i) {

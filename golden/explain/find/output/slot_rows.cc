@@ -26,12 +26,14 @@ constexpr Index kMostProducts = 1 << 26;
 constexpr Index kSaidRows = 4;
 
 /// A slot of a token, and the row that it brings.
-struct Slot {
+struct ReturnedSlot {
   std::string rank;  ///< "rank0."
   Index token = 0;
   Index slot = 0;
   std::span<const BF16> row;
-  bool is(const Slot& o) const { return rank == o.rank && token == o.token && slot == o.slot; }
+  bool is(const ReturnedSlot& o) const {
+    return rank == o.rank && token == o.token && slot == o.slot;
+  }
   std::string bytes() const {
     return {reinterpret_cast<const char*>(row.data()), row.size_bytes()};
   }
@@ -43,30 +45,33 @@ struct Slot {
 
 /// A slot that brought the row of another.
 struct Replaced {
-  Slot slot;
-  Slot from;
+  ReturnedSlot slot;
+  ReturnedSlot from;
 };
 
 /// The one slot of a token, `own` of which it has, and the one row in its place, with which its
 /// sum is the actual output; none where there is none, or where several rows of other values do.
-std::optional<Replaced> replaced(const Call& call, const Output& o, const std::vector<Slot>& all,
-                                 std::span<const Slot> own) {
+std::optional<Replaced> replaced(const Call& call, const Output& o,
+                                 const std::vector<ReturnedSlot>& all,
+                                 std::span<const ReturnedSlot> own) {
   const auto n = static_cast<std::size_t>(o.columns);
   const ActualNumbers got = actual_numbers(o, elements_of_row(o, own.front().token));
   if (!got.tell()) return std::nullopt;
-  const auto weight_of = [&](const Slot& s) { return given_weight(call, s.rank, s.token, s.slot); };
+  const auto weight_of = [&](const ReturnedSlot& s) {
+    return given_weight(call, s.rank, s.token, s.slot);
+  };
   const double limit = kFit * kFit * static_cast<double>(n);
   std::optional<Replaced> found;
-  for (const Slot& slot : own) {
+  for (const ReturnedSlot& slot : own) {
     const double weight = weight_of(slot);
     if (weight == 0.0) continue;
     std::vector<double> rest = got.values;
-    for (const Slot& kept : own) {
+    for (const ReturnedSlot& kept : own) {
       if (&kept == &slot) continue;
       const double w = weight_of(kept);
       for (std::size_t c = 0; c < n; ++c) rest[c] -= w * static_cast<double>(decode(kept.row[c]));
     }
-    for (const Slot& from : all) {
+    for (const ReturnedSlot& from : all) {
       double left = 0.0;
       for (std::size_t c = 0; c < n && left <= limit; ++c) {
         const double off = rest[c] - weight * static_cast<double>(decode(from.row[c]));
@@ -171,7 +176,7 @@ void add_measured_slot_rows(Backend& backend, const Call& call, const std::vecto
   if (failing == 0 || failing > kMostFailing || failing * slots * tokens * slots > kMostTrials)
     return;
   const std::vector<NamedTensors> rows = rows_of_slots(backend, call);
-  std::vector<Slot> all;                     // those of a token side by side
+  std::vector<ReturnedSlot> all;             // those of a token side by side
   std::map<std::string, std::size_t> first;  // slot of a rank
   for (const auto& [name, tensor] : rows.front()) {
     first[rank_of(name)] = all.size();
