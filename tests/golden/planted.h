@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 #include <cmath>
+#include <sstream>
 
 #include "emu/backends.h"
 #include "golden/explain/case/wide_values.h"
@@ -13,7 +14,18 @@
 
 namespace mxo {
 
-using Settings = std::vector<std::pair<const char*, std::string>>;
+/// Settings of a call, in pairs or as on the command line: "key=value key=value".
+class Settings : public std::vector<std::pair<std::string, std::string>> {
+ public:
+  using vector::vector;
+  Settings(const char* text) {
+    std::istringstream words(text);
+    for (std::string key, value; std::getline(words, key, '=') && words >> value;) {
+      emplace_back(key, value);
+      words >> std::ws;
+    }
+  }
+};
 
 inline Call of(const char* op, NamedTensors in, const Settings& settings = {}) {
   Parameters set;

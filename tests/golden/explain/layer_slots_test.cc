@@ -22,7 +22,7 @@ Call layer(const Settings& more = {}) {
 }
 
 Call routed() {
-  Call call = layer({{"pipeline", "bf16"}});
+  Call call = layer("pipeline=bf16");
   for (const char* name : {"shared.w1", "shared.w2"}) call.inputs.erase(name);
   call.replace("w1", times(call.input("w1"), 16));
   return call;
@@ -63,7 +63,7 @@ Planted normalised(Backend& b, Index further) {
 
 /// Expert 7, which scores as it does, is never chosen.
 Planted never_chosen(Backend& b) {
-  Call call = layer({{"score", "sigmoid"}});
+  Call call = layer("score=sigmoid");
   call.replace("router.bias", Tensor(Dtype::f32, {8}));
   Call wrong = call;
   wrong.replace("router.bias",

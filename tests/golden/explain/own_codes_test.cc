@@ -130,7 +130,7 @@ TEST(OwnCodes, FollowFromAnAmaxThatIsRounded) {
   const Tensor x = filled<float>(Dtype::f32, {96, 512}, [](Index i) {
     return 1.0f + static_cast<float>(i * 7919 % 9973) / 9973.0f;
   });
-  const Call call = of_x("quantize", x, {{"block", "1x128"}, {"scale", "f32"}});
+  const Call call = of_x("quantize", x, "block=1x128 scale=f32");
   const auto amax_as = [&](float (*to)(float)) {
     return explained(
         with_scales_of(*backend, call, mapped(x, [to](Index, float v) { return to(v); })));
@@ -149,7 +149,7 @@ TEST(OwnCodes, SayWhatIsSeenOfOneScale) {
   for (Index i = 16 * 512; i < x.elements(); ++i) {
     x.as<BF16>()[i] = encode<kBF16>(decode(x.as<BF16>()[i]) * 8.0f);
   }
-  const Call call = of_x("quantize", x, {{"block", "RxK"}, {"scale", "f32"}, {"rule", "te"}});
+  const Call call = of_x("quantize", x, "block=RxK scale=f32 rule=te");
   const Planted p =
       with_scales_of(*backend, call, without(x, [](Index i) { return i < 16 * 512; }));
   const Explanation e = explained(p);
@@ -234,7 +234,7 @@ TEST(OwnCodes, FollowFromScalesOfTheNextGroupsRows) {
   const auto backend = make_cpu_backend();
   const Tensor x = lumpy(Dtype::bf16, 256, 128);
   Call call = of("quantize", {{"x", x}, {"group_ends", ends_of({100, 256})}},
-                 {{"block", "128x1"}, {"scale", "f32"}, {"rule", "te"}});
+                 "block=128x1 scale=f32 rule=te");
   Tensor part = x;  // whose first row holds the largest of 128, not of 100
   for (Index i = 100 * 128; i < 128 * 128; ++i) {
     BF16& most = part.as<BF16>()[i % 128];
@@ -256,7 +256,7 @@ TEST(OwnCodes, FollowFromScalesOfRow0BesideAShortBlock) {
       if (i < 64 || (i >= 208 * 64 && c < columns))
         whole.as<BF16>()[i] = encode<kBF16>(std::ldexp(1.0f, static_cast<int>(c) % 2 * 40));
     }
-    const Settings set{{"block", "128x1"}, {"scale", "f32"}};
+    const Settings set = "block=128x1 scale=f32";
     const Call call = of_x("quantize", resized(whole, {208, 64}), set);
     Planted p{call, run_call(*backend, call), run_call(*backend, of_x("quantize", whole, set))};
     p.actual.at("codes") = resized(p.actual.at("codes"), {208, 64});
@@ -270,8 +270,7 @@ TEST(OwnCodes, FollowFromScalesOfRow0BesideAShortBlock) {
 TEST(OwnCodes, SayWhoseMaximumOneScaleHas) {
   const auto backend = make_cpu_backend();
   const Call call =
-      of_x("quantize", lumpy(Dtype::bf16, 64, 512),
-           {{"block", "RxK"}, {"scale", "f32"}, {"rule", "te"}, {"format", "e4m3fnuz"}});
+      of_x("quantize", lumpy(Dtype::bf16, 64, 512), "block=RxK scale=f32 rule=te format=e4m3fnuz");
   const float scale = run_call(*backend, call).at("scales").as<float>()[0];
   const auto said_of_maximum = [&](float max) {
     Call wrong = call;
@@ -300,7 +299,7 @@ TEST(OwnCodes, OfSharedAmaxesAreNoScalesThatMoved) {
       most = std::max(most, std::fabs(decode(x.as<BF16>()[r * 128 + c])));
     part.as<BF16>()[128 * 128 + c] = encode<kBF16>(most);
   }
-  const Call call = of_x("quantize", x, {{"block", "128x1"}, {"scale", "f32"}, {"rule", "te"}});
+  const Call call = of_x("quantize", x, "block=128x1 scale=f32 rule=te");
   const Planted p = with_scales_of(*backend, call, part);
   ASSERT_FALSE(p.actual.empty());
   expect_not_named("rows.", p);

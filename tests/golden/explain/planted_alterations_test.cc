@@ -146,7 +146,7 @@ Call router(Backend&) {
   in.emplace("bias", random_floats({16}, 3));
   for (Index e = 0; e < 16; ++e)
     in.at("bias").as<float>()[e] = 8 + 0.1f * in.at("bias").as<float>()[e];
-  return make_call("route", in, with({{"top_k", "4"}, {"score", "sigmoid"}}));
+  return of("route", in, "top_k=4 score=sigmoid");
 }
 
 const PlantedFault kFaults[] = {

@@ -48,7 +48,7 @@ Planted with_tiny_rows(Backend& b, const Settings& set, float size, float below,
   });
 }
 std::uint8_t saturated(float x) { return x < 0 ? 0xFE : 0x7E; }
-Settings tiny_f32_scales() { return {{"rule", "aiter"}, {"block", "1x128"}, {"scale", "f32"}}; }
+Settings tiny_f32_scales() { return "rule=aiter block=1x128 scale=f32"; }
 
 /// One of the two codes around a value, the nearer as often as it is nearer, or by a coin.
 std::uint8_t rounded_at_random(double v, std::mt19937& draw, bool coin) {
@@ -76,7 +76,7 @@ void round_at_random(const Call& call, NamedTensors& out) {
 /// Column blocks that run on across groups; rows of scales that are left over are zeros.
 Planted runs_on(Backend& b, const Tensor& x, const std::vector<std::int32_t>& ends) {
   const auto call_of = [&](const std::vector<std::int32_t>& at) {
-    return of("quantize", {{"x", x}, {"group_ends", ends_of(at)}}, {{"block", "128x1"}});
+    return of("quantize", {{"x", x}, {"group_ends", ends_of(at)}}, "block=128x1");
   };
   const std::vector<std::int32_t> one(ends.size(), ends.back());
   NamedTensors joined = run_call(b, call_of(one));
@@ -109,7 +109,7 @@ Planted runs_on_into_larger(Backend& b) {
 Planted tiled_as_one(Backend& b) {
   const auto call_of = [](std::vector<Index> shape) {
     return of_x("quantize", scaled_floats(std::move(shape), 5, [](Index i) { return i / 32 % 9; }),
-                {{"block", "1x32"}, {"scale_layout", "blocked"}});
+                "block=1x32 scale_layout=blocked");
   };
   const Tensor one = run_call(b, call_of({480, 256})).at("scales");
   return spoiled(b, call_of({3, 160, 256}), [&](NamedTensors& out) {
@@ -175,9 +175,7 @@ const PlantedFault kFaults[] = {
        return with_tiny_rows(b, tiny_f32_scales(), 0x1p-10f, 0x1p-16f, saturated);
      }},
     {"a scale of 2^-127 is flushed to zero", "codes=scale_flushed", "flushed to zero",
-     [](Backend& b) {
-       return with_tiny_rows(b, {{"block", "1x32"}}, 0x1p-126f, 0x1p-126f, saturated);
-     }},
+     [](Backend& b) { return with_tiny_rows(b, "block=1x32", 0x1p-126f, 0x1p-126f, saturated); }},
 };
 
 TEST(PlantedInBlocks, AreNamed) { expect_named(kFaults); }

@@ -20,7 +20,7 @@ Call numbers() {
 /// Values of which many are below the normal codes.
 Call quiet() {
   return of_x("quantize", scaled_floats({kRows, kK}, 7, [](Index i) { return -(i * 7 % 13); }),
-              {{"block", "1x32"}});
+              "block=1x32");
 }
 
 Call quiet_transposed() {
@@ -34,7 +34,7 @@ Call with_nan() {
   return of_x("quantize",
               mapped(random_floats({kRows, kK}, 7),
                      [](Index i, float v) { return i % 9001 == 77 ? NAN : v; }),
-              {{"block", "1x32"}});
+              "block=1x32");
 }
 
 /// Codes that are of(value, element): of e8m0 scales of 32 columns of the codes.
@@ -175,7 +175,7 @@ const PlantedFault kFaults[] = {
     {"x under one scale is not scaled", "codes.part", "codes are those of x itself",
      [](Backend& b) {
        const Call call = of_x("quantize", times(random_floats({64, 256}, 7), 0.1f),
-                              {{"block", "RxK"}, {"scale", "f32"}, {"overflow", "saturate"}});
+                              "block=RxK scale=f32 overflow=saturate");
        return spoiled(b, call, [&](NamedTensors& out) {
          for (Index i = 0; i < 64 * 256; ++i)
            out.at("codes").as<std::uint8_t>()[i] = nearest(call.input("x").as<float>()[i]);
@@ -191,9 +191,9 @@ const PlantedFault kFaults[] = {
      "for codes alone: scales are as expected",
      [](Backend& b) {
        const Call call = of_x("quantize", random_floats({128, 256}, 7),
-                              {{"block", "32x1"}, {"transpose", "true"}});
+                              "block=32x1 transpose=true");
        Tensor codes =
-           run_call(b, of_x("quantize", random_floats({128, 256}, 7), {{"block", "1x32"}}))
+           run_call(b, of_x("quantize", random_floats({128, 256}, 7), "block=1x32"))
                .at("codes");
        return spoiled(b, call, [&](NamedTensors& out) {
          std::memcpy(out.at("codes").data(), codes.data(), codes.bytes());
@@ -210,8 +210,8 @@ const PlantedFault kFaults[] = {
      "blocks are 1x32 rather than 32x1, and codes alone are transposed",
      [](Backend& b) {
        const Tensor x = random_floats({128, 128}, 7);
-       NamedTensors out = run_call(b, of_x("quantize", x, {{"block", "1x32"}}));
-       return spoiled(b, of_x("quantize", x, {{"block", "32x1"}, {"transpose", "true"}}),
+       NamedTensors out = run_call(b, of_x("quantize", x, "block=1x32"));
+       return spoiled(b, of_x("quantize", x, "block=32x1 transpose=true"),
                       [&](NamedTensors& wrong) {
                         wrong.at("scales") = out.at("scales");
                         runs_from(wrong.at("codes"), out.at("codes"), 1,
@@ -224,7 +224,7 @@ const PlantedFault kFaults[] = {
        x = mapped(std::move(x), [](Index i, float v) {
          return std::ldexp(i % 3 == 0 ? 1.5f : 1.25f, std::ilogb(v));
        });
-       return spoiled(b, of_x("encode", x, {{"format", "e8m0"}}), [](NamedTensors& out) {
+       return spoiled(b, of_x("encode", x, "format=e8m0"), [](NamedTensors& out) {
          for (Index i = 0; i < 1024; i += 3) out.at("codes").as<std::uint8_t>()[i] &= 0xFE;
        });
      }},
@@ -233,7 +233,7 @@ const PlantedFault kFaults[] = {
        const auto tensor = [](Index rows) {
          return of_x("quantize",
                      scaled_floats({rows, 160}, 7, [](Index i) { return i / 160 / 8; }),
-                     {{"block", "RxK"}, {"scale", "f32"}, {"rule", "vllm"}});
+                     "block=RxK scale=f32 rule=vllm");
        };
        const Call call = tensor(96);
        Call wrong = call;
@@ -285,7 +285,7 @@ TEST(PlantedInPartsOfCodes, NearMissesAreNot) { expect_not_named(kNearMisses); }
 /// Of a pair one alters the shape of scales, whose elements the other has measured.
 TEST(PlantedInPartsOfCodes, ArePairedOnlyWithOwnShapes) {
   const auto b = make_cpu_backend();
-  Call call = of("dequantize", run_call(*b, quiet()), {{"block", "1x32"}});
+  Call call = of("dequantize", run_call(*b, quiet()), "block=1x32");
   const Planted p = altered(*b, call, {"codes", "scales"}, [](Tensor& t, const Tensor& given) {
     const bool scales = t.elements() < kRows * kK;
     for (Index i = 0; i < t.elements(); ++i) {

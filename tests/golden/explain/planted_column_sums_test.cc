@@ -72,7 +72,7 @@ Planted not_reset(Backend& b, const std::set<Index>& groups) {
   in.emplace("x", random_floats({96, 64}, 1));
   in.emplace("group_ends", ends_of({24, 40, 64, 96}));
   const Index ends[] = {0, 24, 40, 64, 96};
-  const Call call = make_call("column_sum", in, with({{"over", "groups"}}));
+  const Call call = of("column_sum", in, "over=groups");
   return spoiled(b, call, [&](NamedTensors& out) {
     float* sums = out.at("sum").as<float>();
     for (const Index g : groups) {

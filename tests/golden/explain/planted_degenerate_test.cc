@@ -46,7 +46,7 @@ Planted in_tiny(Backend& b, Index first, Index every) {
   const Tensor x = mapped(random_floats({96, kColumns}, 7), [](Index i, float v) {
     return i / 32 % 7 == 6 ? std::ldexp(v, -130) : v;
   });
-  return spoiled(b, of_x("quantize", x, {{"block", "1x32"}}), [&](NamedTensors& out) {
+  return spoiled(b, of_x("quantize", x, "block=1x32"), [&](NamedTensors& out) {
     Tensor& scales = out.at("scales");
     for (Index s = first; s < scales.elements(); s += every) scales.as<std::uint8_t>()[s] = 255;
   });
@@ -69,8 +69,7 @@ Planted in_zeros(Backend& b, const char* block, bool codes, const float* scale) 
 
 /// Sums of groups that go on from what the group before came to, row by row.
 Planted never_cleared(Backend& b, const Tensor& x, std::vector<std::int32_t> ends) {
-  const Call call =
-      of("column_sum", {{"x", x}, {"group_ends", ends_of(ends)}}, {{"over", "groups"}});
+  const Call call = of("column_sum", {{"x", x}, {"group_ends", ends_of(ends)}}, "over=groups");
   return spoiled(b, call, [&](NamedTensors& out) {
     Tensor& sum = out.at("sum");
     const Index columns = x.extent(1);
@@ -100,7 +99,7 @@ Planted one_value(Backend& b, const Call& call, const char* name, Index first, f
 
 Call three_groups(Backend& b) { return mx_product(b, 3, {{32, 64, 96}, 96, 64, 128}); }
 
-Call routed() { return of("route", {{"logits", random_floats({24, 16}, 7)}}, {{"top_k", "2"}}); }
+Call routed() { return of("route", {{"logits", random_floats({24, 16}, 7)}}, "top_k=2"); }
 
 const PlantedFault kFaults[] = {
     {"the last group is zero", "never_written.zero", "all of group 2 of y hold zeros",
@@ -148,7 +147,7 @@ const PlantedFault kFaults[] = {
      [](Backend& b) {
        const Tensor x = mapped(random_floats({96, kColumns}, 7),
                                [](Index i, float v) { return i % 4096 == 41 ? kNan : v; });
-       return spoiled(b, of_x("quantize", x, {{"block", "1x32"}}), [](NamedTensors& out) {
+       return spoiled(b, of_x("quantize", x, "block=1x32"), [](NamedTensors& out) {
          for (Index i = 41; i < 96 * kColumns; i += 4096)
            put_scale(out.at("scales"), i / 32, 0x1p-127f);
        });

@@ -105,8 +105,8 @@ const PlantedFault kNearMisses[] = {
      })},
     {"both blocks of a row take the larger scale", "scales=reversed", "",
      [](Backend& b) {
-       Call call = of_x("quantize", random_floats({96, 256}, 7),
-                        {{"block", "1x128"}, {"scale", "f32"}, {"power_of_2", "none"}});
+       Call call =
+           of_x("quantize", random_floats({96, 256}, 7), "block=1x128 scale=f32 power_of_2=none");
        return altered_as<float>(b, of("dequantize", run_call(b, call)), {"scales"},
                                 [](Index i, const float* s) { return std::max(s[i], s[i ^ 1]); });
      }},
@@ -114,7 +114,7 @@ const PlantedFault kNearMisses[] = {
      [](Backend& b) {
        return spoiled(b,
                       of_x("encode", scaled_floats({1024}, 7, [](Index i) { return i * 7 % 40; }),
-                           {{"format", "e8m0"}}),
+                           "format=e8m0"),
                       [](NamedTensors& out) {
                         for (Index i = 0; i < 1024; ++i) --out.at("codes").as<std::uint8_t>()[i];
                       });
@@ -127,7 +127,7 @@ const PlantedFault kNearMisses[] = {
              filled<std::uint8_t>(Dtype::u8, {300, 8}, [](Index i) { return i * 31 % 23 + 110; })},
             {"group_ends",
              filled<std::int32_t>(Dtype::i32, {3}, [](Index i) { return i * 100 + 100; })}},
-           {{"layout", "m_groups"}});
+           "layout=m_groups");
        return spoiled(b, call, [](NamedTensors& out) {
          Tensor& t = out.at("blocked");
          std::memset(t.data() + 2048, 0, t.bytes() - 2048);

@@ -81,8 +81,7 @@ void cut_exponents(const Call& call, NamedTensors& out) {
 }
 
 Call with_given(Backend&) {
-  Call call = of_x("quantize", random_floats({64, 256}, 3),
-                   {{"block", "RxK"}, {"scale", "f32"}, {"rule", "vllm"}});
+  Call call = of_x("quantize", random_floats({64, 256}, 3), "block=RxK scale=f32 rule=vllm");
   call.replace("given", floats({1, 1}, {0.0625f}));
   return call;
 }
@@ -175,8 +174,7 @@ Call layer(Backend&) {
     const auto seed = static_cast<std::uint64_t>(5 + shape.front());
     in.emplace(name, times(random_bf16(shape, seed), 1 / 8.0f));
   }
-  Call call =
-      of("moe_layer", std::move(in), {{"top_k", "2"}, {"pipeline", "bf16"}, {"scale", "2.5"}});
+  Call call = of("moe_layer", std::move(in), "top_k=2 pipeline=bf16 scale=2.5");
   call.world = &ranks();
   return call;
 }
@@ -241,7 +239,7 @@ const Kind kKinds[] = {
     {"explained: the last group runs to the end of the buffer: rows that belong to nobody are "
      "summed",
      [](Backend&) {
-       Call call = of_x("column_sum", random_bf16({96, 64}, 3), {{"over", "groups"}});
+       Call call = of_x("column_sum", random_bf16({96, 64}, 3), "over=groups");
        call.replace("group_ends", ends_of({20, 50, 80}));
        return call;
      },

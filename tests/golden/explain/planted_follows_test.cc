@@ -5,28 +5,26 @@
 namespace mxo {
 namespace {
 
-Call router(Backend&) {
-  return of("route", {{"logits", random_floats({96, 16}, 7)}}, {{"top_k", "4"}});
-}
+Call router(Backend&) { return of("route", {{"logits", random_floats({96, 16}, 7)}}, "top_k=4"); }
 
 Call local(Backend&) {
   return of("map_experts",
             {{"experts", ints({64, 3}, [](Index i) { return i * 7 % 16; })},
              {"expert_map", ints({16}, [](Index e) { return e < 8 ? -1 : e - 8; })}},
-            {{"experts", "16"}});
+            "experts=16");
 }
 
 Call dropped(Backend&) {
   return of("map_experts",
             {{"experts", ints({64, 3}, [](Index i) { return i * i % 16; })},
              {"weights", random_floats({64, 3}, 5)}},
-            {{"experts", "16"}, {"capacity", "9"}, {"drop", "weight"}});
+            "experts=16 capacity=9 drop=weight");
 }
 
 Call blocks(Backend&) {
   return of("moe_align_block_size",
             {{"experts", ints({64, 4}, [](Index i) { return i * i * 7 % 29 % 16; })}},
-            {{"experts", "16"}, {"block", "16"}});
+            "experts=16 block=16");
 }
 
 Call layer(Backend&) {
@@ -165,7 +163,7 @@ const Kind kKinds[] = {
     {"explained: the factor of the weights is left out, but dw1, rank0.dx and rank0.y are as "
      "expected",
      [](Backend&) {
-       return moe_layer({{"rank0.dy", random_bf16({48, 64}, 8)}}, {{"scale", "2.5"}});
+       return moe_layer({{"rank0.dy", random_bf16({48, 64}, 8)}}, "scale=2.5");
      },
      outputs_of_altered("dw2", [](Call& c) { c.set.set("scale", "1"); })},
     {"explained: dx lacks the share of the router", plain_layer,

@@ -27,9 +27,7 @@ Edit activated(double (*of)(double a, double b)) {
 }
 
 /// A gate as gpt-oss has it.
-Call clamped(Backend&) {
-  return gate({{"alpha", "1.702"}, {"limit", "7"}, {"up_offset", "1"}, {"halves", "interleaved"}});
-}
+Call clamped(Backend&) { return gate("alpha=1.702 limit=7 up_offset=1 halves=interleaved"); }
 Edit interleaved(double (*of)(double a, double b)) {
   return [of](const Call& call, NamedTensors& out) {
     const Tensor& x = call.input("x");
@@ -49,13 +47,11 @@ double silu(double a) { return a / (1.0 + std::exp(-a)); }
 
 // ---- Routers.
 
-Call router(Backend&) {
-  return of("route", {{"logits", random_floats({96, 16}, 7)}}, {{"top_k", "4"}});
-}
+Call router(Backend&) { return of("route", {{"logits", random_floats({96, 16}, 7)}}, "top_k=4"); }
 
 Call biased(Backend&) {
   return of("route", {{"logits", random_floats({96, 16}, 7)}, {"bias", random_floats({16}, 3)}},
-            {{"top_k", "4"}, {"score", "sigmoid"}});
+            "top_k=4 score=sigmoid");
 }
 
 /// Numbers from -`most` to `most`.
@@ -69,7 +65,7 @@ Call little_biased(Backend&) {
       "route",
       {{"logits", spread({64, 32}, 2.0)},
        {"bias", mapped(spread({32}, 0.5), [](Index e, float v) { return e % 3 == 1 ? -v : v; })}},
-      {{"top_k", "4"}, {"score", "sigmoid"}});
+      "top_k=4 score=sigmoid");
 }
 
 Call rarely_chosen(Backend&) {
@@ -78,7 +74,7 @@ Call rarely_chosen(Backend&) {
                                [](Index i, float v) {
                                  return i % 16 != 3 ? v : i / 16 == 10 ? 2.5f : -9.0f;
                                })}},
-            {{"top_k", "4"}, {"score", "sigmoid"}});
+            "top_k=4 score=sigmoid");
 }
 
 Call rows(Backend&) {
@@ -97,9 +93,7 @@ const Kind kKinds[] = {
        return silu(std::min(a, 8.0)) * std::clamp(b, -8.0, 8.0);
      })},
     {"explained: gate and up lie interleaved in runs of 4",
-     [](Backend&) {
-       return gate({{"halves", "interleaved"}});
-     },
+     [](Backend&) { return gate("halves=interleaved"); },
      elements_from("x", [](Index i) { return i / 8 * 8 + i % 2 * 4 + i % 8 / 2; })},
     {"explained: up is raised before it is held by the limit", clamped,
      interleaved([](double a, double b) {
@@ -115,7 +109,7 @@ const Kind kKinds[] = {
      "none, "
      "in 8442 of the 8486 elements that it alters; 4.3 %: the limit of gate and up is left out, in",
      [](Backend&) {
-       return of_x("swiglu_quantize", times(random_floats({72, 384}, 5), 3.0f), {{"limit", "10"}});
+       return of_x("swiglu_quantize", times(random_floats({72, 384}, 5), 3.0f), "limit=10");
      },
      [](const Call& call, NamedTensors& out) {
        out = run(call, [](Call& c) { drop(c, "limit"); });

@@ -48,7 +48,7 @@ Planted in_blocks(Backend& b, const char* own, const char* other) {
 Planted dequantised_evenly(Backend& b) {
   const NamedTensors made = run_call(b, quantize(random_floats({16, 500}, 7), "1x128", "f32"));
   const Call call = of("dequantize", {{"codes", made.at("codes")}, {"scales", made.at("scales")}},
-                       {{"block", "1x128"}, {"scale", "f32"}, {"out", "f32"}});
+                       "block=1x128 scale=f32 out=f32");
   return spoiled(b, call, [&](NamedTensors& out) {
     for (Index i = 0; i < 16 * 500; ++i) {
       const float code = decode(E4M3{made.at("codes").as<std::uint8_t>()[i]});

@@ -60,7 +60,7 @@ TEST(PlantedGrounds, PlacesAreOfAllThatIsGiven) {
   in.emplace("bias", times(random_bf16({2, 64}, 5), 4.0f));
   in.emplace("group_ends", ends_of({40, 96}));
   const std::string text =
-      said_with(of("grouped_linear", std::move(in), {{"recipe", "bf16"}}), [](Call& c) {
+      said_with(of("grouped_linear", std::move(in), "recipe=bf16"), [](Call& c) {
         const Tensor given = c.input("bias");
         c.replace("bias", mapped(given, [&](Index i, float) {
                     return i % 64 == 0 ? 0.0f : wide_value(given, i - 1);
@@ -139,7 +139,7 @@ Call of_floats() {
   in.emplace("x", random_floats({96, 160}, 3));
   in.emplace("w", random_floats({2, 64, 160}, 4));
   in.emplace("group_ends", ends_of({40, 96}));
-  return of("grouped_matmul", std::move(in), {{"out", "f32"}});
+  return of("grouped_matmul", std::move(in), "out=f32");
 }
 
 float to_tf32(float v) {

@@ -36,7 +36,7 @@ Edit scales_from(Index (*from)(Index block)) {
 /// x [64, 480] in blocks of 128 columns, the last of them short.
 Call short_blocks(Backend&) {
   return of_x("quantize", scaled_floats({64, 480}, 3, [](Index i) { return i % 480 / 32 * 5 % 7; }),
-              {{"block", "1x128"}, {"scale", "f32"}, {"rule", "vllm"}});
+              "block=1x128 scale=f32 rule=vllm");
 }
 
 /// The last block takes the amax of the last 128 columns.
@@ -132,8 +132,8 @@ Call by_rows(Backend&) {
   const auto b = make_cpu_backend();
   for (const auto& [name, shape] :
        {std::pair{"x", std::vector<Index>{96, 128}}, {"w", {3, 48, 128}}}) {
-    const NamedTensors parts = run_call(
-        *b, of_x("quantize", random_floats(shape, 4), {{"block", "1xK"}, {"scale", "f32"}}));
+    const NamedTensors parts =
+        run_call(*b, of_x("quantize", random_floats(shape, 4), "block=1xK scale=f32"));
     for (const auto& [part, tensor] : parts) in.emplace(std::string(name) + "." + part, tensor);
   }
   in.at("x.scales") = filled<float>(Dtype::f32, {96, 1}, [](Index r) { return 1 << r * 5 % 7; });

@@ -114,7 +114,7 @@ Edit subnormals(double (*of)(double steps, Index i)) {
 Call few_large(Backend&) {
   Tensor x = random_floats({64, 64}, 5);
   for (Index i = 0; i < 7; ++i) x.as<float>()[i * 531] = i % 2 == 0 ? 58000.0f : -61000.0f;
-  return of_x("encode", std::move(x), {{"format", "e5m2"}});
+  return of_x("encode", std::move(x), "format=e5m2");
 }
 
 /// Those that are at least so large, as infinities.
@@ -149,9 +149,7 @@ Call gate(Settings set) {
   return call;
 }
 
-Call gpt_oss(Backend&) {
-  return gate({{"alpha", "1.702"}, {"limit", "7"}, {"up_offset", "1"}, {"halves", "interleaved"}});
-}
+Call gpt_oss(Backend&) { return gate("alpha=1.702 limit=7 up_offset=1 halves=interleaved"); }
 
 void no_numbers(Call& c) { c.set = with({{"rounding", "bf16"}}); }
 
@@ -170,7 +168,7 @@ void weigh_rounded(const Call& call, NamedTensors& out) {
 // ---- Routers.
 
 Call router(Settings set) {
-  Call call = of("route", {{"logits", random_floats({96, 16}, 7)}}, {{"top_k", "4"}});
+  Call call = of("route", {{"logits", random_floats({96, 16}, 7)}}, "top_k=4");
   for (const auto& [key, value] : set) call.set.set(key, value);
   return call;
 }
@@ -213,10 +211,10 @@ void mask_first(const Call& call, NamedTensors& out) {
 }
 
 Call crowded(Backend&) {
-  return of("route", {{"logits", random_floats({3000, 16}, 7)}}, {{"top_k", "4"}});
+  return of("route", {{"logits", random_floats({3000, 16}, 7)}}, "top_k=4");
 }
 
-Call scaled(Backend&) { return router({{"scale", "2.5"}}); }
+Call scaled(Backend&) { return router("scale=2.5"); }
 
 template <int kFactor>
 void raw_times(Call& c) {
@@ -253,7 +251,7 @@ const Kind kKinds[] = {
     {"explained: row 5 of scales holds zeros",
      [](Backend&) {
        const Tensor ones = mapped(random_floats({96, 256}, 5), [](Index, float) { return 1.0f; });
-       return of_x("quantize", ones, {{"block", "1x32"}});
+       return of_x("quantize", ones, "block=1x32");
      },
      [](const Call&, NamedTensors& out) { std::memset(out.at("scales").data() + 5 * 8, 0, 8); }},
     {"explained: codes: codes are made with x / fl(amax / max), before the scale was rounded",
@@ -282,17 +280,9 @@ const Kind kKinds[] = {
     {"explained: the result is rounded before it is multiplied with the router weight", weighed,
      weigh_rounded},
     {"explained: softmax is taken once more, of the scores",
-     [](Backend&) {
-       return router({{"normalize", "false"}});
-     },
-     score_twice},
+     [](Backend&) { return router("normalize=false"); }, score_twice},
     {"explained: softmax is taken over the chosen groups alone, masked before it",
-     [](Backend&) {
-       return router({{"groups", "4"},
-                      {"limited_groups", "2"},
-                      {"group_score", "best"},
-                      {"normalize", "false"}});
-     },
+     [](Backend&) { return router("groups=4 limited_groups=2 group_score=best normalize=false"); },
      mask_first},
     {"explained: weights are scores as they are, neither divided by their sum nor multiplied by "
      "2.5",
@@ -313,7 +303,7 @@ const Kind kKinds[] = {
      [](Backend&) {
        return of("moe_align_block_size",
                  {{"experts", ints({24, 2}, [](Index i) { return i * 5 % 7; })}},
-                 {{"experts", "7"}, {"block", "16"}});
+                 "experts=7 block=16");
      },
      [](const Call&, NamedTensors& out) {  // all but the first slot are padding
        Tensor& ids = out.at("sorted_token_ids");

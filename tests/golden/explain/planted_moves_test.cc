@@ -5,9 +5,7 @@
 namespace mxo {
 namespace {
 
-Call router(Backend&) {
-  return of("route", {{"logits", random_floats({96, 16}, 7)}}, {{"top_k", "4"}});
-}
+Call router(Backend&) { return of("route", {{"logits", random_floats({96, 16}, 7)}}, "top_k=4"); }
 
 /// Counts of some tokens alone.
 Edit counts_of(bool (*is_counted)(Index token)) {
@@ -58,7 +56,7 @@ Call pad(Backend&) {
   return of("pad_groups",
             {{"x", random_bf16({96, 32}, 4)},
              {"group_ends", ints({4}, [](Index g) { return Index{"\x14\x14\x3D\x5A"[g]}; })}},
-            {{"alignment", "32"}});
+            "alignment=32");
 }
 
 /// The second group, which has no rows, takes a tile.
@@ -76,13 +74,13 @@ void pad_empty(const Call& call, NamedTensors& out) {
 Call indices(Backend&) {
   return of("permute_indices",
             {{"tokens_per_expert", ints({8}, [](Index i) { return i * 7 % 9 + 1; })}},
-            {{"experts", "4"}, {"ranks", "2"}, {"alignment", "8"}, {"max_len", "96"}});
+            "experts=4 ranks=2 alignment=8 max_len=96");
 }
 
 Call of_32(Backend&) {
   return of("permute_indices",
             {{"tokens_per_expert", ints({32}, [](Index i) { return i * 7 % 4; })}},
-            {{"experts", "32"}, {"ranks", "1"}, {"alignment", "8"}, {"max_len", "256"}});
+            "experts=32 ranks=1 alignment=8 max_len=256");
 }
 
 template <Index kFirst>
@@ -105,7 +103,7 @@ Call local(Backend&) {
   return of("map_experts",
             {{"experts", ints({48, 2}, [](Index i) { return i * 5 % 8; })},
              {"expert_map", ints({8}, [](Index e) { return e < 4 ? Index{-1} : e - 4; })}},
-            {{"experts", "4"}});
+            "experts=4");
 }
 
 template <Index rows, Index columns>
@@ -136,7 +134,7 @@ Call swizzle_groups(Backend&) {
             {{"scales", filled<std::uint8_t>(Dtype::e8m0, {300, 8},
                                              [](Index i) { return 100.0 + 40.0 * uniform(i); })},
              {"group_ends", ends_of({70, 190, 300})}},
-            {{"layout", "m_groups"}});
+            "layout=m_groups");
 }
 
 void not_swizzled(const Call& call, NamedTensors& out) {
@@ -164,7 +162,7 @@ Call layer(Backend&) {
                     {"router", times(random_bf16({8, 64}, 5), 0.03125f)},
                     {"shared.w1", random_bf16({64, 64}, 8)},
                     {"shared.w2", random_bf16({64, 32}, 9)}},
-                   {{"score", "sigmoid"}});
+                   "score=sigmoid");
 }
 
 void of_first_rank(Call& c) {
@@ -221,8 +219,7 @@ void bias_before_scales(const Call& call, NamedTensors& out) {
     c.set.set("out", "f32");
   });
   const auto scales = [&](const char* name) {
-    return run_call(*b,
-                    of("quantize", {{"x", call.input(name)}}, {{"block", "1xK"}, {"scale", "f32"}}))
+    return run_call(*b, of("quantize", {{"x", call.input(name)}}, "block=1xK scale=f32"))
         .at("scales");
   };
   const Tensor x = scales("x");
@@ -296,7 +293,7 @@ const Kind kKinds[] = {
     {"explained: the capacity of experts is left out",
      [](Backend&) {
        return of("map_experts", {{"experts", ints({48, 2}, [](Index i) { return i * i % 8; })}},
-                 {{"experts", "8"}, {"capacity", "9"}});
+                 "experts=8 capacity=9");
      },
      altered([](Call& c) {
        c.set = with({{"experts", "8"}});

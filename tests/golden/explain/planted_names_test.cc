@@ -14,7 +14,7 @@ Tensor of_all_sizes() {
 /// Every third one of them far smaller, into codes whose zero has no sign.
 Call to_fnuz(Backend&) {
   Tensor x = mapped(of_all_sizes(), [](Index i, float v) { return i % 3 == 0 ? v * 0x1p-20f : v; });
-  return of_x("encode", std::move(x), {{"format", "e4m3fnuz"}});
+  return of_x("encode", std::move(x), "format=e4m3fnuz");
 }
 
 void minus_zeros(const Call& call, NamedTensors& out) {
@@ -51,7 +51,7 @@ void cut_low_codes(const Call& call, NamedTensors& out) {
 
 Call without_powers(Backend&) {
   return of_x("quantize", random_floats({64, 512}, 9),
-              {{"block", "1x128"}, {"scale", "f32"}, {"rule", "te"}, {"power_of_2", "none"}});
+              "block=1x128 scale=f32 rule=te power_of_2=none");
 }
 
 Call padded(Backend&) {
@@ -65,7 +65,7 @@ Call joined(Backend&) {
              {"dy", random_bf16({96, 32}, 5)},
              {"group_ends", ends_of({40, 40, 96})},
              {"main_grad", random_floats({3, 32, 64}, 6)}},
-            {{"out", "f32"}});
+            "out=f32");
 }
 
 /// alpha times the gate, and a sigma of it without.
@@ -109,8 +109,7 @@ const Kind kKinds[] = {
      "larger "
      "in magnitude; -15.3 dB among them; these are scales of rows 92 to 95 of x",
      [](Backend&) {
-       return of_x("quantize", random_floats({96, 256}, 5),
-                   {{"block", "1x32"}, {"scale_layout", "blocked"}});
+       return of_x("quantize", random_floats({96, 256}, 5), "block=1x32 scale_layout=blocked");
      },
      [](const Call&, NamedTensors& out) {
        auto* scales = out.at("scales").as<std::uint8_t>();
@@ -125,8 +124,7 @@ const Kind kKinds[] = {
      "0.1546 times what is expected, as no element of its block gives it: it is that of row 2 of "
      "scales",
      [](Backend&) {
-       return of_x("quantize", random_floats({8, 64}, 5),
-                   {{"block", "1xK"}, {"power_of_2", "none"}});
+       return of_x("quantize", random_floats({8, 64}, 5), "block=1xK power_of_2=none");
      },
      [](const Call&, NamedTensors& out) {
        std::memcpy(out.at("scales").as<float>() + 5, out.at("scales").as<float>() + 2, 4);
@@ -156,7 +154,7 @@ const Kind kKinds[] = {
      }},
     {"explained: alpha multiplies the gate and not the argument of sigma",
      [](Backend&) {
-       return of_x("swiglu", random_bf16({64, 256}, 5), {{"rounding", "bf16"}, {"alpha", "1.702"}});
+       return of_x("swiglu", random_bf16({64, 256}, 5), "rounding=bf16 alpha=1.702");
      },
      [](const Call& call, NamedTensors& out) {
        out.at("y") = mapped(
@@ -232,7 +230,7 @@ Call router(bool biased = false) {
   NamedTensors in;
   in.emplace("logits", random_floats({96, 16}, 7));
   if (biased) in.emplace("bias", random_floats({16}, 3));
-  return of("route", std::move(in), {{"top_k", "4"}, {"score", "sigmoid"}, {"normalize", "false"}});
+  return of("route", std::move(in), "top_k=4 score=sigmoid normalize=false");
 }
 
 TEST(PlantedNames, WeightsOfRouters) {
@@ -268,7 +266,7 @@ TEST(PlantedNames, TablesOfExperts) {
   const Call call = of("map_experts",
                        {{"experts", ints({64, 2}, [](Index i) { return i * 5 % 9 - 1; })},
                         {"expert_map", ends_of({-1, -1, 0, 1, 2, -1, -1, 3})}},
-                       {{"experts", "4"}});
+                       "experts=4");
   EXPECT_EQ(said_of(call,
                     [&](NamedTensors& out) {
                       for (Index i = 0; i < 128; ++i) {
@@ -281,7 +279,7 @@ TEST(PlantedNames, TablesOfExperts) {
             "counts too");
   const Call blocks =
       of("moe_align_block_size", {{"experts", ints({64, 2}, [](Index i) { return i % 4; })}},
-         {{"experts", "4"}, {"block", "16"}, {"unused", "-1"}, {"length", "256"}});
+         "experts=4 block=16 unused=-1 length=256");
   EXPECT_EQ(said_of(blocks,
                     [](NamedTensors& out) {
                       auto* ids = out.at("expert_ids").as<std::int32_t>();
@@ -316,7 +314,7 @@ TEST(PlantedNames, BiasesOfOtherExperts) {
 
 /// sglang#8125: one choice more, unsorted, and a shared expert in the place of the last.
 TEST(PlantedNames, LastOfOneChoiceMore) {
-  const Call route = of("route", {{"logits", random_floats({96, 16}, 7)}}, {{"top_k", "3"}});
+  const Call route = of("route", {{"logits", random_floats({96, 16}, 7)}}, "top_k=3");
   const auto backend = make_cpu_backend();
   Call more = route;
   more.set.set("top_k", "4");
@@ -376,7 +374,7 @@ TEST(PlantedNames, OperandsOfLayers) {
   EXPECT_EQ(said_with(layer, without({"w2.bias"})), "explained: w2.bias is left out");
   const Call gated = moe_layer(
       {{"w1.bias", random_bf16({8, 128}, 7)}, {"w2.bias", times(random_bf16({8, 64}, 8), 0x1p16f)}},
-      {{"alpha", "1.702"}, {"limit", "7"}, {"up_offset", "1"}});
+      "alpha=1.702 limit=7 up_offset=1");
   EXPECT_EQ(
       said_with(gated,
                 [](Call& c) {

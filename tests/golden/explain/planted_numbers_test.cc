@@ -25,14 +25,14 @@ Call linear() {
              {"w", random_bf16({4, 192, 256}, 10)},
              {"bias", random_bf16({4, 192}, 11)},
              {"group_ends", ends_of({64, 128, 128, 224})}},
-            {{"recipe", "bf16"}});
+            "recipe=bf16");
 }
 
-Call gated(const char* op, std::initializer_list<std::pair<const char*, std::string>> more) {
+Call gated(const char* op, const Settings& more) {
   NamedTensors in;
   in.emplace("x", random_bf16({96, 256}, 7));
   if (std::string_view(op) == "swiglu_backward") in.emplace("dy", random_bf16({96, 128}, 8));
-  Call call = make_call(op, in, with(more));
+  Call call = of(op, in, more);
   call.set.set("rounding", "bf16");
   return call;
 }
@@ -52,7 +52,7 @@ Planted held(Backend& b, const char* op, bool gate, bool up, bool below = true) 
                   if (v > 3.0f && (is_gate ? gate : up)) return 3.0f;
                   return v < -3.0f && !is_gate && up && below ? -3.0f : v;
                 }));
-  return planted(b, gated(op, {{"limit", "3"}}), wrong);
+  return planted(b, gated(op, "limit=3"), wrong);
 }
 
 /// The same with group 0 at row 57, and other numbers in the rows from `first` up to 66.
@@ -64,7 +64,7 @@ Planted ended_beside_others(Backend& b, Index first) {
   return p;
 }
 
-Call layer(NamedTensors more = {}) { return moe_layer(std::move(more), {{"scale", "2.5"}}); }
+Call layer(NamedTensors more = {}) { return moe_layer(std::move(more), "scale=2.5"); }
 
 Call mx(Backend& b) { return mx_product(b, 1); }
 
@@ -132,24 +132,20 @@ const PlantedFault kFaults[] = {
     {"alpha is another stack's", "alpha=1.702", "a sigma(1.702 a)",
      [](Backend& b) { return with_setting(b, gated("swiglu_backward", {}), "alpha", "1.702"); }},
     {"alpha of a default of zero", "alpha=0", "alpha is 0: sigma is 0.5 of every gate",
-     [](Backend& b) {
-       return with_setting(b, gated("swiglu", {{"limit", "7"}}), "alpha", "0");
-     }},
+     [](Backend& b) { return with_setting(b, gated("swiglu", "limit=7"), "alpha", "0"); }},
     {"no alpha", "alpha=left_out", "alpha is 1: the gate is a sigma(a)",
-     [](Backend& b) {
-       return with_setting(b, gated("swiglu", {{"alpha", "1.702"}}), "alpha", "1");
-     }},
+     [](Backend& b) { return with_setting(b, gated("swiglu", "alpha=1.702"), "alpha", "1"); }},
     {"alpha is a bf16 immediate (tt-metal#43152)", "alpha=bf16", "rounded to bf16: 1.703125",
      [](Backend& b) {
-       return with_setting(b, gated("swiglu", {{"alpha", "1.702"}}), "alpha", "1.703125");
+       return with_setting(b, gated("swiglu", "alpha=1.702"), "alpha", "1.703125");
      }},
     {"up is raised", "up_offset=1", "up is raised by 1",
      [](Backend& b) {
-       return with_setting(b, gated("swiglu_backward", {{"alpha", "1.5"}}), "up_offset", "1");
+       return with_setting(b, gated("swiglu_backward", "alpha=1.5"), "up_offset", "1");
      }},
     {"up is not raised (DeepGEMM#87)", "up_offset=left_out", "up is not raised",
      [](Backend& b) {
-       const Call call = gated("swiglu", {{"alpha", "1.702"}, {"limit", "7"}, {"up_offset", "1"}});
+       const Call call = gated("swiglu", "alpha=1.702 limit=7 up_offset=1");
        return with_setting(b, call, "up_offset", "0");
      }},
     {"main_grad is written over", "main_grad=left_out", "overwrites main_grad",
@@ -159,7 +155,7 @@ const PlantedFault kFaults[] = {
                              {"x", random_bf16({96, 64}, 4)},
                              {"group_ends", ends_of({32, 32, 96})},
                              {"main_grad", random_floats({3, 32, 64}, 5)}},
-                            {{"out", "f32"}});
+                            "out=f32");
        Call without = call;
        without.inputs.erase("main_grad");
        return planted(b, call, without);

@@ -15,7 +15,7 @@ Call route(std::uint64_t seed, const char* score) {
 Call packed(Backend&) {
   const auto scales = filled<std::uint8_t>(
       Dtype::u8, {101, 7}, [](Index i) { return i * 37 % 41 == 0 ? 0 : 100 + i * 53 % 47; });
-  return of("swizzle_scales", {{"scales", scales}}, {{"layout", "packed_ue8m0"}});
+  return of("swizzle_scales", {{"scales", scales}}, "layout=packed_ue8m0");
 }
 /// Sets bit 7 of byte k of those words in which byte k + 1 is that of 2^-127, of every `every`-th.
 void set_bits(NamedTensors& out, Index every) {
@@ -37,7 +37,7 @@ Planted groups_from(Backend& b, std::vector<Index> starts) {
       filled<std::uint8_t>(Dtype::u8, {328, 8}, [](Index i) { return 90 + i * i % 61; });
   const Call call =
       of("swizzle_scales", {{"scales", scales}, {"group_ends", ends_of({96, 200, 328})}},
-         {{"layout", "m_groups"}});
+         "layout=m_groups");
   return altered(b, call, {"scales"}, [&](Tensor& t, const Tensor& given) {
     std::memset(t.data(), 0, t.bytes());
     runs_from(t, given, 8, [&](Index r) {
@@ -87,7 +87,7 @@ const PlantedFault kFaults[] = {
          [](Backend&) {
            return of("swiglu_quantize_backward",
                      {{"x", random_bf16({96, 512}, 7)}, {"dy", random_bf16({96, 256}, 8)}},
-                     {{"block", "1x32"}});
+                     "block=1x32");
          },
          [](NamedTensors& out) {
            for (auto& [name, t] : out) {
@@ -102,7 +102,7 @@ const PlantedFault kFaults[] = {
            return of("quantize",
                      {{"x", times(random_floats({96, 512}, 7), 300.0f)},
                       {"given", filled<float>(Dtype::f32, {96, 4}, [](Index) { return 1.0f; })}},
-                     {{"block", "1x128"}, {"scale", "f32"}, {"rule", "te"}});
+                     "block=1x128 scale=f32 rule=te");
          },
          [](NamedTensors& out) {
            auto* codes = out.at("codes").as<std::uint8_t>();

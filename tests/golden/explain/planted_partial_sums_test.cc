@@ -93,7 +93,7 @@ Call gradient() {
              {"x.scales", filled<float>(Dtype::f32, {3, 1}, [](Index) { return 0.5f; })},
              {"group_ends", ends_of({32, 32, 96})},
              {"main_grad", times(random_floats({3, 32, 64}, 5), 100000.0f)}},
-            {{"block_dy", "RxK"}, {"block_x", "RxK"}, {"out", "f32"}});
+            "block_dy=RxK block_x=RxK out=f32");
 }
 
 /// dw of scales that are applied once more or not, main_grad multiplied by this.

@@ -145,11 +145,10 @@ Planted other_mode(Backend& b, const char* mode, const char* layout) {
 
 /// Codes under a scale of 1 whose values above `from` are NaN; what rounds beyond 448 is it anyway.
 Planted nan_above(Backend& b, float from) {
-  const Call call =
-      of("quantize",
-         {{"x", times(random_floats({96, 512}, 7), 200.0f)},
-          {"given", filled<float>(Dtype::f32, {96, 4}, [](Index) { return 1.0f; })}},
-         {{"block", "1x128"}, {"scale", "f32"}, {"rule", "te"}, {"overflow", "nonfinite"}});
+  const Call call = of("quantize",
+                       {{"x", times(random_floats({96, 512}, 7), 200.0f)},
+                        {"given", filled<float>(Dtype::f32, {96, 4}, [](Index) { return 1.0f; })}},
+                       "block=1x128 scale=f32 rule=te overflow=nonfinite");
   return spoiled(b, call, [&](NamedTensors& out) {
     for (Index i = 0; i < call.input("x").elements(); ++i) {
       if (std::fabs(call.input("x").as<float>()[i]) > from)
@@ -160,8 +159,7 @@ Planted nan_above(Backend& b, float from) {
 
 /// A gate in one pass with this x in place of its own.
 Planted other_x(Backend& b, float (*of)(Index column, float v)) {
-  Call call =
-      of_x("swiglu_quantize", random_bf16({96, 512}, 7), {{"alpha", "1.702"}, {"up_offset", "1"}});
+  Call call = of_x("swiglu_quantize", random_bf16({96, 512}, 7), "alpha=1.702 up_offset=1");
   Call wrong = call;
   wrong.replace("x", mapped(call.input("x"), [of](Index i, float v) { return of(i % 512, v); }));
   return planted(b, call, wrong);
@@ -207,7 +205,7 @@ const PlantedFault kFaults[] = {
        Tensor x = random_floats({4, 32, 64}, 7);
        const float most[] = {448, 1000, 1700, 700};
        for (Index g = 0; g < 4; ++g) x.as<float>()[2048 * g + 5] = most[g];
-       const Call call = of_x("quantize", x, {{"block", "RxK"}, {"scale", "f32"}, {"rule", "te"}});
+       const Call call = of_x("quantize", x, "block=RxK scale=f32 rule=te");
        Call wrong = call;
        wrong.replace("given", filled<float>(Dtype::f32, {4, 1, 1}, [](Index) { return 1.0f; }));
        return planted(b, call, wrong);
@@ -218,7 +216,7 @@ const PlantedFault kFaults[] = {
        Tensor x = random_floats({96, 512}, 7);
        for (Index i = 0; i < 12; ++i) x.as<float>()[300 + 97 * i] = -1000;
        x.as<float>()[40000] = 700;
-       const Call call = of_x("quantize", x, {{"block", "RxK"}, {"scale", "f32"}, {"rule", "te"}});
+       const Call call = of_x("quantize", x, "block=RxK scale=f32 rule=te");
        Call wrong = call;
        wrong.replace("x", mapped(x, [](Index, float v) { return std::fmax(v, -700.0f); }));
        return planted(b, call, wrong);
@@ -268,7 +266,7 @@ const PlantedFault kNearMisses[] = {
      }},
     {"scales have few values: rows of sixteen are alike by chance", "rows.", "",
      [](Backend& b) {
-       return of_amax(b, of_x("quantize", random_floats({512, 512}, 7), {{"block", "1x32"}}),
+       return of_amax(b, of_x("quantize", random_floats({512, 512}, 7), "block=1x32"),
                       [](const Call& call, Index s) {
                         const Index other = s / 16 * 7 % 512 * 16 + s % 16;
                         return std::max(largest_of(call, s * 32, 32),
@@ -277,7 +275,7 @@ const PlantedFault kNearMisses[] = {
      }},
     {"codes of some rows by scales of the row before; those are right", "rule=|scale_mode=", "",
      [](Backend& b) {
-       const Call call = of_x("quantize", random_floats({256, 512}, 7), {{"block", "1x32"}});
+       const Call call = of_x("quantize", random_floats({256, 512}, 7), "block=1x32");
        return spoiled(b, call, [&](NamedTensors& out) {
          for (Index i = 32 * 512; i < 64 * 512; ++i) {
            const int byte = out.at("scales").as<std::uint8_t>()[i / 32 - 16];

@@ -65,7 +65,7 @@ TEST(PlantedScaleMode, HoldsWhereNothingDiffersToo) {
   const auto backend = make_cpu_backend();
   const Tensor x = mapped(Tensor(Dtype::f32, {4, 64}),
                           [](Index i, float) { return static_cast<float>(i + 1) * 1.9F; });
-  const Call call = of_x("quantize", x, {{"scale_mode", "rceil"}});
+  const Call call = of_x("quantize", x, "scale_mode=rceil");
   const Planted p = with_setting(*backend, call, "scale_mode", "floor");
   EXPECT_EQ(explained(p).sentence(),
             "explained: the scales are FLOOR rather than RCEIL; equivalently, the scales are EVEN "

@@ -78,9 +78,7 @@ const PlantedFault kFaults[] = {
      "scales: amax is that of the 128 columns from where its block begins",
      [](Backend& b) {
        const Tensor x = scaled_floats({64, 480}, 5, [](Index i) { return i / 96 * 7 % 5; });
-       const Call call =
-           of_x("quantize", x,
-                {{"block", "1x96"}, {"scale", "f32"}, {"rule", "torchao"}, {"power_of_2", "none"}});
+       const Call call = of_x("quantize", x, "block=1x96 scale=f32 rule=torchao power_of_2=none");
        return spoiled(b, call, [&](NamedTensors& out) {
          for (Index s = 0; s < 64 * 5; ++s) {
            const Index first = s / 5 * 480 + s % 5 * 96;

@@ -38,8 +38,7 @@ Planted sent(Backend& b, const char* precision, Index columns,
   NamedTensors in;
   for (Index p = 0; p < 2; ++p) {
     Settings set;
-    if (precision != std::string_view("mxfp8"))
-      set = {{"block", "1x128"}, {"scale", "f32"}, {"rule", "flow"}};
+    if (precision != std::string_view("mxfp8")) set = "block=1x128 scale=f32 rule=flow";
     const Tensor x =
         scaled_floats({kTokens, columns}, 5 + seed(p), [](Index i) { return i / 32 * 7 % 11; });
     for (auto& [part, tensor] : run_call(b, of_x("quantize", x, set)))
@@ -147,15 +146,13 @@ const PlantedFault kFaults[] = {
        NamedTensors in;
        in.emplace("x", random_bf16({150, 64}, 3));
        in.emplace("group_ends", ends_of({37, 90, 150}));
-       const NamedTensors padded =
-           run_call(b, make_call("pad_groups", in, with({{"alignment", "128"}})));
+       const NamedTensors padded = run_call(b, of("pad_groups", in, "alignment=128"));
        in.erase("x");
        in.emplace("y", padded.at("y"));
        in.emplace("padded_starts", padded.at("padded_starts"));
-       return spoiled(b, make_call("unpad_groups", in, with({{"rows", "150"}})),
-                      [&](NamedTensors& out) {
-                        std::memcpy(out.at("x").data(), padded.at("y").data(), out.at("x").bytes());
-                      });
+       return spoiled(b, of("unpad_groups", in, "rows=150"), [&](NamedTensors& out) {
+         std::memcpy(out.at("x").data(), padded.at("y").data(), out.at("x").bytes());
+       });
      }},
     {"groups are swizzled as one matrix", "group_ends=ignored",
      "all groups are swizzled as one matrix: none begins with a tile of its own",
@@ -165,13 +162,12 @@ const PlantedFault kFaults[] = {
                                                  [](Index i) { return 100 + i * 7919 % 41; }));
        const NamedTensors one = run_call(b, make_call("swizzle_scales", in, {}));
        in.emplace("group_ends", ends_of({70, 200, 330}));
-       return spoiled(b, make_call("swizzle_scales", in, with({{"layout", "m_groups"}})),
-                      [&](NamedTensors& out) {
-                        Tensor& all = out.begin()->second;
-                        const Tensor& tiles = one.begin()->second;
-                        std::memset(all.data(), 0, all.bytes());
-                        std::memcpy(all.data(), tiles.data(), std::min(all.bytes(), tiles.bytes()));
-                      });
+       return spoiled(b, of("swizzle_scales", in, "layout=m_groups"), [&](NamedTensors& out) {
+         Tensor& all = out.begin()->second;
+         const Tensor& tiles = one.begin()->second;
+         std::memset(all.data(), 0, all.bytes());
+         std::memcpy(all.data(), tiles.data(), std::min(all.bytes(), tiles.bytes()));
+       });
      }},
     {"a scale that is never updated", "output.operand",
      "all of next_scale holds scale as it was given",
@@ -207,7 +203,7 @@ constexpr Index kTop = 4;
 
 Call route() {
   return of("route", {{"logits", random_floats({64, kExperts}, 11)}},
-            {{"top_k", "4"}, {"score", "sigmoid"}, {"scale", "2"}});
+            "top_k=4 score=sigmoid scale=2");
 }
 
 /// The last slots of tokens 8 to 12 are expert(the experts of the token).
@@ -236,7 +232,7 @@ Planted weights_of_all_tokens(Backend& b) {
 Call blocks() {
   return of("moe_align_block_size",
             {{"experts", ints({33, 8}, [](Index i) { return (i / 8 * 3 + i) % 8; })}},
-            {{"experts", "8"}, {"block", "16"}});
+            "experts=8 block=16");
 }
 
 /// The list of every expert, 48 entries with 33 slots, as edit(list, number of it) leaves it.

@@ -48,8 +48,7 @@ Planted without_experts(Backend& b, const std::function<bool(std::int32_t)>& los
 }
 
 Call route() {
-  return of("route", {{"logits", random_floats({64, 16}, 11)}},
-            {{"top_k", "4"}, {"score", "sigmoid"}});
+  return of("route", {{"logits", random_floats({64, 16}, 11)}}, "top_k=4 score=sigmoid");
 }
 
 Call quantize(const char* block) {
@@ -95,7 +94,7 @@ const PlantedFault kFaults[] = {
      fills_zeros(
          [](Backend&) {
            return of_x("quantize", random_floats({37, 1024}, 7),
-                       {{"block", "1x128"}, {"scale_layout", "mn_major_tma"}});
+                       "block=1x128 scale_layout=mn_major_tma");
          },
          "scales")},
     {"padding of words of scales is old", "not_zero.padding",
@@ -103,7 +102,7 @@ const PlantedFault kFaults[] = {
      [](Backend& b) {
        const Tensor scales =
            filled<std::uint8_t>(Dtype::e8m0, {40, 6}, [](Index i) { return 90 + i; });
-       return spoiled(b, of("swizzle_scales", {{"scales", scales}}, {{"layout", "packed_ue8m0"}}),
+       return spoiled(b, of("swizzle_scales", {{"scales", scales}}, "layout=packed_ue8m0"),
                       [](NamedTensors& out) {
                         for (Index i = 40; i < 80; ++i)
                           out.at("blocked").as<std::uint32_t>()[i] |=
@@ -289,7 +288,7 @@ TEST(PlantedInSlots, ShortRowsAlikeByChanceAreNotNamed) {
   const Tensor logits =
       mapped(random_floats({64, 16}, 7), [](Index, float v) { return std::round(v * 2) / 2; });
   Planted p = altered_as<float>(
-      *make_cpu_backend(), of("route", {{"logits", logits}}, {{"top_k", "4"}}), {"logits"},
+      *make_cpu_backend(), of("route", {{"logits", logits}}, "top_k=4"), {"logits"},
       [](Index i, const float* given) { return given[i / 16 * 16 + 15 - i % 16]; });
   for (std::int32_t& e : std::span(p.actual.at("experts").as<std::int32_t>(), 64 * 4)) e = 15 - e;
   const Explanation e = explained(p);

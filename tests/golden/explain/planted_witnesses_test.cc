@@ -34,10 +34,10 @@ TEST(PlantedWitnesses, OneReplacedValueIsOnlySeen) {
     for (const bool route : {false, true}) {
       if (route && std::isnan(r.by)) continue;  // that is 0 / 0, which has a name
       const std::string name = route ? "weights" : "y";
-      const Call call = route ? of_logits(fourth_row(random_floats({160, 32}, 3), -200.0f),
-                                          {{"top_k", "4"}, {"score", "sigmoid"}})
-                              : of_x("swiglu", fourth_row(random_bf16({64, 128}, 4), 0.0f),
-                                     {{"rounding", "bf16"}});
+      const Call call =
+          route
+              ? of_logits(fourth_row(random_floats({160, 32}, 3), -200.0f), "top_k=4 score=sigmoid")
+              : of_x("swiglu", fourth_row(random_bf16({64, 128}, 4), 0.0f), "rounding=bf16");
       const std::string text =
           said_of(call, [&](NamedTensors& out) { out.at(name) = fourth_row(out.at(name), r.by); });
       const std::string seen =
@@ -49,7 +49,7 @@ TEST(PlantedWitnesses, OneReplacedValueIsOnlySeen) {
 
 /// Of numbers that are all ones a factor of two is one witness.
 TEST(PlantedWitnesses, FactorsNeedSeveralValues) {
-  Call call = of_logits(random_floats({64, 16}, 7), {{"top_k", "1"}});
+  Call call = of_logits(random_floats({64, 16}, 7), "top_k=1");
   const auto doubled = [](NamedTensors& out) {
     out.at("weights") = times(out.at("weights"), 2.0f);
   };
@@ -94,7 +94,7 @@ TEST(PlantedWitnesses, EveryOutputIsHeldAgainstItsCause) {
 
 /// Elements that an altered call gives to the bit count wherever others are off.
 TEST(PlantedWitnesses, SharesAreOfElementsThatCameSo) {
-  const Call call = of_x("swiglu", random_bf16({64, 512}, 4), {{"rounding", "bf16"}});
+  const Call call = of_x("swiglu", random_bf16({64, 512}, 4), "rounding=bf16");
   const auto b = make_cpu_backend();
   Call wrong = call;
   wrong.set.set("activation", "gelu_tanh");
@@ -114,7 +114,7 @@ TEST(PlantedWitnesses, NanCodesOfAnotherSignDiffer) {
     x.as<std::uint16_t>()[i] = i % 2 == 0 ? 0x7FC0 : 0xFFC0;
   const auto b = make_cpu_backend();
   Call wrong = of_x("encode", x, {});
-  Planted p = planted(*b, of_x("encode", x, {{"nan", "signed"}}), wrong);
+  Planted p = planted(*b, of_x("encode", x, "nan=signed"), wrong);
   const Explanation e = explained(p);
   EXPECT_TRUE(e.sentence().starts_with("explained: the sign is lost of 1638 elements"));
   for (Index i = 0; i < x.elements(); ++i) p.actual.at("codes").data()[i] ^= std::byte{0x80};
@@ -125,13 +125,10 @@ TEST(PlantedWitnesses, LimitsOfAmaxThatAreLeftOut) {
   const Tensor x = mapped(random_bf16({64, 128}, 5), [](Index i, float v) {
     return std::ldexp(v, static_cast<int>(i / 128 % 9));
   });
-  const Call call = of_x(
-      "quantize", x, {{"block", "1xK"}, {"scale", "f32"}, {"rule", "fbgemm"}, {"scale_max", "12"}});
+  const Call call = of_x("quantize", x, "block=1xK scale=f32 rule=fbgemm scale_max=12");
   EXPECT_EQ(said_with(call, [](Call& c) { c.set.set("scale_max", "0"); }),
             "explained: scales: the upper bound of amax is left out");
-  const Call floored =
-      of_x("quantize", x,
-           {{"block", "1x128"}, {"scale", "f32"}, {"rule", "vllm"}, {"epsilon", "100000"}});
+  const Call floored = of_x("quantize", x, "block=1x128 scale=f32 rule=vllm epsilon=100000");
   EXPECT_EQ(said_with(floored, [](Call& c) { c.set.set("epsilon", "0"); }),
             "explained: scales: the floor of amax, epsilon, is left out");
 }
@@ -151,8 +148,8 @@ TEST(PlantedWitnesses, AnotherFormatIsOneCause) {
 
 /// Rows of which all elements are doubled by chance are no place.
 TEST(PlantedWitnesses, FactorsHereAndThereAreOfNoRows) {
-  const Call call = of_x("quantize", random_floats({64, 256}, 7),
-                         {{"rule", "flow"}, {"block", "1x128"}, {"scale", "f32"}});
+  const Call call =
+      of_x("quantize", random_floats({64, 256}, 7), "rule=flow block=1x128 scale=f32");
   const std::string text = said_of(call, [](NamedTensors& out) {
     out.at("scales") = mapped(out.at("scales"), [](Index i, float v) {
       return static_cast<std::uint32_t>(i) * 2654435761u < 2u << 30 ? 2.0f * v : v;
@@ -165,7 +162,7 @@ TEST(PlantedWitnesses, PaddingThatHoldsTheRowsBehindIsCalledSo) {
   NamedTensors in;
   in.emplace("x", random_bf16({50, 32}, 3));
   in.emplace("group_ends", ends_of({10, 27, 50}));
-  const Call call = of("pad_groups", in, {{"alignment", "32"}});
+  const Call call = of("pad_groups", in, "alignment=32");
   EXPECT_EQ(said_of(call,
                     [&](NamedTensors& out) {
                       const Index from[] = {0, 10, 27};  // rows of each group, and those behind

@@ -55,7 +55,7 @@ Call to_all_experts() {
                  return 0.1 + 0.01 * static_cast<double>(i * 7 % 31);
                }));
   }
-  Call call = of("combine", std::move(in), {{"experts", "4"}, {"precision", "bf16"}});
+  Call call = of("combine", std::move(in), "experts=4 precision=bf16");
   call.world = &ranks();
   return call;
 }

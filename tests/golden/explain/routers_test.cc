@@ -99,11 +99,11 @@ void limit_groups(Token& token, Index (*group_of)(Index), Score score) {
                 [&](Index e) { return group_of(e) != best[0] && group_of(e) != best[1]; });
 }
 
-const Settings kGroups = {{"groups", "4"}, {"limited_groups", "2"}};
-const Settings kBest = {{"groups", "4"}, {"limited_groups", "2"}, {"group_score", "best"}};
-const Settings kHalf = {{"groups", "8"}, {"limited_groups", "4"}};
-const Settings kScaled = {{"scale", "1.5"}};
-const Settings kSoftmax = {{"score", "softmax"}};
+const Settings kGroups = "groups=4 limited_groups=2";
+const Settings kBest = "groups=4 limited_groups=2 group_score=best";
+const Settings kHalf = "groups=8 limited_groups=4";
+const Settings kScaled = "scale=1.5";
+const Settings kSoftmax = "score=softmax";
 float two_best(const std::vector<float>& m) { return m[0] + m[1]; }
 float sum_of(const std::vector<float>& m) { return std::accumulate(m.begin(), m.end(), 0.0f); }
 Index eights(Index e) { return e / 8; }
@@ -367,12 +367,12 @@ TEST(PlantedInRouters, AreNamed) { expect_named(kOthers); }
 TEST(RightRouters, AreThatOfTheOperator) {
   const auto backend = make_cpu_backend();
   const Settings all[] = {{},
-                          {{"score", "softmax"}, {"scale", "2.5"}},
-                          {{"normalize", "false"}},
-                          {{"score", "softmax_of_chosen"}, {"scale", "0.5"}},
-                          {{"groups", "4"}, {"limited_groups", "2"}},
-                          {{"groups", "8"}, {"limited_groups", "4"}, {"group_score", "best"}},
-                          {{"groups", "4"}, {"limited_groups", "2"}, {"other_groups", "zero"}}};
+                          "score=softmax scale=2.5",
+                          "normalize=false",
+                          "score=softmax_of_chosen scale=0.5",
+                          "groups=4 limited_groups=2",
+                          "groups=8 limited_groups=4 group_score=best",
+                          "groups=4 limited_groups=2 other_groups=zero"};
   for (const Settings& set : all) {
     for (const bool biased : {false, true}) {
       Call call = edited(route(16, set, biased, Dtype::bf16), "logits", [](float v, Index i) {

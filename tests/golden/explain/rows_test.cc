@@ -41,7 +41,7 @@ Planted mapped(Backend& b, Index (*map)(Index), bool counted = true) {
   NamedTensors in;
   in.emplace("experts", numbers({64, 4}, [](Index i) { return (i / 4 * 5 + i % 4 * 3) % 16; }));
   in.emplace("expert_map", numbers({16}, [](Index e) { return e / 4 == 2 ? e % 4 : Index{-1}; }));
-  const Call call = make_call("map_experts", in, with({{"experts", "4"}}));
+  const Call call = of("map_experts", in, "experts=4");
   return spoiled(b, call, [&](NamedTensors& out) {
     auto* counts = out.at("tokens_per_expert").as<std::int32_t>();
     if (counted) std::fill_n(counts, 4, 0);
@@ -86,7 +86,7 @@ const PlantedFault kFaults[] = {
        NamedTensors in;
        in.emplace("y", random_bf16({64, 64}, 3));
        in.emplace("indices", numbers({64}, [](Index i) { return (i * 37 + 11) % 64; }));
-       return spoiled(b, make_call("unpermute", in, with({{"rows", "96"}})), [](NamedTensors& out) {
+       return spoiled(b, of("unpermute", in, "rows=96"), [](NamedTensors& out) {
          const Tensor old = random_bf16({32, 64}, 9);
          std::memcpy(row_of(out.at("x"), 64), old.data(), old.bytes());
        });
@@ -122,8 +122,7 @@ const PlantedFault kFaults[] = {
      [](Backend& b) {
        NamedTensors in;
        in.emplace("experts", numbers({40, 3}, [](Index i) { return (i * 7 + 3) % 8; }));
-       const Call call =
-           make_call("moe_align_block_size", in, with({{"experts", "8"}, {"block", "16"}}));
+       const Call call = of("moe_align_block_size", in, "experts=8 block=16");
        return spoiled(b, call, [](NamedTensors& out) {
          Tensor& ids = out.at("sorted_token_ids");
          std::replace(ids.as<std::int32_t>(), ids.as<std::int32_t>() + ids.elements(), 120, 0);

@@ -143,11 +143,8 @@ Planted unweighed(Backend& b) {
   Call staged = layer("combine", "bf16", "mxfp8_rceil");
   staged.replace("router", times(staged.input("router"), 1 / 64.0f));  // weights of one size
   const NamedTensors stages = run_call(b, staged);
-  Call combine = of("combine", {},
-                    {{"experts", "8"},
-                     {"precision", "bf16"},
-                     {"layout", "expert_major_padded"},
-                     {"alignment", "32"}});
+  Call combine =
+      of("combine", {}, "experts=8 precision=bf16 layout=expert_major_padded alignment=32");
   combine.world = &ranks();
   for (const std::string rank : {"rank0.", "rank1."}) {
     combine.replace(rank + "y", stages.at(rank + "expert_out"));
