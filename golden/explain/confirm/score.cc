@@ -328,8 +328,10 @@ bool is_a_place(const RunResult& trial) {
   if (trial.broken == 0) return true;
   for (std::size_t o = 0; o < trial.credits.size(); ++o) {
     const VariantMatch& c = trial.credits[o];
-    if (!c.by_columns && (is_everywhere_but_not_all(trial.patches[o], c) ||
-                          !is_in_place(trial.patches[o], c, trial.idle[o])))
+    if (!c.by_columns && is_everywhere_but_not_all(trial.patches[o], c)) return false;
+    if (!c.by_columns &&
+        !is_in_place(trial.patches[o], c,
+                     o < trial.idle.size() ? trial.idle[o] : std::vector<std::uint8_t>{}))
       return false;
   }
   return true;

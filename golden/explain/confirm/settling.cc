@@ -132,7 +132,7 @@ class Settling {
     Place place = place_of_marked(output, marks);
     const RunResult& trial = candidate_->trial;
     const auto o = static_cast<std::size_t>(&output - runner_.outputs().data());
-    if (trial.idle[o].empty()) return place;
+    if (o >= trial.idle.size() || trial.idle[o].empty()) return place;
     const bool by_columns = trial.credits[o].by_columns;
     // Where something else differs, it is not that nothing was altered.
     std::vector<std::uint8_t> idle = trial.idle[o];
