@@ -18,6 +18,14 @@ class GroupedLinearOptions : public testing::TestWithParam<const char*> {
   Tensor run_one(std::string_view op, const NamedTensors& in, Setting set, const char* output) {
     return call_operator(*backend_, op, in, Parameters(std::move(set))).at(output);
   }
+  SavedLinear forward(const NamedTensors& in, Strided& y) {
+    GroupedLinear op;
+    op.x = in.at("x").operand();
+    op.w = in.at("w").operand();
+    op.group_ends = in.at("group_ends").operand();
+    op.y = y.result();
+    return grouped_linear(*backend_, op);
+  }
   std::unique_ptr<Backend> backend_ = make_backend(GetParam());
 };
 
@@ -155,12 +163,7 @@ TEST_P(GroupedLinearOptions, LeavesRowsPastTheLastEndAndUnwantedGradientsAlone) 
   Strided y(Dtype::bf16, {128, 32}, rows), want_y(Dtype::bf16, {128, 32}, rows);
   Strided dx(Dtype::f32, {128, 64}, columns), want_dx(Dtype::f32, {128, 64}, columns);
   Strided dw(Dtype::bf16, {3, 32, 64}, rows), want_dw(Dtype::bf16, {3, 32, 64}, rows);
-  GroupedLinear op;
-  op.x = in.at("x").operand();
-  op.w = in.at("w").operand();
-  op.group_ends = in.at("group_ends").operand();
-  op.y = y.result();
-  const SavedLinear saved = grouped_linear(*backend_, op);
+  const SavedLinear saved = forward(in, y);
   GroupedLinearBackward back;
   back.dy = in.at("dy").operand();
   back.dx = dx.result();
@@ -187,12 +190,7 @@ TEST_P(GroupedLinearOptions, WritesNothingWhenTheBackwardPassIsRefused) {
   Strided dx(Dtype::bf16, {128, 64}, {"contiguous"});
   Strided dw(Dtype::bf16, {3, 32, 64}, {"contiguous"});
   const auto dx_before = dx.bytes(), dw_before = dw.bytes();
-  GroupedLinear op;
-  op.x = in.at("x").operand();
-  op.w = in.at("w").operand();
-  op.group_ends = in.at("group_ends").operand();
-  op.y = y.result();
-  const SavedLinear saved = grouped_linear(*backend_, op);  // forward needs no multiple of 32
+  const SavedLinear saved = forward(in, y);  // needs no multiple of 32
   GroupedLinearBackward back;
   back.dy = in.at("dy").operand();
   back.dx = dx.result();

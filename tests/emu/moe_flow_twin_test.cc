@@ -69,25 +69,23 @@ class FlowByOperators : public ByOperators {
     return {q.at("codes"), q.at("scales")};
   }
   Rows square(const Tensor& w) { return quantised(w, "128x128"); }
-  Tensor product(const Rows& x, const Rows& w) {
-    return call("grouped_matmul",
-                {{"x.codes", x.codes},
-                 {"x.scales", x.scales},
-                 {"w.codes", w.codes},
-                 {"w.scales", w.scales},
+  /// Of two sides, both of one format.
+  Tensor multiplied(const char* op, const std::string& a, const Rows& of_a, const std::string& b,
+                    const Rows& of_b, const char* output) {
+    return call(op,
+                {{a + ".codes", of_a.codes},
+                 {a + ".scales", of_a.scales},
+                 {b + ".codes", of_b.codes},
+                 {b + ".scales", of_b.scales},
                  {"group_ends", ends_}},
-                "format_x=" + format_ + " format_w=" + format_)
-        .at("y");
+                "format_" + a + "=" + format_ + " format_" + b + "=" + format_)
+        .at(output);
+  }
+  Tensor product(const Rows& x, const Rows& w) {
+    return multiplied("grouped_matmul", "x", x, "w", w, "y");
   }
   Tensor wgrad(const Rows& dy, const Rows& x) {
-    return call("grouped_matmul_wgrad",
-                {{"dy.codes", dy.codes},
-                 {"dy.scales", dy.scales},
-                 {"x.codes", x.codes},
-                 {"x.scales", x.scales},
-                 {"group_ends", ends_}},
-                "format_dy=" + format_ + " format_x=" + format_)
-        .at("dw");
+    return multiplied("grouped_matmul_wgrad", "dy", dy, "x", x, "dw");
   }
   /// T of rows, its codes as [R, K] again.
   Rows turned(const Rows& rows) {

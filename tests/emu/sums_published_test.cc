@@ -63,10 +63,13 @@ void expect_dot(const NamedTensors& inputs, const std::vector<std::string>& set,
   }
 }
 
-void expect_codes(const std::string& a, const std::string& b, std::uint32_t c, Index k,
-                  const std::vector<std::string>& set, std::uint32_t d, const std::string& what) {
-  expect_dot({{"a", operand(a, Dtype::u8, k)}, {"b", operand(b, Dtype::u8, k)}, {"c", word(c)}},
-             set, d, what);
+/// One line of 32 codes or of 16 numbers of bf16.
+void expect_codes(const std::string& a, const std::string& b, std::uint32_t c,
+                  const std::vector<std::string>& set, std::uint32_t d, const std::string& what,
+                  Dtype type = Dtype::u8) {
+  const Index k = type == Dtype::u8 ? 32 : 16;
+  expect_dot({{"a", operand(a, type, k)}, {"b", operand(b, type, k)}, {"c", word(c)}}, set, d,
+             what);
 }
 
 struct Fp8Case {
@@ -99,30 +102,30 @@ TEST(SumsPublished, Fp8IntoF32) {
       {"cancellation", "38 B8", "38 38", 0x80000000, 0, 0, 0},
   };
   for (const Fp8Case& row : table) {
-    expect_codes(row.a, row.b, row.c, 32, {"sum=h200_wgmma_fast"}, row.hopper, row.what);
-    expect_codes(row.a, row.b, row.c, 32, {"sum=ada_mma"}, row.ada, row.what);
-    expect_codes(row.a, row.b, row.c, 32, {"sum=b200_tcgen05"}, row.blackwell, row.what);
+    expect_codes(row.a, row.b, row.c, {"sum=h200_wgmma_fast"}, row.hopper, row.what);
+    expect_codes(row.a, row.b, row.c, {"sum=ada_mma"}, row.ada, row.what);
+    expect_codes(row.a, row.b, row.c, {"sum=b200_tcgen05"}, row.blackwell, row.what);
   }
 }
 
 TEST(SumsPublished, E5m2HasInfinitiesAndMixesWithE4m3) {
   for (const char* sum : {"sum=h200_wgmma_fast", "sum=ada_mma", "sum=b200_tcgen05"}) {
     const std::vector<std::string> e5m2{sum, "format_a=e5m2", "format_b=e5m2"};
-    expect_codes("7C", "3C", 0, 32, e5m2, 0x7F800000, "Inf");
-    expect_codes("7C", "00", 0, 32, e5m2, 0x7FFFFFFF, "Inf * 0");
-    expect_codes("7C FC", "3C 3C", 0, 32, e5m2, 0x7FFFFFFF, "Inf - Inf");
-    expect_codes("7C", "3C", 0xFF800000, 32, e5m2, 0x7FFFFFFF, "Inf + C = -Inf");
-    expect_codes("39", "3D", 0, 32, {sum, "format_a=e4m3", "format_b=e5m2"}, 0x3FB40000, "mixed");
+    expect_codes("7C", "3C", 0, e5m2, 0x7F800000, "Inf");
+    expect_codes("7C", "00", 0, e5m2, 0x7FFFFFFF, "Inf * 0");
+    expect_codes("7C FC", "3C 3C", 0, e5m2, 0x7FFFFFFF, "Inf - Inf");
+    expect_codes("7C", "3C", 0xFF800000, e5m2, 0x7FFFFFFF, "Inf + C = -Inf");
+    expect_codes("39", "3D", 0, {sum, "format_a=e4m3", "format_b=e5m2"}, 0x3FB40000, "mixed");
   }
 }
 
 /// f16 accumulators, held in f32 words: C = 1 is 3F800000, 0x3C02 is 1 + 2^-9.
 TEST(SumsPublished, Fp8IntoF16RoundsToNearestEven) {
   const std::vector<std::string> set{"sum=h200_wgmma_fast", "sum.output=rne_f16"};
-  expect_codes("01", "28", 0x3F800000, 32, set, 0x3F800000, "a tie, 3C00 stays");
-  expect_codes("03", "28", 0x3F800000, 32, set, 0x3F804000, "a tie, up to 3C02");
-  expect_codes("7E", "7E", 0, 32, set, 0x7F800000, "448^2 is infinite");
-  expect_codes("7F", "38", 0, 32, set, 0x7FFFFFFF, "NaN");
+  expect_codes("01", "28", 0x3F800000, set, 0x3F800000, "a tie, 3C00 stays");
+  expect_codes("03", "28", 0x3F800000, set, 0x3F804000, "a tie, up to 3C02");
+  expect_codes("7E", "7E", 0, set, 0x7F800000, "448^2 is infinite");
+  expect_codes("7F", "38", 0, set, 0x7FFFFFFF, "NaN");
 }
 
 TEST(SumsPublished, Bf16IntoF32) {
@@ -139,24 +142,20 @@ TEST(SumsPublished, Bf16IntoF32) {
       {"BF80 3980", "3F80 3900", 0xBF7FFFFF, 0xBF800000},
   };
   for (const Case& row : table) {
-    const NamedTensors inputs{{"a", operand(row.a, Dtype::bf16, 16)},
-                              {"b", operand(row.b, Dtype::bf16, 16)},
-                              {"c", word(0)}};
-    expect_dot(inputs, {"sum=h200_wgmma_fast"}, row.hopper, row.a);
-    expect_dot(inputs, {"sum=h200_mma_sync"}, row.hopper, row.a);
-    expect_dot(inputs, {"sum=b200_tcgen05"}, row.hopper, row.a);
-    expect_dot(inputs, {"sum=ada_mma"}, row.ada, row.a);
+    for (const char* sum : {"sum=h200_wgmma_fast", "sum=h200_mma_sync", "sum=b200_tcgen05"})
+      expect_codes(row.a, row.b, 0, {sum}, row.hopper, row.a, Dtype::bf16);
+    expect_codes(row.a, row.b, 0, {"sum=ada_mma"}, row.ada, row.a, Dtype::bf16);
   }
 }
 
 /// 16 products of 2^-152 on an H200: only a floor of -133 leaves two of the smallest subnormals.
 TEST(SumsPublished, TheExponentFloorShowsBelowTheSmallestNormal) {
-  const NamedTensors inputs{{"a", operand("16x1980", Dtype::bf16, 16)},
-                            {"b", operand("16x1980", Dtype::bf16, 16)},
-                            {"c", word(0)}};
-  expect_dot(inputs, {"sum=h200_wgmma_fast"}, 0x00000002, "floor -133");
-  expect_dot(inputs, {"sum=b200_tcgen05"}, 0x00000002, "floor -133");
-  expect_dot(inputs, {"sum=b200_tcgen05", "sum.floor=-126"}, 0x00000000, "floor set to -126");
+  const auto expect = [](const std::vector<std::string>& set, std::uint32_t d, const char* what) {
+    expect_codes("16x1980", "16x1980", 0, set, d, what, Dtype::bf16);
+  };
+  expect({"sum=h200_wgmma_fast"}, 0x00000002, "floor -133");
+  expect({"sum=b200_tcgen05"}, 0x00000002, "floor -133");
+  expect({"sum=b200_tcgen05", "sum.floor=-126"}, 0x00000000, "floor set to -126");
 }
 
 TEST(SumsPublished, BlockScaledMxf8f6f4) {
@@ -223,10 +222,7 @@ TEST(SumsPublished, Cdna3) {
       {"7F00", "4000", 0, 0x7F800000},
   };
   for (const Case& row : bf16) {
-    expect_dot({{"a", operand(row.a, Dtype::bf16, 16)},
-                {"b", operand(row.b, Dtype::bf16, 16)},
-                {"c", word(row.c)}},
-               {"sum=mi300_mfma"}, row.d, row.a);
+    expect_codes(row.a, row.b, row.c, {"sum=mi300_mfma"}, row.d, row.a, Dtype::bf16);
   }
   const Case fp8[] = {
       {"40", "40", 0, 0x3F800000},
@@ -240,8 +236,8 @@ TEST(SumsPublished, Cdna3) {
       {"16x40", "16x40", 0x4B800000, 0x4B800008},
   };
   for (const Case& row : fp8) {
-    expect_codes(row.a, row.b, row.c, 32,
-                 {"sum=mi300_mfma", "format_a=e4m3fnuz", "format_b=e4m3fnuz"}, row.d, row.a);
+    expect_codes(row.a, row.b, row.c, {"sum=mi300_mfma", "format_a=e4m3fnuz", "format_b=e4m3fnuz"},
+                 row.d, row.a);
   }
 }
 
@@ -253,32 +249,27 @@ TEST(SumsPublished, CapturesOfOthers) {
   const std::string b =
       "31 B2 2D 29 BF 2F BC B9 1B B3 B5 40 87 41 21 AA B7 3F B2 31 AD 9D B8 3A 3D 3B 9B 86 BC AC "
       "12 83";
-  expect_codes(a, b, 0, 32, {"sum=h200_wgmma_fast"}, 0x40727C00, "H200 wgmma e4m3");
-  expect_codes(a, b, 0x3E93CA5A, 32, {"sum=ada_mma"}, 0x40827800, "Ada mma e4m3");
-  expect_codes(a, b, 0x3F66B81C, 32, {"sum=h200_mma_sync"}, 0x4096153C, "emulated, on a B200");
+  expect_codes(a, b, 0, {"sum=h200_wgmma_fast"}, 0x40727C00, "H200 wgmma e4m3");
+  expect_codes(a, b, 0x3E93CA5A, {"sum=ada_mma"}, 0x40827800, "Ada mma e4m3");
+  expect_codes(a, b, 0x3F66B81C, {"sum=h200_mma_sync"}, 0x4096153C, "emulated, on a B200");
   expect_codes(
       "A8 24 B2 89 22 B3 34 AA 29 1A 2A B4 3C AA BD 2F 28 B2 B1 B9 2B BA 1C 38 AA 40 AA "
       "36 BA B0 AA 33",
       "38 33 37 97 28 B6 A4 39 B1 BA 2E 0D 40 39 B3 C1 B0 AF 3F B3 36 B4 90 B7 1C B7 3C "
       "C1 38 AE 33 AF",
-      0, 32, {"sum=h200_wgmma_fast"}, 0xC06D7800, "H200 wgmma e4m3");
+      0, {"sum=h200_wgmma_fast"}, 0xC06D7800, "H200 wgmma e4m3");
   expect_codes(
       "3B 3C B5 3D B9 35 3C 3F 3B 3A BC 35 27 34 3C 3A BC 3B 1E BD B7 B3 3D 3E A9 33 B8 "
       "B7 B9 39 41 36",
       "38 B9 36 34 BF 37 BE BC 2D B9 BA 40 A3 40 30 B5 BB 3F B9 38 B6 AE BC 3D 3E 3D AD "
       "A2 BE B6 29 9E",
-      0, 32, {"sum=h200_wgmma_fast", "format_a=e5m2", "format_b=e5m2"}, 0x403FDC00,
-      "H200 wgmma e5m2");
-  const Tensor wide_a =
-      operand("3F7A 3F87 BEA6 3FBF BF3D 3EAD 3F80 3FE8 3F62 3F5D BF8C 3EB3 3CF1 3E9C 3F86 3F59",
-              Dtype::bf16, 16);
-  const Tensor wide_b =
-      operand("3F19 BF26 3ED7 3E9D BFF3 3EF2 BFC1 BF90 3DBF BF31 BF52 400E BC71 401E 3E1C BEA4",
-              Dtype::bf16, 16);
-  expect_dot({{"a", wide_a}, {"b", wide_b}, {"c", word(0x3DA2E4F3)}}, {"sum=h200_mma_sync"},
-             0x3DE7E010, "H200 bf16");
-  expect_dot({{"a", wide_a}, {"b", wide_b}, {"c", word(0x3D93B3AB)}}, {"sum=b200_tcgen05"},
-             0x3DD8AEC8, "B200 bf16");
+      0, {"sum=h200_wgmma_fast", "format_a=e5m2", "format_b=e5m2"}, 0x403FDC00, "H200 wgmma e5m2");
+  const std::string wide_a =
+      "3F7A 3F87 BEA6 3FBF BF3D 3EAD 3F80 3FE8 3F62 3F5D BF8C 3EB3 3CF1 3E9C 3F86 3F59";
+  const std::string wide_b =
+      "3F19 BF26 3ED7 3E9D BFF3 3EF2 BFC1 BF90 3DBF BF31 BF52 400E BC71 401E 3E1C BEA4";
+  expect_codes(wide_a, wide_b, 0x3DA2E4F3, {"sum=h200_mma_sync"}, 0x3DE7E010, "H200", Dtype::bf16);
+  expect_codes(wide_a, wide_b, 0x3D93B3AB, {"sum=b200_tcgen05"}, 0x3DD8AEC8, "B200", Dtype::bf16);
 }
 
 }  // namespace

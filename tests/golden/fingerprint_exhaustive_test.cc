@@ -4,10 +4,10 @@
 #include <algorithm>
 
 #include "emu/backends.h"
-#include "golden/fingerprint/fit.h"
 #include "golden/fingerprint/probes.h"
 #include "ops/checked.h"
 #include "ops/grouped_matmul.h"
+#include "tests/golden/fitted.h"
 
 namespace mxo {
 namespace {
@@ -58,17 +58,6 @@ class Remembering : public Backend {
   Backend& inner_;
   std::map<std::string, std::vector<Product>> known_;
 };
-
-bool named(const Fingerprint& f, std::string_view machine) {
-  return std::find(f.machines.begin(), f.machines.end(), machine) != f.machines.end();
-}
-
-const ParameterFit& parameter(const Fingerprint& f, std::string_view name) {
-  for (const ParameterFit& p : f.parameters) {
-    if (p.name == name) return p;
-  }
-  throw std::out_of_range(std::string(name));
-}
 
 TEST(Fingerprint, RecoversEveryMachineOfTheTableFromItsOutputs) {
   const auto cpu = make_cpu_backend();

@@ -2,24 +2,13 @@
 #include <gtest/gtest.h>
 
 #include "emu/backends.h"
-#include "golden/fingerprint/fit.h"
 #include "golden/fingerprint/probes.h"
+#include "tests/golden/fitted.h"
 #include "tests/golden/tensors.h"
 #include "tests/support/captures.h"
 
 namespace mxo {
 namespace {
-
-bool named(const Fingerprint& f, std::string_view machine) {
-  return std::find(f.machines.begin(), f.machines.end(), machine) != f.machines.end();
-}
-
-const ParameterFit& parameter(const Fingerprint& f, std::string_view name) {
-  for (const ParameterFit& p : f.parameters) {
-    if (p.name == name) return p;
-  }
-  throw std::out_of_range(std::string(name));
-}
 
 TEST(Fingerprint, RecoversTheExactSumTheChainAndASplit) {
   const auto backend = make_cpu_backend();

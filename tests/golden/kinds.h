@@ -63,8 +63,31 @@ Edit output_as(const char* name, Of of) {
   };
 }
 
+/// Gates that reach beyond a limit of 7, of gpt-oss or as they are; a router; what it counts.
+inline Call gate(Settings set = {}) {
+  Call call = of_x("swiglu", times(random_bf16({64, 256}, 5), 8.0f), set);
+  call.set.set("rounding", "bf16");
+  return call;
+}
+inline Call gpt_oss(Backend&) { return gate("alpha=1.702 limit=7 up_offset=1 halves=interleaved"); }
+inline Call router(Backend&) {
+  return of("route", {{"logits", random_floats({96, 16}, 7)}}, "top_k=4");
+}
+inline std::int32_t* counts(NamedTensors& out) {
+  return out.at("tokens_per_expert").as<std::int32_t>();
+}
+
 inline double uniform(Index i) {
   return static_cast<double>(static_cast<std::uint32_t>(i + 1) * 2654435761u >> 8) * 0x1p-24;
+}
+
+/// A block-wise product, no two scales of x alike.
+inline Call all_scales_differ(Backend& b, const ProductSize& size) {
+  Call call = blockwise_product(b, 3, size);
+  call.replace("x.scales", mapped(call.input("x.scales"), [](Index i, float v) {
+                 return v * static_cast<float>(1.0 + uniform(i));
+               }));
+  return call;
 }
 
 inline std::string said_of(const Kind& kind) {

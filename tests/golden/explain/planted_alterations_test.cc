@@ -11,11 +11,7 @@ namespace {
 Call mx(Backend& b) { return mx_product(b, 1); }
 Call gradient(Backend& b) { return mx_wgrad(b, 1); }
 Call blocks(Backend& b) { return blockwise_product(b, 1); }
-Call tall_blocks(Backend& b) {
-  ProductSize size;
-  size.n = 512;
-  return blockwise_product(b, 1, size);
-}
+Call tall_blocks(Backend& b) { return blockwise_product(b, 1, {.n = 512}); }
 Call gate(Backend&) { return of_x("swiglu", random_bf16({96, 192}, 7)); }
 Call square(Backend&) { return of_x("quantize", random_floats({128, 128}, 7)); }
 /// 32 blocks in each of 32 rows.
@@ -107,12 +103,11 @@ float in_f16(float v) { return decode(encode<kF16>(v, Overflow::nonfinite)); }
 
 PlantsFault sum_of(const char* key, const char* value) {
   return [=](Backend& b) {
-    ProductSize size;
-    size.k = 640;
-    Call wrong = bf16_product(1, size);
+    const Call call = bf16_product(1, {.k = 640});
+    Call wrong = call;
     wrong.set.set("sum", "h200_wgmma_fast");
     wrong.set.set(key, value);
-    return planted(b, bf16_product(1, size), wrong);
+    return planted(b, call, wrong);
   };
 }
 
@@ -151,16 +146,10 @@ Call router(Backend&) {
 
 const PlantedFault kFaults[] = {
     {"scales of x are swizzled twice", "x.scales=tiles_as_linear", "swizzled once more",
-     [](Backend& b) {
-       ProductSize size;
-       size.k = 256;
-       return altered(b, mx_product(b, 1, size), {"x.scales"}, swizzle);
-     }},
+     [](Backend& b) { return altered(b, mx_product(b, 1, {.k = 256}), {"x.scales"}, swizzle); }},
     {"scales of both sides are swizzled twice", "scales=tiles_as_linear", "scales of both sides",
      [](Backend& b) {
-       ProductSize size;
-       size.k = 256;
-       return altered(b, mx_product(b, 1, size), {"x.scales", "w.scales"}, swizzle);
+       return altered(b, mx_product(b, 1, {.k = 256}), {"x.scales", "w.scales"}, swizzle);
      }},
     {"bits of codes reversed", "x.codes=bits_reversed", "the bits of every code of x",
      codes("x.codes", bits_reversed)},

@@ -42,13 +42,7 @@ Edit of_128(Index (*x)(Index line, Index k), Index (*w)(Index line, Index k)) {
 Index row_after(Index line, Index k) { return line * 96 + k; }
 Index expert_after(Index line, Index k) { return (k < 96 ? line : line + kColumns - 1) * 96 + k; }
 
-Call blockwise(Backend& b) {
-  Call call = blockwise_product(b, 3, {{20, 60, kRows}, kRows, kColumns, 512});
-  call.replace("x.scales", mapped(call.input("x.scales"), [](Index i, float v) {
-                 return v * static_cast<float>(1.0 + uniform(i));
-               }));
-  return call;
-}
+Call blockwise(Backend& b) { return all_scales_differ(b, {{20, 60, kRows}, kRows, kColumns, 512}); }
 
 /// Scales of x from columns of 92 rows.
 float padded_columns(Index i, const float* given) {

@@ -5,8 +5,6 @@
 namespace mxo {
 namespace {
 
-Call router(Backend&) { return of("route", {{"logits", random_floats({96, 16}, 7)}}, "top_k=4"); }
-
 Call local(Backend&) {
   return of("map_experts",
             {{"experts", ints({64, 3}, [](Index i) { return i * 7 % 16; })},

@@ -11,13 +11,7 @@ namespace {
 constexpr Index kRows = 200;
 const ProductSize kSize{{40, 90, kRows}, kRows, 96, 512};
 
-Call blockwise(Backend& b) {
-  Call call = blockwise_product(b, 3, kSize);
-  call.replace("x.scales", mapped(call.input("x.scales"), [](Index i, float v) {
-                 return v * static_cast<float>(1.0 + uniform(i));
-               }));
-  return call;
-}
+Call blockwise(Backend& b) { return all_scales_differ(b, kSize); }
 
 /// x whose scales move on every 64 of K; past a line they are those of `next` or the last.
 Edit in_steps(bool next) {
@@ -143,18 +137,10 @@ Call delayed(Backend&) {
 
 // ---- Gates.
 
-Call gate(Settings set) {
-  Call call = of_x("swiglu", times(random_bf16({64, 256}, 5), 8.0f), set);
-  call.set.set("rounding", "bf16");
-  return call;
-}
-
-Call gpt_oss(Backend&) { return gate("alpha=1.702 limit=7 up_offset=1 halves=interleaved"); }
-
 void no_numbers(Call& c) { c.set = with({{"rounding", "bf16"}}); }
 
 Call weighed(Backend&) {
-  Call call = gate({});
+  Call call = gate();
   call.replace("probs", random_floats({64}, 6));
   return call;
 }
@@ -167,8 +153,8 @@ void weigh_rounded(const Call& call, NamedTensors& out) {
 
 // ---- Routers.
 
-Call router(Settings set) {
-  Call call = of("route", {{"logits", random_floats({96, 16}, 7)}}, "top_k=4");
+Call routed(Backend& b, Settings set) {
+  Call call = router(b);
   for (const auto& [key, value] : set) call.set.set(key, value);
   return call;
 }
@@ -186,8 +172,6 @@ void score_twice(const Call& call, NamedTensors& out) {
     }
   }
 }
-
-std::int32_t* counts(NamedTensors& out) { return out.at("tokens_per_expert").as<std::int32_t>(); }
 
 /// Softmax over the two groups of four experts with the largest logits.
 void mask_first(const Call& call, NamedTensors& out) {
@@ -214,7 +198,7 @@ Call crowded(Backend&) {
   return of("route", {{"logits", random_floats({3000, 16}, 7)}}, "top_k=4");
 }
 
-Call scaled(Backend&) { return router("scale=2.5"); }
+Call scaled(Backend& b) { return routed(b, "scale=2.5"); }
 
 template <int kFactor>
 void raw_times(Call& c) {
@@ -273,16 +257,18 @@ const Kind kKinds[] = {
      gpt_oss, altered(no_numbers)},
     {"explained: the gate is that of GPT-OSS, alpha 1.702, limit 7 and up_offset 1, and halves is "
      "interleaved rather than gate_first",
-     [](Backend&) { return gate({}); },
+     [](Backend&) { return gate(); },
      [](const Call& call, NamedTensors& out) {
        out = run(call, [](Call& c) { c.set = gpt_oss(*make_cpu_backend()).set; });
      }},
     {"explained: the result is rounded before it is multiplied with the router weight", weighed,
      weigh_rounded},
     {"explained: softmax is taken once more, of the scores",
-     [](Backend&) { return router("normalize=false"); }, score_twice},
+     [](Backend& b) { return routed(b, "normalize=false"); }, score_twice},
     {"explained: softmax is taken over the chosen groups alone, masked before it",
-     [](Backend&) { return router("groups=4 limited_groups=2 group_score=best normalize=false"); },
+     [](Backend& b) {
+       return routed(b, "groups=4 limited_groups=2 group_score=best normalize=false");
+     },
      mask_first},
     {"explained: weights are scores as they are, neither divided by their sum nor multiplied by "
      "2.5",
@@ -290,12 +276,11 @@ const Kind kKinds[] = {
     {"explained: tokens_per_expert is rounded to bf16", crowded, counted([](std::int32_t n, Index) {
        return static_cast<std::int32_t>(decode(encode<kBF16>(static_cast<float>(n))));
      })},
-    {"explained: tokens_per_expert is rounded up to multiples of 16",
-     [](Backend&) { return router({}); },
+    {"explained: tokens_per_expert is rounded up to multiples of 16", router,
      counted([](std::int32_t n, Index) { return (n + 15) / 16 * 16; })},
     {"explained: every 2nd element from 0 of tokens_per_expert: 3 to 10 more than is expected, 52 "
      "in all",
-     [](Backend&) { return router({}); }, counted([](std::int32_t n, Index e) {
+     router, counted([](std::int32_t n, Index e) {
        return n + (e % 2 == 0 ? static_cast<std::int32_t>(3 + e / 2) : 0);
      })},
     {"explained: elements 0 to 6 of every 16 up to 102 of sorted_token_ids hold 48, whatever is "
@@ -329,12 +314,11 @@ const Kind kNearMisses[] = {
                         })},
     {"as they are", scaled, altered(raw_times<2>)},
     {"bf16", crowded, counted([](std::int32_t n, Index) { return (n + 2) / 5 * 5; })},
-    {"more than is expected", [](Backend&) { return router({}); },  // four are more by chance
+    {"more than is expected", router,  // four are more by chance
      counted([](std::int32_t n, Index e) { return n + (e < 4 ? std::int32_t(2 + e % 2) : 0); })},
-    {"more than is expected", [](Backend&) { return router({}); },
-     counted([](std::int32_t n, Index e) { return e == 3       ? n - 1
-                                                  : e % 5 == 0 ? n + 4
-                                                               : n; })},
+    {"more than is expected", router, counted([](std::int32_t n, Index e) {
+       return e == 3 ? n - 1 : e % 5 == 0 ? n + 4 : n;
+     })},
 };
 TEST(PlantedMeanings, NearMissesAreNot) { expect_not_said(kNearMisses); }
 

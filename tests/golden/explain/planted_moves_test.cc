@@ -5,15 +5,12 @@
 namespace mxo {
 namespace {
 
-Call router(Backend&) { return of("route", {{"logits", random_floats({96, 16}, 7)}}, "top_k=4"); }
-
 /// Counts of some tokens alone.
 Edit counts_of(bool (*is_counted)(Index token)) {
   return [=](const Call&, NamedTensors& out) {
-    auto* counts = out.at("tokens_per_expert").as<std::int32_t>();
-    std::fill_n(counts, 16, 0);
+    std::fill_n(counts(out), 16, 0);
     for (Index i = 0; i < 96 * 4; ++i)
-      counts[out.at("experts").as<std::int32_t>()[i]] += is_counted(i / 4) ? 1 : 0;
+      counts(out)[out.at("experts").as<std::int32_t>()[i]] += is_counted(i / 4) ? 1 : 0;
   };
 }
 

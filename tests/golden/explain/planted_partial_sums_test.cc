@@ -24,9 +24,7 @@ double away(double v, int bits) {
 /// many are ties.
 PlantsFault added(Index depth, double (*add)(double sum, double part), bool whole = false) {
   return [=](Backend& b) {
-    ProductSize size;
-    size.k = 1024;
-    Call call = bf16_product(1, size);
+    Call call = bf16_product(1, {.k = 1024});
     for (const char* name : {"x", "w"}) {
       if (!whole) continue;
       call.replace(name,

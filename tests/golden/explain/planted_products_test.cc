@@ -7,17 +7,8 @@ namespace {
 Call gradient(Backend& b) { return mx_wgrad(b, 7); }
 Call by_rows(Backend& b) { return rowwise_product(b, 7); }
 Call mx(Backend& b) { return mx_product(b, 7); }
-Call blocks_of_columns(Backend& b, Index n) {
-  ProductSize size;
-  size.n = n;
-  return blockwise_product(b, 7, size);
-}
-Call square(Backend& b) {
-  ProductSize size;
-  size.n = 256;
-  size.k = 256;
-  return mx_product(b, 7, size);
-}
+Call blocks_of_columns(Backend& b, Index n) { return blockwise_product(b, 7, {.n = n}); }
+Call square(Backend& b) { return mx_product(b, 7, {.n = 256, .k = 256}); }
 
 const PlantedFault kFaults[] = {
     {"scales of w rolled by one row within each expert", "w.scales", "1 row",

@@ -72,14 +72,7 @@ TEST(PlantedScaleMode, HoldsWhereNothingDiffersToo) {
             "rather than RCEIL");
 }
 
-ProductSize small() {
-  ProductSize size;
-  size.ends = {40, 64};
-  size.rows = 64;
-  size.n = 64;
-  size.k = 384;
-  return size;
-}
+ProductSize small() { return {.ends = {40, 64}, .rows = 64, .n = 64, .k = 384}; }
 
 void names_every_fold(Backend& backend, Call given, std::initializer_list<const char*> folds) {
   given.set.set("sum", "fma_chain");

@@ -199,10 +199,8 @@ const PlantedFault kParts[] = {
     {"signs are lost in groups of few rows", "w.codes=signs_lost",
      "signs are lost in k = 0-511 of w",
      [](Backend& b) {
-       ProductSize size;
-       size.ends = {6, 14, 14, 30};
-       size.rows = 30;
-       return bytes_altered(b, mx_product(b, 1, size), "w.codes", 0, 512,
+       const Call call = mx_product(b, 1, {.ends = {6, 14, 14, 30}, .rows = 30});
+       return bytes_altered(b, call, "w.codes", 0, 512,
                             [](std::uint8_t c) { return static_cast<std::uint8_t>(c & 0x7F); });
      }},
 };
