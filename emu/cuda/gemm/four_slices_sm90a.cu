@@ -32,6 +32,8 @@ struct FourJob {
 /// No bit depends on it: if more than half of the tiles that are looked at first are hard, all are.
 /// Rows of a from which tiles are looked at: of each run those that begin in its first half.
 constexpr Runs kLooked{2 * kTileRows, 64};
+/// The same of b, their columns.
+constexpr Runs kLookedColumns{2 * kPairColumns, 4};
 constexpr int kLeftWords = kPairWords / 4 * 256;
 /// A tile with more doubts is hard: they would take longer than all products of slices.
 constexpr std::uint32_t kMostDoubts = 256;
@@ -39,7 +41,11 @@ constexpr std::uint32_t kMostDoubts = 256;
 __device__ bool looked_at(const Problem& p, Index index) {
   const Tile t = tile_of<kPairColumns>(p, index);
   const Index a = p.contracts_rows() ? t.group * p.a.rows : p.span[t.group].start;
-  return (a + t.row) / kTileRows % (kLooked.length / kTileRows * kLooked.step) == 0;
+  const Index b = t.group * p.b.rows + t.column;
+  const auto begins = [](Index k_vector, Runs runs) {
+    return k_vector / kTileRows % (runs.length / kTileRows * runs.step) == 0;
+  };
+  return begins(a + t.row, kLooked) && begins(b, kLookedColumns);
 }
 /// The first tile of this block from `index` on whose turn it is.
 __device__ Index next_tile(const FourJob& job, Index index, Index tiles) {
@@ -222,7 +228,7 @@ void multiply_by_four_slices(DeviceBackend& backend, const Problem& p, const KVe
   SliceScratch scratch_a;
   SliceScratch scratch_b;
   Slices of_a;
-  const Slices of_b = make_four_slices(backend, p, p.b, b, p.b.rows, of.any, scratch_b);
+  Slices of_b;
   const auto blocks = static_cast<unsigned>(backend.multiprocessors());
   const Index words = ceil_div(p.b.rows, 32);
   const Index tiles = sides_a(p) * (p.contracts_rows() ? p.groups : 1) * ceil_div(p.b.rows, kSide);
@@ -239,7 +245,6 @@ void multiply_by_four_slices(DeviceBackend& backend, const Problem& p, const KVe
   zero(arrivals, 5);
   FourJob job{};
   job.pair.p = p;
-  job.pair.window_b = of_b.window;
   job.pair.hard = hard;
   job.pair.of = of;
   job.left = left.data();
@@ -256,7 +261,10 @@ void multiply_by_four_slices(DeviceBackend& backend, const Problem& p, const KVe
   for (const bool looks : {true, false}) {
     of_a = make_four_slices(backend, p, p.a, a, p.a.rows, job.pair.of.any, scratch_a,
                             looks ? kLooked : Runs{});
+    of_b = make_four_slices(backend, p, p.b, b, p.b.rows, job.pair.of.any, scratch_b,
+                            looks ? kLookedColumns : Runs{});
     job.pair.window_a = of_a.window;
+    job.pair.window_b = of_b.window;
     job.looks = looks;
     job.pair.arrivals = arrivals.data() + (looks ? 0 : 1);
     kernel<<<blocks, kPipelineThreads, kTripleBytes, backend.stream()>>>(map(of_a.memory),

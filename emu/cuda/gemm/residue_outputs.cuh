@@ -43,6 +43,14 @@ __device__ inline void prepare(const Job& job, const Work& work, Fact* facts, Co
   wait_for_multipliers();
 }
 
+/// Bounds of what residuals add to a thread's outputs, a byte to each.
+struct Bounds {
+  const std::uint32_t* words;  ///< none: those by norms of K-vectors are all
+  std::uint32_t least;
+};
+/// Bits of a binary32 that they leave out.
+constexpr int kBoundShift = 20;
+
 /// Four outputs of this thread: two neighbours, and two that lie eight rows below.
 template <int Count>
 __device__ void combine(const Combination& of, const std::uint32_t* at, Recombined (&known)[4]) {
@@ -84,7 +92,8 @@ __device__ inline void store(const Problem& p, Index at, const std::uint32_t (&b
 /// Rounds and writes this thread's outputs, and marks those that failed the rounding test.
 template <int Count>
 __device__ void write(const Job& job, const Work& work, int group, const Fact* facts,
-                      const Combination& combination, const std::uint32_t* residues) {
+                      const Combination& combination, const std::uint32_t* residues,
+                      const Bounds& bounds) {
   const Problem& p = job.p;
   const int mantissa = p.out.dtype == Dtype::f32 ? 23 : 7;
   const Index corner = p.out_at(work.tile.group, work.tile.row, work.tile.column);
@@ -95,6 +104,8 @@ __device__ void write(const Job& job, const Work& work, int group, const Fact* f
   for (int first = 0; first < kColumns / 2; first += 4) {
     Recombined known[4];
     combine<Count>(combination, residues + first / 4 * 256, known);
+    const std::uint32_t by_blocks =
+        bounds.words == nullptr ? 0 : __ldcg(bounds.words + first / 4 * 256);
     const int column = column_of_word(first);
     const Fact of_columns[2] = {facts[kTileRows + column], facts[kTileRows + column + 1]};
 #pragma unroll
@@ -106,10 +117,15 @@ __device__ void write(const Job& job, const Work& work, int group, const Fact* f
       for (int side = 0; side < 2; ++side) {
         const Fact& b = of_columns[side];
         const Recombined& sum = known[2 * down + side];
-        const RoundingTest rounded = test_rounding(
-            sum.sum, sum.lost + static_cast<double>(residual_bound(a.window, b.window)),
-            static_cast<double>(a.scale) * static_cast<double>(b.scale),
-            a.window.quantum + b.window.quantum, mantissa);
+        float residuals = residual_bound(a.window, b.window);
+        if (bounds.words != nullptr) {
+          const std::uint32_t above = by_blocks >> (2 * down + side) * 8 & 0xFF;
+          residuals = fminf(residuals, __uint_as_float((above + bounds.least) << kBoundShift));
+        }
+        const RoundingTest rounded =
+            test_rounding(sum.sum, sum.lost + static_cast<double>(residuals),
+                          static_cast<double>(a.scale) * static_cast<double>(b.scale),
+                          a.window.quantum + b.window.quantum, mantissa);
         bits[side] = rounded.bits;
         const bool passed =
             rounded.passed && a.window.slices < kBeyond && b.window.slices < kBeyond;
@@ -131,13 +147,14 @@ __device__ void write(const Job& job, const Work& work, int group, const Fact* f
   }
 }
 __device__ inline void write(const Job& job, const Work& work, int group, const Fact* facts,
-                             const Combination& combination, const std::uint32_t* residues) {
+                             const Combination& combination, const std::uint32_t* residues,
+                             const Bounds& bounds) {
   switch (max(limbs_of(work.moduli), 1)) {
-    case 1: return write<1>(job, work, group, facts, combination, residues);
-    case 2: return write<2>(job, work, group, facts, combination, residues);
-    case 3: return write<3>(job, work, group, facts, combination, residues);
-    case 4: return write<4>(job, work, group, facts, combination, residues);
-    default: return write<kLimbs>(job, work, group, facts, combination, residues);
+    case 1: return write<1>(job, work, group, facts, combination, residues, bounds);
+    case 2: return write<2>(job, work, group, facts, combination, residues, bounds);
+    case 3: return write<3>(job, work, group, facts, combination, residues, bounds);
+    case 4: return write<4>(job, work, group, facts, combination, residues, bounds);
+    default: return write<kLimbs>(job, work, group, facts, combination, residues, bounds);
   }
 }
 

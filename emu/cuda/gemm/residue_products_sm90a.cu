@@ -16,8 +16,14 @@ constexpr int kMaxChunks = 511;
 /// Bytes of residues of a band by all moduli, of either factor.
 constexpr Index kBandBytes = Index{1} << 32;
 
-__device__ void fetch_tiles(const Job& job, Pipeline& pipeline, const CUtensorMap* a,
-                            const CUtensorMap* b) {
+/// Of both factors.
+struct Maps {
+  CUtensorMap a;
+  CUtensorMap b;
+};
+
+__device__ void fetch_tiles(const Job& job, Pipeline& pipeline, const Maps& residues,
+                            const Maps& norms) {
   pipeline.keep_pace(job.arrivals);
   int before = -1;
   each_work(job, [&](const Work& work) {
@@ -26,8 +32,11 @@ __device__ void fetch_tiles(const Job& job, Pipeline& pipeline, const CUtensorMa
     if (before >= 0 && work.moduli != before) pipeline.end_pace();
     before = work.moduli;
     for (int n = 0; n < work.moduli; ++n) {
-      pipeline.fetch(a, b, work.chunks, work.place, work.k_vector_a, n, work.k_vector_b, n);
+      pipeline.fetch(&residues.a, &residues.b, work.chunks, work.place, work.k_vector_a, n,
+                     work.k_vector_b, n);
     }
+    pipeline.fetch(&norms.a, &norms.b, work.norms, 0, static_cast<int>(work.a), 0,
+                   static_cast<int>(work.b), 0);
   });
   if (threadIdx.x % 32 == 0) pipeline.end_pace();
 }
@@ -51,8 +60,29 @@ __device__ void keep(const Sums& d, Modulus m, std::uint32_t* to) {
   }
 }
 
+/// Bounds as bytes of logarithms, rounded up: how far the upper bits of a binary32 are above those
+/// of the number that is returned.
+__device__ std::uint32_t keep_bounds(const Sums& d, std::uint32_t* to) {
+  // What is no number is raised to infinity.
+  const auto upper = [](std::uint32_t bits) { return min(bits >> kBoundShift, 0x7F7u); };
+  std::uint32_t most = 0;
+#pragma unroll
+  for (int i = 0; i < Pipeline::kWords; ++i) most = max(most, upper(d[i]));
+  const std::uint32_t least = max(most, 254u) - 254;
+#pragma unroll
+  for (int i = 0; i < Pipeline::kWords; i += 4) {
+    std::uint32_t word = 0;
+#pragma unroll
+    for (int k = 0; k < 4; ++k) {
+      word |= (max(upper(d[i + k]), least) - least + 1) << 8 * k;
+    }
+    __stcg(to + i / 4 * 256, word);
+  }
+  return least;
+}
+
 __device__ void multiply_tiles(const Job& job, Pipeline& pipeline, int group, Shared& shared) {
-  std::uint32_t* residues = job.residues + blockIdx.x * (kModuli * kTileWords) + threadIdx.x;
+  std::uint32_t* residues = job.residues + blockIdx.x * (kKept * kTileWords) + threadIdx.x;
   int buffer = 0;
   int made = -1;  // moduli of this tile's combination
   int made_next = -1;
@@ -72,13 +102,20 @@ __device__ void multiply_tiles(const Job& job, Pipeline& pipeline, int group, Sh
         done == 0 ? keep<true>(d, m, to) : keep<false>(d, m, to);
       }
     }
-    if (work.rows > 0) write(job, work, group, facts, combination, residues);
+    Bounds bounds{};
+    if (work.norms > 0) {
+      Sums d{};
+      pipeline.multiply<Unit::bf16>(d, work.norms, group);
+      bounds.words = residues + work.moduli * kTileWords;
+      bounds.least = keep_bounds(d, residues + work.moduli * kTileWords);
+    }
+    if (work.rows > 0) write(job, work, group, facts, combination, residues, bounds);
   });
 }
 
 __global__ void __cluster_dims__(kBlocks, 1, 1) __launch_bounds__(kPipelineThreads, 1)
-    residue_products_kernel(const __grid_constant__ CUtensorMap a,
-                            const __grid_constant__ CUtensorMap b,
+    residue_products_kernel(const __grid_constant__ Maps of_residues,
+                            const __grid_constant__ Maps of_norms,
                             const __grid_constant__ Job job) {
   if (job.hard.any != nullptr && *job.hard.any == 0) return;
   extern __shared__ std::uint8_t stages[];
@@ -87,7 +124,7 @@ __global__ void __cluster_dims__(kBlocks, 1, 1) __launch_bounds__(kPipelineThrea
   const int group = static_cast<int>(threadIdx.x) / 128;
   if (group == 2) {
     asm volatile("setmaxnreg.dec.sync.aligned.u32 56;");
-    if (threadIdx.x < 2 * 128 + 32) fetch_tiles(job, pipeline, &a, &b);
+    if (threadIdx.x < 2 * 128 + 32) fetch_tiles(job, pipeline, of_residues, of_norms);
   } else {
     asm volatile("setmaxnreg.inc.sync.aligned.u32 224;");
     multiply_tiles(job, pipeline, group, shared);
@@ -133,7 +170,7 @@ void multiply_by_residues(DeviceBackend& backend, const Problem& p, const Intege
   const Bands bands_a(backend, p, p.a, a);
   const Bands bands_b(backend, p, p.b, b);
   const int blocks = std::max(backend.multiprocessors() / kBlocks, 1) * kBlocks;
-  Scratch<std::uint32_t> kept(backend, blocks * kModuli * kTileWords);
+  Scratch<std::uint32_t> kept(backend, blocks * kKept * kTileWords);
   check(cudaFuncSetAttribute(residue_products_kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
                              kPipelineBytes<kColumns>),
         "cudaFuncSetAttribute");
@@ -143,11 +180,13 @@ void multiply_by_residues(DeviceBackend& backend, const Problem& p, const Intege
   backend.fill_zero(reinterpret_cast<std::byte*>(arrivals.data()),
                     static_cast<std::size_t>(pairs) * sizeof(std::uint32_t));
   std::uint32_t* of_pair = arrivals.data();
-  const auto map = [&](const Residues& of, int rows) {
-    const KVectorMemory& m = of.memory;
-    return tile_map(m.data, 1, m.length, m.k_vectors, m.k_vector_bytes, most_moduli(p),
-                    m.group_bytes, rows);
+  const auto map = [](const KVectorMemory& m, int depth, int rows) {
+    return tile_map(m.data, 1, m.length, m.k_vectors, m.k_vector_bytes, depth, m.group_bytes, rows);
   };
+  const auto maps = [&](const KVectorMemory& of_a, const KVectorMemory& of_b, int depth) {
+    return Maps{map(of_a, depth, kTileRows), map(of_b, depth, kColumns / kBlocks)};
+  };
+  const Maps norms = has_norms(p) ? maps(a.norms, b.norms, 1) : Maps{};
   for (Index first_a = 0; first_a < bands_a.lines; first_a += bands_a.made.band.count) {
     const Residues of_a = bands_a.from(first_a);
     make_residues(backend, p, p.a, a, b, {}, hard.any, of_a);
@@ -158,7 +197,7 @@ void multiply_by_residues(DeviceBackend& backend, const Problem& p, const Intege
                     kept.data(), of_pair++, failed,   hard};
       residue_products_kernel<<<static_cast<unsigned>(blocks), kPipelineThreads,
                                 kPipelineBytes<kColumns>, backend.stream()>>>(
-          map(of_a, kTileRows), map(of_b, kColumns / kBlocks), job);
+          maps(of_a.memory, of_b.memory, most_moduli(p)), norms, job);
       check_launch("residue_products_kernel");
     }
   }

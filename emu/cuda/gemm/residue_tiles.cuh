@@ -10,6 +10,8 @@ namespace mxo::cuda::residues {
 inline constexpr int kColumns = 256;
 /// Words of residues of a tile by one modulus, four outputs to each.
 inline constexpr Index kTileWords = Index{kTileRows} * kColumns / 4;
+/// Such tiles that a block keeps: by every modulus, and of bounds.
+inline constexpr int kKept = kModuli + 1;
 /// Blocks of a cluster.
 inline constexpr int kBlocks = 2;
 
@@ -19,7 +21,7 @@ struct Job {
   const KVectorWindow* window_b;
   Band band_a;
   Band band_b;
-  std::uint32_t* residues;  ///< of every modulus, kTileWords for each block
+  std::uint32_t* residues;  ///< kKept times kTileWords for each block
   std::uint32_t* arrivals;  ///< of the blocks' pace
   FailedOutputs failed;
   HardTiles hard;
@@ -34,19 +36,28 @@ struct Work {
   int columns;
   int moduli;  ///< 0: all products are 0
   int chunks;
+  int norms;  ///< chunks of blocks' norms, if they bound what residuals add
   int place;  ///< of its first chunk along k
   int k_vector_a;
   int k_vector_b;
 };
 
-/// The greatest reach of `count` K-vectors, the warp together.
-__device__ inline int greatest_reach(const KVectorWindow* window, int count) {
-  int reach = 0;
+/// Of K-vectors together.
+struct Reach {
+  int greatest = 0;
+  bool residuals = false;  ///< some have any
+};
+/// Of `count` K-vectors, the warp together.
+__device__ inline Reach reach_of(const KVectorWindow* window, int count) {
+  Reach reach;
   for (int i = static_cast<int>(threadIdx.x) % 32; i < count; i += 32) {
-    const int of = window[i].slices;
-    if (of < kBeyond) reach = max(reach, of);
+    const KVectorWindow& of = window[i];
+    if (of.slices < kBeyond) reach.greatest = max(reach.greatest, of.slices);
+    reach.residuals = reach.residuals || of.residual > 0;
   }
-  return __reduce_max_sync(~0u, reach);
+  reach.greatest = __reduce_max_sync(~0u, reach.greatest);
+  reach.residuals = __any_sync(~0u, reach.residuals);
+  return reach;
 }
 
 /// Rows of the tile that are wanted.
@@ -87,9 +98,11 @@ __device__ void each_work(const Job& job, Visit visit) {
     work.columns = static_cast<int>(min(Index{kColumns}, p.b.rows - t.column));
     work.chunks = static_cast<int>((p.length_of(t.group) + 127) / 128);
     work.place = p.contracts_rows() ? span.packed * 128 : 0;
-    const int reach_a = greatest_reach(job.window_a + work.a, static_cast<int>(rows));
-    const int reach_b = greatest_reach(job.window_b + work.b, work.columns);
-    work.moduli = reach_a == 0 || reach_b == 0 ? 0 : moduli_for(reach_a + reach_b);
+    const Reach a = reach_of(job.window_a + work.a, static_cast<int>(rows));
+    const Reach b = reach_of(job.window_b + work.b, work.columns);
+    work.moduli = a.greatest == 0 || b.greatest == 0 ? 0 : moduli_for(a.greatest + b.greatest);
+    // Four bytes for a quarter of a chunk.
+    if (has_norms(p) && (a.residuals || b.residuals)) work.norms = (work.chunks + 7) / 8;
     t.row += rank * kTileRows;
     work.a += rank * kTileRows;
     work.k_vector_a = static_cast<int>(line_a - job.band_a.first) + rank * kTileRows;

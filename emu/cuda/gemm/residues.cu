@@ -16,18 +16,18 @@ constexpr int kPowers = 80;
 
 /// How large integers of a problem are made.
 struct Sizes {
-  int few_bits;   ///< of a K-vector's norm, where few moduli are enough
-  int most_bits;  ///< of a K-vector's norm
-  int mantissa;   ///< stored bits of the output
+  int few;       ///< moduli that are enough for most K-vectors
+  int spare;     ///< bits that a K-vector gives up at most so that few are enough for it
+  int most;      ///< moduli that there are
+  int mantissa;  ///< stored bits of the output
 };
 Sizes sizes_of(const Problem& p) {
   const bool wide = p.out.dtype == Dtype::f32;
-  const auto bits_of = [](int moduli) { return (capacity_of_moduli(moduli) - 2) / 16; };
   const int most = most_moduli(p);
-  return {bits_of(wide && p.form != ScaleForm::none ? 15 : most), bits_of(most), wide ? 23 : 7};
+  const int mantissa = wide ? 23 : 7;
+  if (has_norms(p)) return {wide ? 14 : 11, wide ? 8 : 4, most, mantissa};
+  return {wide && p.form != ScaleForm::none ? 15 : most, 4, most, mantissa};
 }
-/// Bits that a K-vector gives up so that few moduli are enough.
-constexpr int kSpareBits = 4;
 
 /// The integer nearest to a significand times 2^shift; ties away from zero.
 __device__ std::uint32_t nearest(std::uint32_t significand, int shift) {
@@ -38,21 +38,11 @@ __device__ double power_of_two(int exponent) {
   return __hiloint2double((exponent + 1023) << 20, 0);
 }
 
-/// Calls visit(element, scale) for this thread's elements of a K-vector: of the code alone, and of
-/// its block.
-template <typename Visit>
-__device__ void each_element(const Problem& p, const Factor& f, const KVectorAt& at, Visit visit) {
-  const int lane = static_cast<int>(threadIdx.x) % 32;
-  for (Index c = Index{lane} * kStep; c < at.length; c += 32 * kStep) {
-    const Parts scale = block_scale(p, f, at, c);
-    float x[kStep];
-    decode_step(f.codes.dtype, load_step(p, f, at, c), x);
-#pragma unroll
-    for (int i = 0; i < kStep; ++i) visit(x[i], scale);
-  }
-}
-__device__ double value_of(float x, const Parts& scale) {
-  return static_cast<double>(x) * (scale.significand * power_of_two(scale.exponent));
+/// Its least set bit; infinity of 0.
+__device__ float least_bit(float magnitude) {
+  const std::uint32_t bits = __float_as_uint(magnitude);
+  const std::uint32_t rest = (bits & 0x7FFFFF) != 0 ? bits & (bits - 1) : 0;
+  return bits == 0 ? INFINITY : magnitude - __uint_as_float(rest);
 }
 
 /// Places of the least set bit and of the greatest; low > high for zeros.  What the elements add
@@ -68,21 +58,30 @@ __device__ Extent extent_of(const Problem& p, const Factor& f, const KVectorAt& 
   Extent extent;
   extent.beyond = bad_row_scale(p, f, at) || at.length > kMaxK;
   int top = 0;  // the greatest magnitude's upper bits
-  if (!extent.beyond) {
-    each_element(p, f, at, [&](float x, const Parts& scale) {
-      const std::uint32_t bits = __float_as_uint(x) & 0x7FFFFFFF;
-      extent.beyond = extent.beyond || bits >= 0x7F800000 || !scale.finite;
-      const double v = fabs(value_of(x, scale));
+  const Index end = extent.beyond ? 0 : at.length;
+  const int lane = static_cast<int>(threadIdx.x) % 32;
+  for (Index c = Index{lane} * kStep; c < end; c += 32 * kStep) {
+    const Parts scale = block_scale(p, f, at, c);
+    const double factor = scale.significand * power_of_two(scale.exponent);
+    float x[kStep];
+    decode_step(f.codes.dtype, load_step(p, f, at, c), x);
+    extent.beyond = extent.beyond || !scale.finite;
+    float least = INFINITY;
+#pragma unroll
+    for (int i = 0; i < kStep; ++i) {
+      const float magnitude = fabsf(x[i]);
+      extent.beyond = extent.beyond || !(magnitude < INFINITY);
+      const double v = static_cast<double>(magnitude) * factor;
       extent.sum += v;
       extent.squares += v * v;
       top = max(top, __double2hiint(v));
-      const int last = __ffs(static_cast<int>(bits & 0x7FFFFF) | 0x800000);
-      const int place = static_cast<int>(bits >> 23) + last + scale.exponent +
-                        __ffs(static_cast<int>(scale.significand));
-      if (v != 0) extent.low = min(extent.low, place);
-    });
+      least = fminf(least, least_bit(magnitude));
+    }
+    const int place =
+        ilogbf(least) + scale.exponent + __ffs(static_cast<int>(scale.significand)) - 1;
+    if (least < INFINITY && scale.significand != 0) extent.low = min(extent.low, place);
   }
-  extent.low = __reduce_min_sync(~0u, extent.low) - 152;
+  extent.low = __reduce_min_sync(~0u, extent.low);
   extent.high = (__reduce_max_sync(~0u, top) >> 20) - 1023;
   extent.beyond = __any_sync(~0u, extent.beyond);
   extent.sum = sum_of_warp(extent.sum);
@@ -100,38 +99,88 @@ __device__ int quantum_of(const Extent& extent, Index length, const Sizes& sizes
   const double share = extent.sum * (extent.sum / (norm * k * k));
   const int wanted = ilogb(share) + 1 - sizes.mantissa - 22;
   const int fine = max(wanted, extent.low);
-  const int bits = ilogb(norm) + 1;
-  const int few = bits - sizes.few_bits;
-  return max(few - fine <= kSpareBits ? max(fine, few) : fine, bits - sizes.most_bits);
+  const int place = ilogb(norm);
+  const auto fraction = static_cast<float>(norm * power_of_two(-place));
+  // Raised by more than the roundings of a window's reach.
+  const int reach = 8 * place + static_cast<int>(ceilf(log2f(fraction) * 8 + 0.03f));
+  const auto quantum_for = [&](int moduli) {
+    return (reach - capacity_of_moduli(moduli) / 2 + 7) >> 3;
+  };
+  const int few = quantum_for(sizes.few);
+  return max(few - fine <= sizes.spare ? max(fine, few) : fine, quantum_for(sizes.most));
+}
+
+/// A norm or a sum, raised by far more than its roundings.
+__device__ float raised(double all) {
+  return all == 0 ? 0.0f : fmaxf(static_cast<float>(all) * 1.001f, 0x1p-60f);
+}
+
+/// Where the norms of a K-vector's blocks go, if anywhere.
+struct Norms {
+  std::uint32_t* words;
+  bool of_a;
+};
+/// The norms of a block's elements or integers, and of its residuals, as a pair of bf16: raised by
+/// another percent, for what is lost where products are added.
+__device__ std::uint32_t pair_of_norms(float elements, float residuals, bool of_a) {
+  const auto above = [](float norm) { return (__float_as_uint(norm * 1.01f) + 0xFFFF) >> 16; };
+  const std::uint32_t first = above(of_a ? residuals : elements);
+  return first | above(of_a ? elements : residuals) << 16;
+}
+
+/// Adds to the window what the residuals are, and writes the norms of blocks.  Two neighbouring
+/// threads have a block.
+__device__ void measure_residuals(const Problem& p, const Factor& f, const KVectorAt& at,
+                                  KVectorWindow& window, const Norms& norms) {
+  const int lane = static_cast<int>(threadIdx.x) % 32;
+  const double unit = power_of_two(-window.quantum);
+  double squares = 0;
+  double sum = 0;
+  for (Index c = Index{lane} * kStep; c / kNormed * kNormed < at.length; c += 32 * kStep) {
+    float x[kStep] = {};
+    Parts scale{};
+    if (c < at.length) {
+      scale = block_scale(p, f, at, c);
+      decode_step(f.codes.dtype, load_step(p, f, at, c), x);
+    }
+    const double factor = scale.significand * power_of_two(scale.exponent) * unit;
+    double elements = 0;
+    double residuals = 0;
+#pragma unroll
+    for (int i = 0; i < kStep; ++i) {
+      const double v = static_cast<double>(x[i]) * factor;
+      const double residual = fabs(v) < 0x1p51 ? v - ((v + 0x1.8p52) - 0x1.8p52) : 0.0;
+      elements += v * v;
+      residuals += residual * residual;
+      sum += fabs(residual);
+    }
+    squares += residuals;
+    if (norms.words == nullptr) continue;
+    const unsigned both = 3u << (lane & ~1);
+    elements += __shfl_xor_sync(both, elements, 1);
+    residuals += __shfl_xor_sync(both, residuals, 1);
+    const float own = raised(sqrt(lane % 2 == 0 ? residuals : elements));
+    const float other = __shfl_xor_sync(both, own, 1);
+    if (lane % 2 == 0) norms.words[c / kNormed] = pair_of_norms(other + own, own, norms.of_a);
+  }
+  window.residual = raised(sqrt(sum_of_warp(squares)));
+  window.residual_sum = raised(sum_of_warp(sum));
 }
 
 /// The window of quantum q.  Raised by far more than the roundings on the way.
 __device__ KVectorWindow window_of(const Problem& p, const Factor& f, const KVectorAt& at,
-                                   const Sizes& sizes) {
+                                   const Sizes& sizes, const Norms& norms) {
   const Extent extent = extent_of(p, f, at);
   KVectorWindow window{};
   if (extent.beyond) window.slices = kBeyond;
   if (extent.beyond || extent.high < extent.low) return window;
   window.quantum = quantum_of(extent, at.length, sizes);
   window.peak = __int_as_float((extent.high - window.quantum + 1 + 127) << 23);
-  double norm = sqrt(extent.squares) * power_of_two(-window.quantum);
-  if (window.quantum > extent.low) {
-    const double unit = power_of_two(-window.quantum);
-    double squares = 0;
-    double sum = 0;
-    each_element(p, f, at, [&](float x, const Parts& scale) {
-      const double v = value_of(x, scale) * unit;
-      const double residual = fabs(v) < 0x1p51 ? v - ((v + 0x1.8p52) - 0x1.8p52) : 0.0;
-      squares += residual * residual;
-      sum += fabs(residual);
-    });
-    const auto raised = [](double all) {
-      return all == 0 ? 0.0f : fmaxf(static_cast<float>(all) * 1.001f, 0x1p-60f);
-    };
-    window.residual = raised(sqrt(sum_of_warp(squares)));
-    window.residual_sum = raised(sum_of_warp(sum));
-    norm += static_cast<double>(window.residual);
+  if (window.quantum > extent.low || norms.words != nullptr) {
+    measure_residuals(p, f, at, window, norms);
   }
+  const double norm =
+      sqrt(extent.squares) * power_of_two(-window.quantum) + static_cast<double>(window.residual);
   window.norm = static_cast<float>(norm * 1.001);
   window.slices = max(static_cast<int>(ceilf(log2f(window.norm) * 8 + 0.01f)), 1);
   return window;
@@ -139,7 +188,8 @@ __device__ KVectorWindow window_of(const Problem& p, const Factor& f, const KVec
 
 __global__ void __launch_bounds__(32 * kWarps)
     window_kernel(Problem p, Factor f, KVectorMemory codes, Index k_vectors, Sizes sizes,
-                  const std::int32_t* wanted, KVectorWindow* window, std::int32_t* reach) {
+                  const std::int32_t* wanted, KVectorWindow* window, Norms norms,
+                  Index norms_of_one, std::int32_t* reach) {
   if (wanted != nullptr && *wanted == 0) return;
   const int lane = static_cast<int>(threadIdx.x) % 32;
   std::int32_t most = 0;
@@ -148,7 +198,11 @@ __global__ void __launch_bounds__(32 * kWarps)
        index += warps) {
     const KVectorAt at = k_vector_at(p, f, codes, index);
     if (!at.has_outputs) continue;
-    const KVectorWindow w = window_of(p, f, at, sizes);
+    Norms own = norms;
+    if (own.words != nullptr) own.words += index * norms_of_one;
+    const KVectorWindow w = window_of(p, f, at, sizes, own);
+    const Index blocks = w.norm > 0 ? 0 : (at.length + kNormed - 1) / kNormed;
+    for (Index i = lane; own.words != nullptr && i < blocks; i += 32) own.words[i] = 0;
     if (lane == 0) window[index] = w;
     if (w.slices < kBeyond) most = max(most, w.slices);
   }
@@ -251,12 +305,22 @@ IntegerKVectors measure_integers(DeviceBackend& backend, const Problem& p, const
   scratch.window.emplace(backend, windows);
   scratch.reach.emplace(backend, 1);
   backend.fill_zero(reinterpret_cast<std::byte*>(scratch.reach->data()), sizeof(std::int32_t));
+  KVectorMemory norms;
+  if (has_norms(p)) {
+    norms.length = ceil_div(p.depth, kNormed) * 4;
+    norms.k_vectors = windows;
+    norms.k_vector_bytes = round_up(norms.length, 16);
+    scratch.norms.emplace(backend, windows * (norms.k_vector_bytes / 4));
+    norms.data = reinterpret_cast<const std::uint8_t*>(scratch.norms->data());
+  }
+  const Norms to{has_norms(p) ? scratch.norms->data() : nullptr, &f == &p.a};
   const auto blocks =
       static_cast<unsigned>(std::clamp<Index>(ceil_div(windows, kWarps), 1, Index{1} << 20));
   window_kernel<<<blocks, 32 * kWarps, 0, backend.stream()>>>(
-      p, f, codes, windows, sizes_of(p), wanted, scratch.window->data(), scratch.reach->data());
+      p, f, codes, windows, sizes_of(p), wanted, scratch.window->data(), to,
+      norms.k_vector_bytes / 4, scratch.reach->data());
   check_launch("window_kernel");
-  return {{codes, scratch.window->data()}, scratch.reach->data()};
+  return {{codes, scratch.window->data()}, scratch.reach->data(), norms};
 }
 
 void make_residues(DeviceBackend& backend, const Problem& p, const Factor& f,

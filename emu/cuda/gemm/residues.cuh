@@ -15,15 +15,28 @@ namespace mxo::cuda {
 /// little.
 inline int most_moduli(const Problem& p) { return p.out.dtype == Dtype::f32 ? kModuli : 14; }
 
+/// Elements that share a norm.
+inline constexpr Index kNormed = 32;
+/// True if norms of blocks bound what residuals add: blocks differ, K-vectors lie one by one, and
+/// their sums lose less than the percent by which norms are raised.
+__host__ __device__ inline bool has_norms(const Problem& p) {
+  return (p.form == ScaleForm::mx || p.form == ScaleForm::none) && !p.contracts_rows() &&
+         p.depth <= Index{1} << 20;
+}
+
 /// The K-vectors of a factor as integers, and on the device the greatest reach of any.
 struct IntegerKVectors : KnownKVectors {
   const std::int32_t* reach;
+  /// Of every window, where has_norms(): for each block of 32 a pair of bf16, whose products of a
+  /// K-vector of a and one of b add up to at least what residuals add to theirs.
+  KVectorMemory norms;
 };
 
 /// Memory that IntegerKVectors refers to.
 struct IntegerScratch {
   std::optional<Scratch<KVectorWindow>> window;
   std::optional<Scratch<std::int32_t>> reach;
+  std::optional<Scratch<std::uint32_t>> norms;
 };
 
 /// Measures `f`, whose K-vectors are laid in `codes`, unless `wanted` is given and 0 on the device.
