@@ -71,7 +71,7 @@ TEST(Fingerprint, RecoversEveryMachineOfTheTableFromItsOutputs) {
       const Tensor y = call_operator(*cpu, kind.op, probe, set).at("y");
       const Call call = make_call(kind.op, probe, probe_parameters(kind, Dtype::f32));
       const Fingerprint f = fit_sum(backend, call, kind.kind, y);
-      EXPECT_TRUE(named(f, row.name)) << kind.name << " " << row.name << ": " << f.sentence;
+      EXPECT_TRUE(says_machine(f, row.name)) << kind.name << " " << row.name << ": " << f.sentence;
       if (row.sum.family != SumFamily::fused_dot) continue;
       EXPECT_EQ(parameter(f, "fraction bits").values,
                 std::vector<std::string>{std::to_string(row.sum.bits)})

@@ -81,7 +81,7 @@ TEST(Fingerprint, RecoversTheSchedulesOfCapturedKernels) {
     const Call call = captured_product(file, "fp8.4096x7168x2048");
     const Fingerprint f =
         fit_sum(*backend, call, OperandKind::fp8, test::tensor_of(file, std::string(name) + ".y"));
-    EXPECT_TRUE(named(f, machine)) << name << ": " << f.sentence;
+    EXPECT_TRUE(says_machine(f, machine)) << name << ": " << f.sentence;
     EXPECT_EQ(parameter(f, "fraction bits").values, std::vector<std::string>{"13"});
   }
   const Call split = captured_product(file, "fp8.64x16384x512");

@@ -8,7 +8,7 @@
 
 namespace mxo {
 
-inline bool named(const Fingerprint& f, std::string_view machine) {
+inline bool says_machine(const Fingerprint& f, std::string_view machine) {
   return std::ranges::find(f.machines, machine) != f.machines.end();
 }
 
