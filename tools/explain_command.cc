@@ -77,7 +77,9 @@ std::function<int()> prepare_explain(CLI::App& app, const Settings& settings) {
   app.add_option("CASE", options->expected,
                  "SUITE/cases/ID.safetensors; with --op, a file of the operator's operands")
       ->required();
-  app.add_option("ACTUAL", options->actual, "outputs under their operand names")->required();
+  app.add_option("ACTUAL", options->actual,
+                 "the kernel's outputs under their names, as y or codes and scales")
+      ->required();
   app.add_option("--op", options->op, "the operator that computed ACTUAL")->check(operator_there);
   app.add_option("--set", options->settings, "with --op: a parameter, key=value; may be repeated")
       ->allow_extra_args(false);

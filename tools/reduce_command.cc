@@ -110,7 +110,8 @@ std::function<int()> prepare_reduce(CLI::App& app, const Settings& settings) {
   const auto options = std::make_shared<ReduceArguments>();
   app.add_option("CASE", options->whole, "SUITE/cases/ID.safetensors, which ACTUAL fails")
       ->required();
-  app.add_option("ACTUAL", options->actual, "outputs under their operand names");
+  app.add_option("ACTUAL", options->actual,
+                 "the kernel's outputs under their names, as y or codes and scales");
   app.add_option(
          "--output", options->output,
          "directory to write to: a suite of the small case, and actual/, the outputs that fail it")

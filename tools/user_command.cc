@@ -47,7 +47,7 @@ void check_places(std::string_view option, const std::string& command,
   for (const std::string_view place : places) {
     if (command.find(place) != std::string::npos) continue;
     throw Error(Fault::argument, std::string(option) + ": found " + command + ", needs " +
-                                     std::string(place) + " in place of a file's name");
+                                     std::string(place) + " where that file's name goes");
   }
 }
 

@@ -80,7 +80,7 @@ void dequantise(Pair& pair, const ScaleHints& hints) {
   if (!is_minifloat8(pair.codes.expected_output.format)) {
     pair.obstacle = "no file names the format of the codes";
   } else if (!comparable(pair.codes) || !comparable(pair.scales)) {
-    pair.obstacle = "without a counterpart of the same shape and type";
+    pair.obstacle = "one of them is missing, or of another shape or type";
   } else if (type == Dtype::e8m0 || type == Dtype::f32) {
     auto map =
         ScaleMap::of(pair.codes.expected_output.expected->shape(), scales.shape(), type, hints);

@@ -206,10 +206,11 @@ AnsweredCall read_call(const std::filesystem::path& path) {
   const std::string id = path.stem().string();
   std::error_code error;
   if (!std::filesystem::exists(suite / kManifestName, error)) {
+    const bool is_suite = std::filesystem::exists(path / kManifestName, error);
     throw Error(Fault::file,
-                path.string() + ": found no manifest in " + suite.string() +
-                    ", needs SUITE/cases/ID.safetensors; explain also takes operands of "
-                    "your own, with --op");
+                path.string() + (is_suite ? " is a suite" : " is no case of a suite") +
+                    ": found no manifest in " + suite.string() +
+                    ", needs SUITE/cases/ID.safetensors; operands of your own need --op");
   }
   for (const ManifestCase& item : read_manifest(suite).cases) {
     if (item.id != id) continue;

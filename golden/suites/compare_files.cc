@@ -152,7 +152,8 @@ void check(const fs::path& path, const CallInFile& call, const CompareOptions& o
   if (!call.whole()) {
     if (!bound) return;
     throw Error(Fault::argument, path.string() + ": " + gate + " needs the operands of " + call.op +
-                                     "; compare with a case file, or give --input");
+                                     "; compare with a case file, or add --op " + call.op +
+                                     " --input FILE");
   }
   std::map<std::string, const Tensor*> expected;
   for (const JudgedOutput& question : questions) {

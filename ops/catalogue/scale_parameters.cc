@@ -123,10 +123,10 @@ void set_constants(std::string_view op, const Parameters& set, const ScaleRuleRo
                    ScaleRule& rule) {
   const bool mx = row.scale == ScaleType::e8m0;
   for (const char* key : {"power_of_2", "epsilon", "scale_max"}) {
-    if (mx && set.has(key)) refuse(op, std::string(key) + ": found e8m0 scales, needs f32 scales");
+    if (mx && set.has(key)) refuse(op, std::string(key) + ": found e8m0 scales, needs scale=f32");
   }
   if (!mx && set.has("scale_mode")) {
-    refuse(op, "scale_mode: found f32 scales, needs e8m0 scales");
+    refuse(op, "scale_mode: found f32 scales, needs scale=e8m0");
   }
   if (set.has("scale_mode") && row.rule.e8m0.exponent != ExponentRule::by_mode) {
     refuse(op, rule_of(row) + ": scale_mode: found with a rule that has its own exponent");

@@ -55,7 +55,7 @@ TEST(JudgedOutputs, NeedBothPartsOfAPair) {
     }
     return text;
   };
-  const std::string part = held + "without a counterpart of the same shape and type";
+  const std::string part = held + "one of them is missing, or of another shape or type";
   EXPECT_EQ(notes("codes", nullptr), part + " FAIL|" + part + "|");
   EXPECT_EQ(notes("scales", nullptr), part + "|" + part + " FAIL|");
   const Tensor long_codes(Dtype::e4m3, {2, 33});

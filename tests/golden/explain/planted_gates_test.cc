@@ -76,7 +76,7 @@ const Kind kKinds[] = {
     {"explained: the gate is clamp(a, 0, 6), but for the last bits of y",
      [](Backend&) { return gate(); },
      activated([](double a, double b) { return std::clamp(a, 0.0, 6.0) * b * (1.0 + 0x1p-12); })},
-    {"explained: the limit is 8: the gate is cut at 8 and up is gpt_oss to 8",
+    {"explained: the limit is 8: the gate is cut at 8 and up is clamped to 8",
      [](Backend&) { return gate(); }, activated([](double a, double b) {
        return silu(std::min(a, 8.0)) * std::clamp(b, -8.0, 8.0);
      })},
