@@ -115,7 +115,7 @@ class Shapes(Case):
             (USAGE, "did you mean e4m3fnuz?", [new, "--model", "dsv3", "--format", "e4m3fnu"]),
             (USAGE, "--format: has no effect with --shape", [new, "--op", "quantize", "--shape", "rows=4,columns=32", "--format", "e5m2"]),
             (USAGE, "found no columns", [new, "--op", "quantize", "--shape", "rows=4"]),
-            (USAGE, "one of --shape and --from", [new, "--op", "quantize"]),
+            (USAGE, "neither of --shape and --from", [new, "--op", "quantize"]),
             (USAGE, "needs --op", [new, "--shape", "rows=4"]),
             (USAGE, "did you mean normal?", [new, *QUANTIZE, "--distribution", "norml"]),
             (UNSUPPORTED, "at most 8 GB", [new, "--op", "combine_backward", "--shape",
