@@ -80,7 +80,9 @@ Reading make_reading(std::string operand, std::function<bool(const Matrices&)> a
     const Matrices m = matrices_of(given);
     const std::size_t size = size_of(given.dtype());
     const auto most = std::ssize(cells.columns);
-    const bool gapless = most > 0 && cells.columns.back() - cells.columns.front() + 1 == most;
+    const bool gapless = std::ranges::adjacent_find(cells.columns, [](Index a, Index b) {
+                           return b != a + 1;
+                         }) == cells.columns.end();
     const auto copied = [&](auto bytes) {
       for (const Index line : cells.rows) {
         const Index matrix = line / m.rows;

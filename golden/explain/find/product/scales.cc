@@ -54,6 +54,7 @@ std::string steps_in_words(const Observation& seen, const std::map<Index, double
   for (const auto& [at, value] : values)
     steps.push_back(std::ilogb(value / scale_value(*seen.factor().scales, at)));
   std::erase(steps, 0);
+  if (steps.empty()) return "by no step";  // lines that share scales may undo one another's
   const auto [least, most] = std::ranges::minmax(steps);
   const std::string by = least != most
                              ? "by " + std::to_string(least) + " to " + counted(most, "step")
