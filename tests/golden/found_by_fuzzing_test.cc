@@ -53,5 +53,20 @@ TEST(FoundByFuzzing, OutputsThatSumNothingAreExplained) {
   }
 }
 
+/// Ends of groups that came as U32.
+TEST(FoundByFuzzing, IntegersOfAnotherTypeAreRead) {
+  const auto backend = make_cpu_backend({.threads = 1});
+  const Call call = make_call(
+      "pad_groups", {{"x", random_floats({16, 32}, 7)}, {"group_ends", ends_of({16})}}, {});
+  const NamedTensors expected = run_call(*backend, call);
+  NamedTensors actual = expected;
+  for (const char* name : {"padded_starts", "padded_ends"}) {
+    actual.at(name).reinterpret_as(Dtype::u32);
+    actual.at(name).as<std::int32_t>()[0] = -5;
+  }
+  const std::string said = explain(*backend, call, expected, actual).sentence();
+  EXPECT_NE(said.find("ends at -5 rather than 32"), std::string::npos) << said;
+}
+
 }  // namespace
 }  // namespace mxo

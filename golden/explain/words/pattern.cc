@@ -70,8 +70,10 @@ constexpr Index kFewNumbers = 3;  ///< that are told one by one
 
 bool is_integer(Dtype dtype) { return dtype == Dtype::i32 || dtype == Dtype::i64; }
 
-std::int64_t integer(const Tensor& t, Index i) {
-  return t.dtype() == Dtype::i32 ? t.as<std::int32_t>()[i] : t.as<std::int64_t>()[i];
+/// The number that bits are as an element of the expected tensor: what came may be of another type.
+std::int64_t integer(const Output& o, std::uint64_t bits) {
+  return o.expected->dtype() == Dtype::i32 ? static_cast<std::int32_t>(bits)
+                                           : static_cast<std::int64_t>(bits);
 }
 
 /// "element 5 is 96 rather than 64"; of ends of groups what they say of rows.
@@ -81,12 +83,12 @@ std::string integers_in_words(const Output& o) {
   const bool begin_there = ends && !o.name.ends_with("padded_ends");  // those have starts, too
   for (Index i = 0; i < o.compared_rows * o.columns; ++i) {
     if (!o.differs(i)) continue;
-    const std::int64_t got = integer(*o.actual, i);
+    const std::int64_t got = integer(o, o.actual_bits(i));
     text += (text.empty() ? "" : ", ") + std::string(ends ? "group " : "element ") +
             std::to_string(i) + (ends ? " ends at " : " is ") + std::to_string(got) +
-            " rather than " + std::to_string(integer(*o.expected, i));
+            " rather than " + std::to_string(integer(o, o.expected_bits(i)));
     if (!begin_there) continue;
-    const std::int64_t rows = got - (i == 0 ? 0 : integer(*o.actual, i - 1));
+    const std::int64_t rows = got - (i == 0 ? 0 : integer(o, o.actual_bits(i - 1)));
     text += rows == 0  ? ": it has no rows"
             : rows < 0 ? ": before the group before it"
                        : ": it has " + std::to_string(rows) + (rows == 1 ? " row" : " rows");
