@@ -1,5 +1,7 @@
 // Products that three slices decide, of the cuda backend against those of cpu.
+#include <atomic>
 #include <cmath>
+#include <future>
 
 #include "tests/cuda/products.h"
 
@@ -70,6 +72,21 @@ TEST_F(CudaProducts, OfLowestSlicesAloneHaveTheBytesOfCpu) {
       EXPECT_EQ(differing(gemm, kExact), 0) << static_cast<int>(kind) << ", " << describe(spec);
     }
   }
+}
+
+/// One function of the card is shared by all threads, each with a backend of its own.
+TEST_F(CudaProducts, OfThreadsThatDifferInDepthHaveTheBytesOfCpu) {
+  std::atomic<Index> count = 0;
+  const auto multiply = [&](Index depth) {
+    const auto own = make_backend("cuda");
+    GemmCase gemm(spec_of(Scales::none, Pass::forward, Dtype::bf16, {256}, 256, depth));
+    const std::vector<std::byte> expected = gemm.run(*cpu, kExact);
+    for (int i = 0; i < 300; ++i) count += gemm.run(*own, kExact) != expected ? 1 : 0;
+  };
+  auto other = std::async(std::launch::async, multiply, 192);
+  multiply(4096);
+  other.get();
+  EXPECT_EQ(count, 0);
 }
 
 /// What SwiGLU makes, silu(g) u of normal g and u: of a, of both, along lines that lists hold and

@@ -368,12 +368,13 @@ __global__ void __launch_bounds__(kRestThreads, 16)
 void settle_tile_doubts(DeviceBackend& backend, const Problem& p, const ThreeSlices& a,
                         const ThreeSlices& b, const TileDoubts& doubts,
                         const std::int32_t* wanted) {
-  const Index bytes = std::min<Index>(2 * round_up(p.depth, 128), Index{kMaxTripleChunks} * 128);
+  constexpr int kMost = kMaxTripleChunks * 128;
+  const Index bytes = std::min<Index>(2 * round_up(p.depth, 128), kMost);
   const auto blocks = static_cast<unsigned>(backend.multiprocessors() * 64);
   settle_short_lists_kernel<<<blocks, kThreads, 0, backend.stream()>>>(p, a, b, doubts, wanted);
   for (auto* kernel : {settle_kernel<false>, settle_kernel<true>}) {
-    check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                               static_cast<int>(bytes)),
+    // All threads share it: not what this product needs.
+    check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, kMost),
           "cudaFuncSetAttribute");
     kernel<<<blocks, kThreads, static_cast<std::size_t>(bytes), backend.stream()>>>(p, a, b, doubts,
                                                                                     bytes, wanted);
