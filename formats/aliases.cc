@@ -306,7 +306,7 @@ std::string_view canonical_name(Word kind, std::string_view typed) {
 std::string advice_on(Word kind, std::string_view typed) {
   std::string said(found_in(advice_of(kind), kind, typed));
   if (!said.empty()) return said;
-  if (kind == Word::block && all_digits(typed)) {
+  if (kind == Word::block && all_digits(typed) && typed[0] != '0') {
     const std::string n(typed);
     return "1x" + n + " for " + n + " along a row, " + n + "x" + n + " for a square of a weight";
   }

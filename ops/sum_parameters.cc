@@ -51,8 +51,8 @@ Fold fold_named(std::string_view name) {
 
 }  // namespace
 
-Accumulation sum_from(const Parameters& set, OperandKind kind) {
-  Accumulation sum = sum_named(set.text("sum", "exact"), kind);
+Accumulation sum_from(const Parameters& set, OperandKind kind, std::string_view operands) {
+  Accumulation sum = sum_named(set.text("sum", "exact"), kind, operands);
   for (const std::string_view key : {"sum.chunk", "sum.bits", "sum.output", "sum.floor"}) {
     if (set.has(key) && sum.family != SumFamily::fused_dot) {
       throw Error(Fault::argument, std::string(key) + ": " + std::string(sum.name) +

@@ -223,7 +223,7 @@ OperandKind operand_kind(Dtype a, Dtype b, bool block_scaled) {
   return OperandKind::other;
 }
 
-Accumulation sum_named(std::string_view name, OperandKind kind) {
+Accumulation sum_named(std::string_view name, OperandKind kind, std::string_view operands) {
   std::vector<std::string_view> known;
   std::string taken;
   for (const SumRow& row : kSums) {
@@ -234,9 +234,11 @@ Accumulation sum_named(std::string_view name, OperandKind kind) {
     if (known.empty() || row.name != known.back()) known.push_back(row.name);
   }
   if (!taken.empty()) {
-    throw Error(Fault::unsupported, "sum: " + std::string(name) + ": found operands of kind " +
-                                        std::string(kKindNames[static_cast<int>(kind)]) +
-                                        ", needs one of " + taken);
+    const std::string_view kind_name = kKindNames[static_cast<int>(kind)];
+    const std::string found =
+        operands.empty() ? "operands of kind " + std::string(kind_name) : std::string(operands);
+    throw Error(Fault::unsupported, "sum: " + std::string(name) + ": found " + found +
+                                        ", needs both of one kind: " + taken);
   }
   const std::string_view here = canonical_name(Word::sum, name);
   throw Error(Fault::argument, with_nearest("sum: found '" + std::string(name) + "'",

@@ -144,15 +144,18 @@ struct SumRow {
 /// Every sum, kinds of one machine together.
 std::span<const SumRow> sums();
 
-/// The sum `name` over operands of `kind`.  Throws Error(argument) naming the sums there are,
-/// Error(unsupported) if the machine does not take such operands.
-Accumulation sum_named(std::string_view name, OperandKind kind = OperandKind::other);
+/// The sum `name` over operands of `kind`; `operands` says what they are, "x f32 and w bf16", for
+/// the message.  Throws Error(argument) naming the sums there are, Error(unsupported) if the
+/// machine does not take such operands.
+Accumulation sum_named(std::string_view name, OperandKind kind = OperandKind::other,
+                       std::string_view operands = {});
 
 /// The sum that `sum` names, with sum.fold, sum.block, sum.chunk, sum.bits, sum.output, sum.floor,
 /// sum.promote, sum.split and sum.tile put in place of the machine's.  Throws as sum_named, and
 /// Error(argument) where a value is out of range or no number (sum.split=auto and =table are for
 /// who has an output or a shape), or the sum has no such parameter.
-Accumulation sum_from(const Parameters& parameters, OperandKind kind);
+Accumulation sum_from(const Parameters& parameters, OperandKind kind,
+                      std::string_view operands = {});
 
 /// Throws Error(unsupported) if the machine `sum` cannot take operands of `kind` at all: mixed
 /// ones, or block scales where the sum says nothing of them.

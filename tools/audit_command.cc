@@ -49,6 +49,18 @@ bool own_gate_passes(const std::string& command, const Planted& planted) {
   return run_user_command(command, {{"{expected}", expected}, {"{actual}", actual}}) == 0;
 }
 
+/// A gate of --command that refuses everything, or cannot be run, says nothing of the faults.
+OwnGate own_gate(const std::string& command) {
+  return [command, known = false](const Planted& planted) mutable {
+    if (!known && !own_gate_passes(command, {planted.call, planted.expected, planted.expected})) {
+      throw Error(Fault::argument,
+                  "--command: exited with an error where {actual} holds the right outputs");
+    }
+    known = true;
+    return own_gate_passes(command, planted);
+  };
+}
+
 nlohmann::ordered_json json_of(const Audited& a) {
   nlohmann::ordered_json json{
       {"row", a.exhibit->number}, {"reports", a.exhibit->reports}, {"fault", a.exhibit->fault},
@@ -79,7 +91,7 @@ int audit_gate(const AuditArguments& options, const Settings& settings) {
     how.gate = parse_gate(options.gate);
   } else {
     check_places("--command", options.command, {"{expected}", "{actual}"});
-    own = [&options](const Planted& planted) { return own_gate_passes(options.command, planted); };
+    own = own_gate(options.command);
   }
   const std::unique_ptr<Backend> backend = chosen_backend(settings, "cpu");
   const std::unique_ptr<World> world = make_world("in_process");

@@ -113,9 +113,8 @@ void check_options(const CLI::App& app, const GenerateArguments& options) {
     return check_options_read(app, "--suite", {"--level", "--seed", "--native-dtypes"});
   }
   if (options.shape.empty() == options.from.empty()) {
-    throw Error(Fault::argument, std::string("--op: found ") +
-                                     (options.shape.empty() ? "neither of" : "both") +
-                                     " --shape and --from, needs one of them");
+    throw Error(Fault::argument, std::string("--op: needs --shape or --from, found ") +
+                                     (options.shape.empty() ? "neither" : "both"));
   }
   if (!options.from.empty()) {
     return check_options_read(app, "--from", {"--op", "--set", "--native-dtypes"});

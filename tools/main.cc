@@ -3,7 +3,9 @@
 #include <cstdio>
 #include <filesystem>
 #include <new>
+#include <regex>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <fmt/core.h>
@@ -99,7 +101,28 @@ std::string loose_parameter(int argc, char** argv) {
   return "";
 }
 
+/// CLI11's sentences as those of the other messages: what was found, what is needed.
+std::string in_our_words(std::string what) {
+  constexpr std::pair<const char*, const char*> kWords[] = {
+      {"Could not convert: (\\S+) = (.*)", "$1: found $2, needs a number"},
+      {": Value (.*) not in range ", ": found $1, needs "},
+      {": \\d+ required \\w+ missing", ": a value is missing"},
+      {"The following arguments? (?:was|were) not expected: ", "found what it does not take: "},
+  };
+  for (const auto& [theirs, ours] : kWords)
+    what = std::regex_replace(what, std::regex(theirs), ours);
+  return what;
+}
+
+/// "mxo help compare" as "mxo compare --help".
+void turn_help(int argc, char** argv) {
+  static char option[] = "--help";
+  if (argc < 2 || std::string_view(argv[1]) != "help") return;
+  argv[1] = argc > 2 ? std::exchange(argv[2], option) : option;
+}
+
 int run_command_line(int argc, char** argv) {
+  turn_help(argc, argv);
   CLI::App app{"mxo: bit-exact reference and numerics oracle for FP8 training", "mxo"};
   app.set_version_flag("--version", "mxo " + std::string(mxo::kVersion));
   app.require_subcommand(1);
@@ -132,7 +155,7 @@ int run_command_line(int argc, char** argv) {
       if (!what.empty()) return fail(who, what, kUsage);
     }
     if (error.get_exit_code() == 0) return app.exit(error);  // --help, --version
-    return fail(who, error.what() + std::string(" (see --help)"), kUsage);
+    return fail(who, in_our_words(error.what()) + " (see --help)", kUsage);
   }
   for (const auto& [sub, action] : actions) {
     if (sub->parsed()) return run_guarded(sub->get_name(), action);

@@ -171,7 +171,8 @@ int run_training(TrainArguments options, const Settings& settings) {
 
 std::filesystem::path checkpoint_at(const std::string& from) {
   if (from.empty()) {
-    throw Error(Fault::argument, "--from: needs a checkpoint, or the directory of a run");
+    throw Error(Fault::argument,
+                "--sample and --export need --from: a checkpoint, or the directory of a run");
   }
   const std::filesystem::path path = from;
   return std::filesystem::is_directory(path) ? path / "checkpoint.safetensors" : path;
@@ -207,8 +208,11 @@ void apply_config(CLI::App& app, const std::string& path) {
       if (words.empty()) throw CLI::ValidationError(name, "needs a value");
       for (const std::string& word : words) option->add_result(word);
       option->run_callback();
-    } catch (const CLI::Error& error) {
-      throw Error(Fault::argument, path + ": " + name + ": " + error.what());
+    } catch (const CLI::ConversionError&) {
+      throw Error(Fault::argument,
+                  path + ": " + name + ": found " + words.front() + ", needs a number");
+    } catch (const CLI::Error& error) {  // its words name the option
+      throw Error(Fault::argument, path + ": " + error.what());
     }
   }
 }

@@ -8,7 +8,7 @@
 
 #include "formats/error.h"
 #include "golden/files/input_file.h"
-#include "golden/files/whole_number.h"
+#include "golden/files/json_field.h"
 
 namespace mxo {
 namespace {
@@ -60,25 +60,14 @@ Json case_json(const ManifestCase& item) {
   return json;
 }
 
-/// A field of `object`; absent is an error.
-template <typename T>
-T field(const Json& object, const char* key) {
-  const auto at = object.find(key);
-  if (at == object.end()) {
-    throw Error(Fault::file, std::string("\"") + key + "\" is missing");
-  }
-  WholeNumbers<T>::check(*at, key);
-  return at->get<T>();
-}
-
 template <typename T>
 T field_or(const Json& object, const char* key, T fallback) {
-  return object.contains(key) ? field<T>(object, key) : fallback;
+  return object.contains(key) ? json_field<T>(object, key) : fallback;
 }
 
 /// The name of a tensor of the case.
 std::string companion_name(const Json& json, const char* key) {
-  const auto name = field<std::string>(json, key);
+  const auto name = json_field<std::string>(json, key);
   if (name.empty())
     throw Error(Fault::file, std::string(key) + ": found no name, needs a tensor's");
   return name;
@@ -86,11 +75,11 @@ std::string companion_name(const Json& json, const char* key) {
 
 Expectation parse_expectation(const Json& json) {
   Expectation expect;
-  expect.kind = expectation_named(field<std::string>(json, "expect"));
+  expect.kind = expectation_named(json_field<std::string>(json, "expect"));
   switch (expect.kind) {
     case Expectation::Kind::bit_exact: break;
     case Expectation::Kind::set:
-      expect.any_of = field<std::vector<std::vector<std::uint64_t>>>(json, "any_of");
+      expect.any_of = json_field<std::vector<std::vector<std::uint64_t>>>(json, "any_of");
       break;
     case Expectation::Kind::interval:
       expect.lo = companion_name(json, "lo");
@@ -103,19 +92,19 @@ Expectation parse_expectation(const Json& json) {
 
 ManifestOperand parse_operand(const Json& json) {
   ManifestOperand operand;
-  operand.name = field<std::string>(json, "name");
-  const auto role = field<std::string>(json, "role");
+  operand.name = json_field<std::string>(json, "name");
+  const auto role = json_field<std::string>(json, "role");
   if (role != "input" && role != "expected") {
     throw Error(Fault::file, "role: found '" + role + "', needs input or expected");
   }
   operand.role = role == "input" ? Role::input : Role::expected;
-  operand.format = dtype_named(field<std::string>(json, "format"));
-  operand.shape = field<std::vector<Index>>(json, "shape");
-  operand.sha256 = field<std::string>(json, "sha256");
+  operand.format = dtype_named(json_field<std::string>(json, "format"));
+  operand.shape = json_field<std::vector<Index>>(json, "shape");
+  operand.sha256 = json_field<std::string>(json, "sha256");
   operand.tensor = field_or<std::string>(json, "tensor", "");
   if (json.contains("sampled")) {
     const Json& from = json["sampled"];
-    operand.sampled = {field<std::vector<Index>>(from, "shape"),
+    operand.sampled = {json_field<std::vector<Index>>(from, "shape"),
                        field_or<std::vector<Index>>(from, "rows", {}),
                        field_or<std::uint32_t>(from, "stream", 0),
                        field_or<std::vector<Index>>(from, "values", {})};
@@ -126,44 +115,38 @@ ManifestOperand parse_operand(const Json& json) {
 
 ManifestCase parse_case(const Json& json) {
   ManifestCase item;
-  item.id = field<std::string>(json, "id");
+  item.id = json_field<std::string>(json, "id");
   if (!is_case_id(item.id)) {
     throw Error(Fault::file, "id: found '" + item.id +
                                  "', needs letters, digits, '.', '_' and '-', not '.' first");
   }
-  item.op = field<std::string>(json, "op");
-  item.parameters = field<std::map<std::string, std::string, std::less<>>>(json, "parameters");
+  item.op = json_field<std::string>(json, "op");
+  item.parameters = json_field<std::map<std::string, std::string, std::less<>>>(json, "parameters");
   item.profile = field_or<std::string>(json, "profile", "");
   item.sum = field_or<std::string>(json, "sum", "");
-  item.source = field<std::string>(json, "source");
-  item.flags = field<std::vector<std::string>>(json, "flags");
-  for (const Json& operand : field<std::vector<Json>>(json, "operands")) {
+  item.source = json_field<std::string>(json, "source");
+  item.flags = json_field<std::vector<std::string>>(json, "flags");
+  for (const Json& operand : json_field<std::vector<Json>>(json, "operands")) {
     item.operands.push_back(parse_operand(operand));
   }
-  item.sha256 = field<std::string>(json, "sha256");
+  item.sha256 = json_field<std::string>(json, "sha256");
   return item;
 }
 
 Manifest parse(std::string_view text) {
-  // What lies deeper than any field of ours is copied and freed by recursion.
-  const auto shallow = [](int depth, Json::parse_event_t, const Json&) {
-    constexpr int kDeepest = 16;
-    if (depth > kDeepest) throw Error(Fault::file, "nested deeper than 16 levels");
-    return true;
-  };
-  const Json json = Json::parse(text, shallow);
-  const auto schema = field<std::string>(json, "schema");
+  const auto json = parse_json<Json>(text);
+  const auto schema = json_field<std::string>(json, "schema");
   if (schema != kManifestSchema && !schema.starts_with(std::string(kManifestSchema) + ".")) {
     throw Error(Fault::file,
                 "schema: found '" + schema + "', needs " + std::string(kManifestSchema));
   }
   Manifest manifest;
-  manifest.suite = field<std::string>(json, "suite");
-  manifest.level = field<int>(json, "level");
-  manifest.seed = field<std::uint64_t>(json, "seed");
-  manifest.generator = field<std::string>(json, "generator");
+  manifest.suite = json_field<std::string>(json, "suite");
+  manifest.level = json_field<int>(json, "level");
+  manifest.seed = json_field<std::uint64_t>(json, "seed");
+  manifest.generator = json_field<std::string>(json, "generator");
   std::set<std::string> ids;
-  for (const Json& item : field<std::vector<Json>>(json, "cases")) {
+  for (const Json& item : json_field<std::vector<Json>>(json, "cases")) {
     const std::string which = "case " + std::to_string(manifest.cases.size()) + ": ";
     try {
       manifest.cases.push_back(parse_case(item));

@@ -200,7 +200,9 @@ Tensor read_npy(const std::filesystem::path& path) {
   char start[12] = {};
   in.read(start, sizeof start);
   if (in.gcount() < 10 || std::string_view(start, kMagic.size()) != kMagic) {
-    malformed(name, 0, "needs the magic string \\x93NUMPY, a version and a header length");
+    throw Error(Fault::file,
+                name + ": found " + (size == 0 ? "an empty file" : "no NumPy array") +
+                    ", needs the magic string \\x93NUMPY, a version and a header length");
   }
   const int major = start[6];
   if (major < 1 || major > 3) {
@@ -213,7 +215,7 @@ Tensor read_npy(const std::filesystem::path& path) {
   }
   if (size < prefix || length > size - prefix || length > kMaxHeader) {
     malformed(name, 8,
-              "found a header length of " + std::to_string(length) + ", the file has " +
+              "found a header length of " + std::to_string(length) + ", but the file ends " +
                   std::to_string(size - std::min(size, prefix)) + " bytes after it");
   }
   std::string text(length, '\0');
@@ -233,7 +235,7 @@ Tensor read_npy(const std::filesystem::path& path) {
   if (*bytes != size - prefix - length) {
     malformed(name, prefix + length,
               "found " + std::to_string(size - prefix - length) +
-                  " bytes of elements, shape and descr need " + std::to_string(*bytes));
+                  " bytes of elements, but shape and descr need " + std::to_string(*bytes));
   }
   Tensor tensor(dtype, header.shape);
   in.read(reinterpret_cast<char*>(tensor.data()), static_cast<std::streamsize>(*bytes));

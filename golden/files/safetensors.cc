@@ -85,7 +85,10 @@ TensorFile read_safetensors(const std::filesystem::path& path) {
   auto [in, size] = open_input(path);
 
   if (size < kLengthBytes) {
-    malformed(name, 0, "found " + std::to_string(size) + " bytes, needs 8 of header length");
+    throw Error(Fault::file,
+                name + ": found " +
+                    (size == 0 ? "an empty file" : std::to_string(size) + " bytes") +
+                    ", needs safetensors: 8 bytes of header length, a header and data");
   }
   std::array<unsigned char, kLengthBytes> word{};
   read_exactly(in, name, word.data(), word.size());
@@ -98,8 +101,9 @@ TensorFile read_safetensors(const std::filesystem::path& path) {
   }
   if (length > size - kLengthBytes) {
     malformed(name, 0,
-              "found a header length of " + std::to_string(length) + ", the file has " +
-                  std::to_string(size - kLengthBytes) + " bytes after it");
+              "found a header length of " + std::to_string(length) + ", but the file ends " +
+                  std::to_string(size - kLengthBytes) +
+                  " bytes after it: cut short, or no safetensors");
   }
   std::string text(length, '\0');
   read_exactly(in, name, text.data(), length);

@@ -236,7 +236,7 @@ void check_cover(std::string_view path, std::vector<HeaderEntry>& entries, std::
     if (entry.end > buffer) {
       malformed(path, entry.at,
                 entry.name + ": data_offsets: found an end of " + std::to_string(entry.end) +
-                    ", the buffer has " + std::to_string(buffer) + " bytes");
+                    ", but the data end at " + std::to_string(buffer) + ": the file is cut short");
     }
     if (entry.begin < covered) {
       malformed(path, entry.at,

@@ -5,20 +5,15 @@
 
 #include "formats/error.h"
 #include "golden/files/input_file.h"
+#include "golden/files/json_field.h"
 #include "golden/files/safetensors.h"
-#include "golden/files/whole_number.h"
 
 namespace mxo {
 namespace {
 
 using Json = nlohmann::json;
+using Texts = std::map<std::string, std::string>;
 constexpr std::string_view kSchema = "mxo-trace/1";
-
-template <typename T>
-T whole_number(const Json& line, const char* key) {
-  WholeNumbers<T>::check(line.at(key), key);
-  return line.at(key).get<T>();
-}
 
 /// A file that the trace names.
 std::string name_of_file(std::string_view key, std::string file) {
@@ -31,30 +26,29 @@ std::string name_of_file(std::string_view key, std::string file) {
 
 TraceLogProbabilities log_probabilities_of(const Json& line) {
   TraceLogProbabilities step;
-  step.sum = line.at("log_probabilities").get<double>();
-  for (const auto& [rows, gradient] : line.at("gradients").items()) {
-    step.gradients[rows] = {name_of_file("gradients", gradient.at("file").get<std::string>()),
-                            whole_number<Index>(gradient, "elements")};
+  step.sum = json_field<double>(line, "log_probabilities");
+  const Json gradients = json_field<Json>(line, "gradients");
+  for (const auto& [rows, gradient] : gradients.items()) {
+    step.gradients[rows] = {name_of_file("gradients", json_field<std::string>(gradient, "file")),
+                            json_field<Index>(gradient, "elements")};
   }
   return step;
 }
 
 TraceRecord record_of(const Json& line) {
   TraceRecord record;
-  record.step = whole_number<long>(line, "step");
-  record.op_name = line.at("operator").get<std::string>();
-  record.module = line.at("module").get<std::string>();
-  record.call = whole_number<long>(line, "call");
-  record.op = line.at("op").get<std::string>();
-  for (const auto& [key, value] : line.at("parameters").items()) {
-    record.parameters.set(key, value.get<std::string>());
+  record.step = json_field<long>(line, "step");
+  record.op_name = json_field<std::string>(line, "operator");
+  record.module = json_field<std::string>(line, "module");
+  record.call = json_field<long>(line, "call");
+  record.op = json_field<std::string>(line, "op");
+  for (const auto& [key, value] : json_field<Texts>(line, "parameters")) {
+    record.parameters.set(key, value);
   }
-  for (const auto& [name, digest] : line.at("inputs").items()) {
-    record.inputs[name] = digest.get<std::string>();
-  }
-  record.output = line.at("output").get<std::string>();
-  record.digest = line.at("digest").get<std::string>();
-  record.files = line.at("rows").get<std::vector<std::string>>();
+  for (const auto& [name, digest] : json_field<Texts>(line, "inputs")) record.inputs[name] = digest;
+  record.output = json_field<std::string>(line, "output");
+  record.digest = json_field<std::string>(line, "digest");
+  record.files = json_field<std::vector<std::string>>(line, "rows");
   for (const std::string& file : record.files) name_of_file("rows", file);
   return record;
 }
@@ -79,17 +73,15 @@ Trace read_trace(const std::filesystem::path& directory) {
   for (; std::getline(file.stream, line); ++number) {
     const std::string where = path.string() + ": line " + std::to_string(number) + ": ";
     try {
-      const Json json = Json::parse(line);
+      const auto json = parse_json<Json>(line);
       if (number > 1 && json.contains("log_probabilities")) {
-        trace.log_probabilities[whole_number<long>(json, "step")] = log_probabilities_of(json);
+        trace.log_probabilities[json_field<long>(json, "step")] = log_probabilities_of(json);
       } else if (number > 1) {
         trace.records.push_back(record_of(json));
-      } else if (json.at("schema").get<std::string>() != kSchema) {
+      } else if (json_field<std::string>(json, "schema") != kSchema) {
         throw Error(Fault::file, "found schema " + json.at("schema").dump() + ", needs \"" +
                                      std::string(kSchema) + "\"");
       }
-    } catch (const Json::exception& error) {
-      throw Error(Fault::file, where + error.what());
     } catch (const Error& error) {
       throw Error(Fault::file, where + error.what());
     }

@@ -107,6 +107,7 @@ std::string counted(const Report& report, Outcome outcome, Index from, Colour co
     Measures sum = {};
     double least_sqnr = std::numeric_limits<double>::infinity();
     Index noted = 0;
+    std::string first_reason = {};
   };
   std::vector<Count> counts;
   Index seen = 0;
@@ -117,6 +118,7 @@ std::string counted(const Report& report, Outcome outcome, Index from, Colour co
     if (at == counts.end()) at = counts.insert(at, Count{verdict.op});
     ++at->cases;
     at->noted += !verdict.note.empty();
+    if (at->cases == 1) at->first_reason = verdict.reason;
     for (const TensorVerdict& tensor : verdict.outputs) {
       at->sum.elements += tensor.all.elements;
       at->sum.differing += tensor.all.differing;
@@ -126,6 +128,12 @@ std::string counted(const Report& report, Outcome outcome, Index from, Colour co
   }
   std::string text;
   for (const Count& count : counts) {
+    if (outcome == Outcome::not_run) {
+      text += line(outcome, colour, count.op,
+                   std::to_string(count.cases) +
+                       (count.cases == 1 ? " case: " : " cases, the first: ") + count.first_reason);
+      continue;
+    }
     text += line(
         outcome, colour, count.op,
         std::string(from > 0 ? "and " : "") + std::to_string(count.cases) +

@@ -208,9 +208,11 @@ AnsweredCall read_call(const std::filesystem::path& path) {
   if (!std::filesystem::exists(suite / kManifestName, error)) {
     const bool is_suite = std::filesystem::exists(path / kManifestName, error);
     throw Error(Fault::file,
-                path.string() + (is_suite ? " is a suite" : " is no case of a suite") +
-                    ": found no manifest in " + suite.string() +
-                    ", needs SUITE/cases/ID.safetensors; operands of your own need --op");
+                path.string() +
+                    (is_suite ? ": is a suite"
+                              : ": is no case of a suite: found no " +
+                                    (suite / kManifestName).lexically_normal().string()) +
+                    "; needs SUITE/cases/ID.safetensors; operands of your own: mxo explain --op");
   }
   for (const ManifestCase& item : read_manifest(suite).cases) {
     if (item.id != id) continue;

@@ -189,8 +189,11 @@ CaseVerdict compare_files(const fs::path& expected_path, const fs::path& actual_
     questions.push_back({name, expected_output, there ? &at->second : nullptr});
   }
   if (questions.empty()) {
-    throw Error(Fault::file, expected_path.string() + ": holds no " +
-                                 (call.op.empty() ? "tensor to compare" : "output of " + call.op));
+    std::string said = call.op.empty() ? "tensor to compare" : "output of " + call.op;
+    for (const std::string& name : call.outputs) {
+      said += (name == call.outputs.front() ? "; needs one of " : ", ") + name;
+    }
+    throw Error(Fault::file, expected_path.string() + ": holds no " + said);
   }
   check(expected_path, call, options, questions);
   CaseVerdict verdict{expected_path.filename().string(), call.op, Outcome::not_compared, {}, {}};

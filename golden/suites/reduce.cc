@@ -70,7 +70,9 @@ class Reducer {
   Reduction reduce() {
     best_ = whole_;
     if (kernel_ && best_.actual.empty() && !run(best_)) {
-      throw Error(Fault::file, "the command gave no outputs of the whole case");
+      throw Error(
+          Fault::file,
+          "--command: exited with an error or wrote no outputs at {out} for the whole case");
     }
     const auto failure = failure_of(best_, options_.gate);
     if (!failure) throw Error(Fault::file, "every output passes, nothing to reduce");

@@ -33,7 +33,12 @@ NamedTensors call_fused_dot(Backend& backend, const NamedViews& inputs, const Pa
     throw Error(Fault::argument,
                 "fused_dot: sum.split: found auto, needs a number; grouped products search");
   }
-  op.sum = sum_from(set, operand_kind(op.a.dtype, op.b.dtype, scaled));
+  const auto words_of = [](const char* name, const Operand& t, const Operand& scales) {
+    return name + std::string(name_of(t.dtype)) + (scales.given() ? " with e8m0 scales" : "");
+  };
+  op.sum =
+      sum_from(set, operand_kind(op.a.dtype, op.b.dtype, scaled),
+               words_of("a ", op.a, op.a_scales) + " and " + words_of("b ", op.b, op.b_scales));
   op.d = stage.output("d", Dtype::f32, stage.given("c").shape());
   fused_dot(stage.ready(), op);
   return stage.finish();

@@ -46,12 +46,22 @@ ScaledTensor side(std::string_view op, Staging& stage, const SideNames& names,
   return t;
 }
 
+std::string words_of(std::string_view name, const ScaledTensor& t) {
+  const std::string word = std::string(name) + " " + std::string(name_of(t.codes.dtype));
+  return t.scales.given() ? word + " with " + std::string(name_of(t.scales.dtype)) + " scales"
+                          : word;
+}
+
 /// The sum, for the kind of operands that it multiplies; the parts of a table are filled in later.
-Accumulation sum_for(const Parameters& set, const ScaledTensor& a, const ScaledTensor& b) {
+Accumulation sum_for(const Parameters& set, std::string_view a_name, const ScaledTensor& a,
+                     std::string_view b_name, const ScaledTensor& b) {
   const auto e8m0 = [](const ScaledTensor& t) { return t.scales.dtype == Dtype::e8m0; };
-  const std::string_view fold = set.text("sum.fold", "term");
-  return sum_from(wants_split_table(set) ? without_split_table(set) : set,
-                  operand_kind(a.codes.dtype, b.codes.dtype, e8m0(a) && e8m0(b) && fold == "term"));
+  const std::string fold(set.text("sum.fold", "term"));
+  const bool terms = fold == "term";
+  return sum_from(
+      wants_split_table(set) ? without_split_table(set) : set,
+      operand_kind(a.codes.dtype, b.codes.dtype, e8m0(a) && e8m0(b) && terms),
+      words_of(a_name, a) + " and " + words_of(b_name, b) + (terms ? "" : ", sum.fold=" + fold));
 }
 
 /// The extent of `axis` of an operand that may yet turn out to have the wrong rank.
@@ -72,7 +82,7 @@ NamedTensors call_forward(Backend& backend, std::string_view name, const NamedVi
   op.x = side(name, stage, {"x", "format_x", "block_x", 2}, set, {});
   op.w = side(name, stage, {"w", "format_w", "block_w", 3}, set, {});
   op.group_ends = stage.indices("group_ends");
-  op.sum = sum_for(set, op.x, op.w);
+  op.sum = sum_for(set, "x", op.x, "w", op.w);
   op.y = stage.output(
       "y", set.format("out", "bf16"),
       {extent_of(check, "x", op.x.codes, 2, 0), extent_of(check, "w", op.w.codes, 3, 1)});
@@ -98,7 +108,7 @@ NamedTensors call_wgrad(Backend& backend, std::string_view name, const NamedView
   const Operand ends = stage.on_host("group_ends");
   op.dy = side(name, stage, {"dy", "format_dy", "block_dy", 2}, set, ends);
   op.x = side(name, stage, {"x", "format_x", "block_x", 2}, set, ends);
-  op.sum = sum_for(set, op.dy, op.x);
+  op.sum = sum_for(set, "dy", op.dy, "x", op.x);
   const bool adds = stage.has("main_grad");
   if (adds) op.main_grad = stage.floats("main_grad");
   op.product = set.text("product", "f32") == "bf16" ? Dtype::bf16 : Dtype::f32;

@@ -159,7 +159,7 @@ TEST(OtherNames, ThatMeanSeveralThingsAreAnswered) {
   EXPECT_TRUE(says(Word::block, "64", "1x64 for 64 along a row, 64x64"));
   EXPECT_TRUE(says(Word::block, "90", "1x90 for 90 along a row, 90x90"));
   EXPECT_TRUE(says(Word::format, "torch.float4_e2m1fn_x2", "4 bits"));
-  for (const char* typed : {"", "vllm", "12a", "."}) {
+  for (const char* typed : {"", "vllm", "12a", ".", "0"}) {
     EXPECT_EQ(advice_on(Word::rule, typed), "") << typed;
     EXPECT_EQ(advice_on(Word::block, typed), "") << typed;
     EXPECT_EQ(advice_on(Word::sum, typed), "") << typed;

@@ -106,16 +106,16 @@ TEST(MalformedFiles, OfSafetensorsNameTheByte) {
                     of_b = R"(,"data_offsets":[1,2])";
   expect_said(
       {
-          {"", "...byte 0: found 0 bytes, needs 8"},
-          {"1234567", "...byte 0: found 7 bytes"},
+          {"", "...found an empty file, needs safetensors"},
+          {"1234567", "...found 7 bytes, needs safetensors"},
           {std::string("\xFF\0\0\0\0\0\0\0", 8),
-           "byte 0: found a header length of 255, the file has 0 bytes after it"},
+           "...found a header length of 255, but the file ends 0 bytes after it"},
           {bytes_of(3, 8) + "{}",
-           "byte 0: found a header length of 3, the file has 2 bytes after it"},
+           "...found a header length of 3, but the file ends 2 bytes after it"},
           {std::string("\0\0\0\0\0\0\0\x80", 8) + "{}",
            "...byte 0: found a header length of 92233720"},
           {bytes_of(100'000'000, 8),
-           "byte 0: found a header length of 100000000, the file has 0 bytes after it"},
+           "...found a header length of 100000000, but the file ends 0 bytes after it"},
           {bytes_of(100'000'001, 8),
            "byte 0: found a header length of 100000001, needs at most 100000000"},
           {file("{}"), ""},
@@ -176,10 +176,10 @@ TEST(MalformedFiles, OfSafetensorsNameTheByte) {
           {one("F32", "[2]", "[0]", 8), "...found 1 numbers"},
           {one("F32", "[2]", "[8,0]", 8), "...found [8, 0], needs the end after the begin"},
           {one("F32", "[3]", "[0,8]", 8), "...8 bytes; shape and dtype need 12"},
-          {one("F32", "[2]", "[0,8]", 7), "...an end of 8, the buffer has 7 bytes"},
+          {one("F32", "[2]", "[0,8]", 7), "...an end of 8, but the data end at 7: "},
           {one("F32", "[2]", "[0,8]", 9), "...byte 70: found 1 trailing bytes"},
           {one("F32", "[1000000000000]", "[0,4000000000000]", 8),
-           "...an end of 4000000000000, the buffer has 8 bytes"},
+           "...an end of 4000000000000, but the data end at 8"},
           {two("[2]", "[0,2]", "[1]", "[2,3]", 3), ""},
           {two("[1]", "[2,3]", "[2]", "[0,2]", 3), ""},
           {two("[2]", "[0,2]", "[0]", "[2,2]", 2), ""},
@@ -190,7 +190,7 @@ TEST(MalformedFiles, OfSafetensorsNameTheByte) {
           {two("[2]", "[0,2]", "[0]", "[3,3]", 3),
            "...b: data_offsets: begins at 3 and leaves a hole from 2"},
           {two("[2]", "[0,2]", "[1]", "[2,3]", 2),
-           "...b: data_offsets: found an end of 3, the buffer has 2 bytes"},
+           "...b: data_offsets: found an end of 3, but the data end at 2: the file is cut short"},
           // Zeros do not excuse the rest.
           {two("[2]", "[0,2]", "[0,9223372036854775807,2]", "[2,2]", 2),
            "...b: shape: the product of the extents overflows 64 bits"},
@@ -224,8 +224,7 @@ std::string array(const std::string& shape, const std::string& descr = "|u1",
 }
 
 TEST(MalformedFiles, OfNpyNameTheByte) {
-  const std::string magic =
-      "byte 0: needs the magic string \\x93NUMPY, a version and a header length";
+  const std::string magic = ", needs the magic string \\x93NUMPY, a version and a header length";
   const std::string type = "', needs a number such as '<f4', '>i4' or '|u1'";
   const std::string keys = ", needs descr, fortran_order and shape once each";
   const std::string descr = "'descr': '|u1', ", order = "'fortran_order': False, ",
@@ -235,9 +234,9 @@ TEST(MalformedFiles, OfNpyNameTheByte) {
     return npy(header + std::string(length - header.size(), ' '), "x", 2);
   };
   std::vector<Row> rows = {
-      {"", magic},
-      {"PK\3\4 not an array", magic},
-      {std::string("\x93NUMPY\1\0\0", 9), magic},
+      {"", "found an empty file" + magic},
+      {"PK\3\4 not an array", "found no NumPy array" + magic},
+      {std::string("\x93NUMPY\1\0\0", 9), "found no NumPy array" + magic},
       {npy(array("(1,)"), "x"), ""},
       {npy(array("(1,)") + " \n", "x"), ""},
       {npy("{\"descr\": \"|u1\",\n'fortran_order':True,'shape':(1)}", "x"), ""},
@@ -260,18 +259,18 @@ TEST(MalformedFiles, OfNpyNameTheByte) {
       {npy("{"), "byte 11: npy header: needs '''"},
       {npy("", "", 2), "byte 12: npy header: needs '{'"},
       {npy("", "", 2).substr(0, 10),
-       "byte 8: found a header length of 0, the file has 0 bytes after it"},
+       "byte 8: found a header length of 0, but the file ends 0 bytes after it"},
       {npy(array("(1,)")).substr(0, 30),
-       "byte 8: found a header length of 55, the file has 20 bytes after it"},
+       "byte 8: found a header length of 55, but the file ends 20 bytes after it"},
       {npy(array("(1,)")).substr(0, 60),
-       "byte 8: found a header length of 55, the file has 50 bytes after it"},
+       "byte 8: found a header length of 55, but the file ends 50 bytes after it"},
       {npy("", "", 4), "byte 6: found npy version 4, needs 1, 2 or 3"},
       {npy("", "", 0), "byte 6: found npy version 0, needs 1, 2 or 3"},
       {padded(1'000'000), ""},
       {padded(1'000'001),
-       "byte 8: found a header length of 1000001, the file has 1000002 bytes after it"},
+       "byte 8: found a header length of 1000001, but the file ends 1000002 bytes after it"},
       {npy(array("(9223372036854775807,)"), "x"),
-       "byte 83: found 1 bytes of elements, shape and descr need 9223372036854775807"},
+       "byte 83: found 1 bytes of elements, but shape and descr need 9223372036854775807"},
       {npy(array("(9223372036854775807, 2)"), "x"),
        "byte 10: npy header: shape: the product overflows 64 bits"},
       {npy(array("(0, 9223372036854775807, 2)")),

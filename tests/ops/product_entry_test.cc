@@ -14,21 +14,22 @@ grouped_matmul: x.codes u8 64 256, x.scales u8 64 8, w.codes u8 2 130 256, w.sca
   sum=b200_mxf8f6f4 sum.fold=term -> x.codes e4m3 64x256 * x.scales e8m0 64x8 of 1x32, w.codes e4m3
       2x130x256 * w.scales e8m0 2x130x8 of 1x32, group_ends i32 2, sum b200_mxf8f6f4/25/1/term, y
       bf16 64x130
-  sum=b200_mxf8f6f4 sum.fold=x_then_w -> sum: b200_mxf8f6f4: found operands of kind fp8 (e4m3,
-      e5m2), needs one of mx
+  sum=b200_mxf8f6f4 sum.fold=x_then_w -> sum: b200_mxf8f6f4: found x e4m3 with e8m0
+      scales and w e4m3 with e8m0 scales, sum.fold=x_then_w, needs both of one kind: mx
 grouped_matmul: x.codes u8 64 256, x.scales f32 64 2, w.codes u8 2 130 256, w.scales i32 2 2 2,
       group_ends = 32 64
-  sum=b200_mxf8f6f4 -> sum: b200_mxf8f6f4: found operands of kind fp8 (e4m3, e5m2), needs one of mx
   sum=ada_mma -> x.codes e4m3 64x256 * x.scales f32 64x2 of 1x128, w.codes e4m3 2x130x256 * w.scales
       f32 2x2x2 of 128x128, group_ends i32 2, sum ada_mma/13/1/by_scales, y bf16 64x130
 grouped_matmul: x.codes u8 64 256, x.scales u8 64 8, w.codes u8 2 130 256, w.scales f32 2 2 2,
       group_ends = 32 64
-  sum=b200_mxf8f6f4 -> sum: b200_mxf8f6f4: found operands of kind fp8 (e4m3, e5m2), needs one of mx
+  sum=b200_mxf8f6f4 -> sum: b200_mxf8f6f4: found x e4m3 with e8m0 scales and w e4m3 with f32
+      scales, needs both of one kind: mx
   sum=ada_mma -> x.codes e4m3 64x256 * x.scales e8m0 64x8 of 1x32, w.codes e4m3 2x130x256 * w.scales
       f32 2x2x2 of 128x128, group_ends i32 2, sum ada_mma/13/1/by_scales, y bf16 64x130
 grouped_matmul: x.codes u8 64 256, x.scales f32 64 2, w.codes u8 2 130 256, w.scales u8 2 130 8,
       group_ends = 32 64
-  sum=b200_mxf8f6f4 -> sum: b200_mxf8f6f4: found operands of kind fp8 (e4m3, e5m2), needs one of mx
+  sum=b200_mxf8f6f4 -> sum: b200_mxf8f6f4: found x e4m3 with f32 scales and w e4m3 with e8m0
+      scales, needs both of one kind: mx
   sum=ada_mma -> x.codes e4m3 64x256 * x.scales f32 64x2 of 1x128, w.codes e4m3 2x130x256 * w.scales
       e8m0 2x130x8 of 1x32, group_ends i32 2, sum ada_mma/13/1/by_scales, y bf16 64x130
 )");

@@ -131,10 +131,10 @@ struct Refusal {
 TEST(Sums, RefuseWhatTheyCannotHonourWithANameAndANumber) {
   const Refusal table[] = {
       {{"sum=h100"}, OperandKind::fp8, Fault::argument, "did you mean h200_wgmma_fast? Needs"},
-      {{"sum=h200_wgmma_promote4"}, OperandKind::bf16, Fault::unsupported, "needs one of fp8"},
-      {{"sum=h200_mma_sync"}, OperandKind::mx, Fault::unsupported, "needs one of fp8, bf16, f16"},
-      {{"sum=b200_mxf8f6f4"}, OperandKind::fp8, Fault::unsupported, "needs one of mx"},
-      {{"sum=mi300_mfma"}, OperandKind::fp8, Fault::unsupported, "needs one of fp8 fnuz"},
+      {{"sum=h200_wgmma_promote4"}, OperandKind::bf16, Fault::unsupported, "of one kind: fp8"},
+      {{"sum=h200_mma_sync"}, OperandKind::mx, Fault::unsupported, "of one kind: fp8, bf16, f16"},
+      {{"sum=b200_mxf8f6f4"}, OperandKind::fp8, Fault::unsupported, "of one kind: mx"},
+      {{"sum=mi300_mfma"}, OperandKind::fp8, Fault::unsupported, "of one kind: fp8 fnuz"},
       {{"sum=h200_wgmma_fast"}, OperandKind::fp8_fnuz, Fault::unsupported, "fnuz fp8"},
       {{"sum=h200_wgmma_fast"}, OperandKind::other, Fault::unsupported, "mixed"},
       {{"sum=exact", "sum.chunk=4"}, OperandKind::fp8, Fault::argument, "exact has no such"},
@@ -335,7 +335,8 @@ TEST(SumsTable, UnknownKindsAreToldWhatThereIs) {
     return refusal([&] { sum_named(name, kind); });
   };
   EXPECT_EQ(said("ada_mma", OperandKind::other),
-            "sum: ada_mma: found operands of kind f32 or mixed, needs one of fp8, bf16, f16, mx");
+            "sum: ada_mma: found operands of kind f32 or mixed, needs both of one kind: fp8, bf16, "
+            "f16, mx");
   EXPECT_EQ(said("abacus", OperandKind::fp8),
             "sum: found 'abacus', needs one of exact, fma_chain, h200_wgmma_fast, "
             "h200_wgmma_promote4, deepgemm_sm90, cublaslt_blockwise_sm90, triton_block_sm90, "

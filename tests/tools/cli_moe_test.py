@@ -154,7 +154,7 @@ class Train(Case):
                 ('{"a": [[1]]}', BAD_INPUT, "a list in a list"), ('{"a": 1e999}', BAD_INPUT, "JSON"),
                 ('{"steps": 1, "steps": 2}', BAD_INPUT, "twice"), ("[" * 99999, BAD_INPUT, "a list"),
                 ('{"step": 1}', USAGE, "did you mean steps?"), ('{"steps": []}', USAGE, "steps"),
-                ('{"steps": [1, 2]}', USAGE, "steps"), ('{"steps": "x"}', USAGE, "steps"),
+                ('{"steps": [1, 2]}', USAGE, "steps"), ('{"steps": "x"}', USAGE, "steps: found x, needs"),
                 ('{"seed": -1}', USAGE, "seed"), ('{"config": "c"}', USAGE, "'config'"),
                 ('{"top-k": 1.5}', USAGE, "top-k"), (" " * (1 << 20) + "{}", BAD_INPUT, "1 MB")]:
             self.refused(*run(text, "--output", self.here / "never"), code=code, says=says)

@@ -8,7 +8,7 @@ import struct
 import sys
 import unittest
 
-from cli_case import DISAGREE, MXO, Case, mxo
+from cli_case import DISAGREE, MXO, USAGE, Case, mxo
 import safetensors as st
 
 # A kernel that is right but for one bit of rows that begin with a negative number, in tall tensors.
@@ -98,14 +98,14 @@ class Reduce(Case):
 class Audit(Case):
     def test_a_gate_of_ours_and_one_of_the_users(self):
         strict = json.loads(self.ok("audit", "--gate", "bits", "--row", 35, "--json"))
-        self.assertEqual((strict["schema"], strict["faults"], strict["missed"]),
-                         ("mxo-audit/1", 2, 0))
+        self.assertEqual((strict["schema"], strict["faults"], strict["missed"]), ("mxo-audit/1", 2, 0))
         out = self.ok("audit", "--gate", "sqnr=0.01", "--row", 35, code=DISAGREE)
         self.assertIn("2 of 2 faults get through", out)
         own = f"{MXO} compare {{expected}} {{actual}} --quiet"
         self.assertIn("0 of 2", self.ok("audit", "--command", own, "--row", 35))
         self.assertIn("2 of 2", self.ok("audit", "--command", "true {expected} {actual}",
                                         "--row", 35, code=DISAGREE))
+        self.refused("audit", "--command", "false {expected} {actual}", code=USAGE, says="right outputs")
 
 
 if __name__ == "__main__":

@@ -69,7 +69,8 @@ void need_real(bool holds, const char* option, double found, const char* needs) 
 }
 
 void need_multiple(const char* option, Index found, Index of, const char* what = "") {
-  need(found > 0 && found % of == 0, option, found, fmt::format("a multiple of {}{}", of, what));
+  need(found > 0, option, found, "1 or more");
+  need(found % of == 0, option, found, fmt::format("a multiple of {}{}", of, what));
 }
 
 void need_one_of(const char* option, std::string_view found,

@@ -184,7 +184,8 @@ std::vector<ReplayRow> replay(Backend& backend, const TensorFile& capture,
       runs.emplace_back(backend, capture, mode);
   }
   if (runs.empty()) {
-    throw Error(Fault::file, "replay: the capture has neither 'rceil.x' nor 'floor.x'");
+    throw Error(Fault::file,
+                "--replay: found no capture of training steps: neither 'rceil.x' nor 'floor.x'");
   }
   std::vector<ReplayRow> rows;
   double done = 0;

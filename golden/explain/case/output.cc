@@ -239,7 +239,7 @@ Output make_output(const Call& call, const std::string& name, const Tensor& expe
                    const Tensor& actual) {
   if (expected.elements() != actual.elements() ||
       size_of(expected.dtype()) != size_of(actual.dtype())) {
-    throw Error(Fault::shape, "explain: " + name + ": found " + describe(actual.operand()) +
+    throw Error(Fault::shape, "ACTUAL: " + name + ": found " + describe(actual.operand()) +
                                   ", needs " + describe(expected.operand()));
   }
   Output out;

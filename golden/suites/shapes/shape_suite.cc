@@ -9,10 +9,10 @@
 
 #include "formats/error.h"
 #include "golden/files/input_file.h"
+#include "golden/files/json_field.h"
 #include "golden/files/manifest.h"
 #include "golden/files/safetensors.h"
 #include "golden/files/sha256.h"
-#include "golden/files/whole_number.h"
 
 namespace mxo {
 namespace {
@@ -41,14 +41,6 @@ Json inputs_json(const ShapedCall& call) {
   Json inputs = Json::array();
   for (const ShapedInput& input : call.inputs) inputs.push_back(input_json(input.recipe));
   return inputs;
-}
-
-template <typename T>
-T field(const Json& json, const char* key) {
-  const auto at = json.find(key);
-  if (at == json.end()) throw Error(Fault::file, std::string("\"") + key + "\" is missing");
-  WholeNumbers<T>::check(*at, key);
-  return at->get<T>();
 }
 
 Json case_json(const ShapedCase& item) {
@@ -81,9 +73,9 @@ Cut cut_named(const std::string& name) {
 }
 
 OutputShape parse_output(const Json& json) {
-  OutputShape output{field<std::string>(json, "name"),
-                     dtype_named(field<std::string>(json, "format")),
-                     field<std::vector<Index>>(json, "shape")};
+  OutputShape output{json_field<std::string>(json, "name"),
+                     dtype_named(json_field<std::string>(json, "format")),
+                     json_field<std::vector<Index>>(json, "shape")};
   double elements = 1;
   for (const Index extent : output.shape) {
     if (extent < 0) throw Error(Fault::file, output.name + ": found a negative extent");
@@ -98,38 +90,30 @@ OutputShape parse_output(const Json& json) {
 
 ShapedCase parse_case(const Json& json) {
   ShapedCase item;
-  item.id = field<std::string>(json, "id");
+  item.id = json_field<std::string>(json, "id");
   if (!is_case_id(item.id)) throw Error(Fault::file, "id: found '" + item.id + "'");
   ShapeOptions options;
-  options.seed = field<std::uint64_t>(json, "seed");
-  options.distribution = distribution_named(field<std::string>(json, "distribution"));
-  options.offsets = field<std::string>(json, "offsets");
-  options.routing = field<std::string>(json, "routing");
-  options.dtype = field<std::string>(json, "dtype");
+  options.seed = json_field<std::uint64_t>(json, "seed");
+  options.distribution = distribution_named(json_field<std::string>(json, "distribution"));
+  options.offsets = json_field<std::string>(json, "offsets");
+  options.routing = json_field<std::string>(json, "routing");
+  options.dtype = json_field<std::string>(json, "dtype");
   item.call = shaped_call(
-      field<std::string>(json, "op"),
-      Parameters(field<std::map<std::string, std::string, std::less<>>>(json, "parameters")),
-      parse_dimensions(field<std::string>(json, "shape")), options);
-  const Cut cut = cut_named(field<std::string>(json, "cut"));
+      json_field<std::string>(json, "op"),
+      Parameters(json_field<std::map<std::string, std::string, std::less<>>>(json, "parameters")),
+      parse_dimensions(json_field<std::string>(json, "shape")), options);
+  const Cut cut = cut_named(json_field<std::string>(json, "cut"));
   if (cut != item.call.cut && cut != Cut::whole) {
     throw Error(Fault::file, "cut: found one that " + item.call.op + " does not have");
   }
   item.call.cut = cut;
-  if (json.at("inputs") != inputs_json(item.call)) {
+  if (json_field<Json>(json, "inputs") != inputs_json(item.call)) {
     throw Error(Fault::file, "inputs: are not those of " + item.call.op + " at this shape");
   }
-  for (const Json& output : json.at("outputs")) item.outputs.push_back({parse_output(output), {}});
-  item.sha256 = field<std::string>(json, "sha256");
+  for (const Json& output : json_field<std::vector<Json>>(json, "outputs"))
+    item.outputs.push_back({parse_output(output), {}});
+  item.sha256 = json_field<std::string>(json, "sha256");
   return item;
-}
-
-Json parse_text(const std::string& text) {
-  const auto shallow = [](int depth, Json::parse_event_t, const Json&) {
-    constexpr int kDeepest = 16;
-    if (depth > kDeepest) throw Error(Fault::file, "nested deeper than 16 levels");
-    return true;
-  };
-  return Json::parse(text, shallow);
 }
 
 std::byte nibble(char c) { return static_cast<std::byte>(c <= '9' ? c - '0' : c - 'a' + 10); }
@@ -150,7 +134,7 @@ bool is_shape_suite(const std::filesystem::path& suite) {
   const std::filesystem::path path = suite / kManifestName;
   if (!std::filesystem::is_regular_file(path, error)) return false;
   try {
-    const Json json = parse_text(read_text_file(path));
+    const auto json = parse_json<Json>(read_text_file(path));
     return json.is_object() && json.contains("schema") && json["schema"] == kShapesSchema;
   } catch (const std::exception&) {
     return false;  // read_manifest says what is wrong with it
@@ -170,10 +154,10 @@ ShapeSuite read_shape_suite(const std::filesystem::path& directory) {
   const std::filesystem::path path = directory / kManifestName;
   ShapeSuite suite;
   try {
-    const Json json = parse_text(read_text_file(path));
-    suite.name = field<std::string>(json, "suite");
+    const auto json = parse_json<Json>(read_text_file(path));
+    suite.name = json_field<std::string>(json, "suite");
     std::set<std::string> ids;
-    for (const Json& item : json.at("cases")) {
+    for (const Json& item : json_field<std::vector<Json>>(json, "cases")) {
       suite.cases.push_back(parse_case(item));
       if (!ids.insert(suite.cases.back().id).second) {
         throw Error(Fault::file, "duplicate id " + suite.cases.back().id);
