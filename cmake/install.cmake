@@ -1,11 +1,15 @@
 # find_package(mxoracle COMPONENTS formats ops emu golden, and cuda mpi nccl where built): a
-# component is a target mxo::NAME, and asks only for what it needs itself.
+# component is a target mxo::NAME, and asks only for what it needs itself.  The judge comes with golden.
 include(CMakePackageConfigHelpers)
 include(GNUInstallDirs)
 set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/mxoracle)
 foreach(component formats ops emu golden cuda mpi nccl)
   if(TARGET mxo_${component})
-    install(TARGETS mxo_${component} EXPORT mxoracle_${component}
+    set(targets mxo_${component})
+    if(component STREQUAL golden)
+      list(APPEND targets mxo_judge)
+    endif()
+    install(TARGETS ${targets} EXPORT mxoracle_${component}
             OBJECTS DESTINATION ${CMAKE_INSTALL_LIBDIR}/mxoracle)
     install(EXPORT mxoracle_${component} NAMESPACE mxo:: DESTINATION ${package_dir}
             FILE mxoracle_${component}.cmake)

@@ -24,15 +24,18 @@ function(mxo_groups target)
   endforeach()
 endfunction()
 
-# A layer: a static library of every source in its folder, mxo::NAME to those who link it.  They get
-# C++20, the folder of <mxoracle/...> and the layers below, nothing else.
+# A layer: a static library of every source in its folder, or of some, mxo::NAME to those who link it.
+# They get C++20, the folder of <mxoracle/...> and the layers below, nothing else.
 #
-#   mxo_layer(NAME [LINK layers below...] [PRIVATE third parties...])
+#   mxo_layer(NAME [SOURCES some...] [LINK layers below...] [PRIVATE third parties...])
 #
 # Sources that only some builds have (emu/cuda, emu/comm) are added by machines.cmake.
 function(mxo_layer name)
-  cmake_parse_arguments(layer "" "" "LINK;PRIVATE" ${ARGN})
-  file(GLOB_RECURSE sources CONFIGURE_DEPENDS RELATIVE ${PROJECT_SOURCE_DIR} ${name}/*.cc)
+  cmake_parse_arguments(layer "" "" "SOURCES;LINK;PRIVATE" ${ARGN})
+  set(sources ${layer_SOURCES})
+  if(NOT sources)
+    file(GLOB_RECURSE sources CONFIGURE_DEPENDS RELATIVE ${PROJECT_SOURCE_DIR} ${name}/*.cc)
+  endif()
   list(FILTER sources EXCLUDE REGEX "^emu/(cuda|comm)/")
   # Kernels are named after their instruction set; NAME_x86.cc has a NAME_portable.cc for the rest,
   # or for 64-bit Arm a NAME_aarch64.cc.

@@ -8,11 +8,12 @@ Usage: tools/mutate.py --tests GLOB [--filter FILTER] [--sample N --seed S] [--j
 Each mutant flips a comparison, a boundary, a logical operator or a constant, or deletes a
 statement, in a copy: the source tree is only read.  The copy is compiled without optimisation, with
 the flags of build/release, and linked before the libraries there with the objects of the tests
-named (golden_test, ops_test, emu_test and formats_test must be built).  Of a header the tests named
-are compiled instead, with the library's files that --through names, and only what these include of
-it is judged.  With --sanitize what is compiled is so with the address and undefined behaviour
-sanitizers, and a walk one place too far dies.  A mutant whose tests pass has survived and is
-printed; --again takes that print and runs these alone, after new tests.
+named (golden_test, ops_test, emu_test and formats_test must be built, with -DCMAKE_UNITY_BUILD=OFF:
+each source has an object then).  Of a header the tests named are compiled instead, with the
+library's files that --through names, and only what these include of it is judged.  With --sanitize
+what is compiled is so with the address and undefined behaviour sanitizers, and a walk one place too
+far dies.  A mutant whose tests pass has survived and is printed; --again takes that print and runs
+these alone, after new tests.
 """
 import argparse
 import json
@@ -226,8 +227,8 @@ class Judge:
                 if status != 0:
                     return None, said
         libraries = [self.build / f"{name}.a" for name in
-                     ("tests/libmxo_test_support", "libmxo_golden", "libmxo_emu", "libmxo_ops",
-                      "libmxo_formats")]
+                     ("tests/libmxo_test_support", "libmxo_golden", "libmxo_judge", "libmxo_emu",
+                      "libmxo_ops", "libmxo_formats")]
         status, said = run(["g++", "-fopenmp", "-fuse-ld=gold", *self.sanitized, "-o",
                             folder / "test", *(o for _, o in commands), *tests, *libraries,
                             *LIBRARIES])

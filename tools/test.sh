@@ -17,6 +17,7 @@ tools/setup.sh
 # A build folder that is there keeps its generator.
 [ -f build/release/CMakeCache.txt ] || export CMAKE_GENERATOR="${CMAKE_GENERATOR:-Ninja}"
 cmake --preset release -Wno-dev -DMXO_MPI=ON -DMXO_PYTHON=OFF >/dev/null
-cmake --build --preset release -j"$(nproc)"
+[ $tier = quick ] && target=quick_tests || target=all
+cmake --build --preset release -j"$(nproc)" --target $target
 ctest --preset "$tier" -j"$(nproc)"
 tools/python_test.sh

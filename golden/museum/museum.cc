@@ -1,10 +1,9 @@
-// All tables of faults, and what explain says of each.
+// All tables of faults.
 #include "golden/museum/museum.h"
 
 #include <vector>
 
 #include "formats/error.h"
-#include "golden/museum/alternatives.h"
 
 namespace mxo {
 std::span<const Exhibit> exhibits() {
@@ -30,22 +29,6 @@ Planted plant(Backend& backend, World& world, const Exhibit& exhibit, std::uint6
   }
   planted.actual = std::move(*wrong);
   return planted;
-}
-
-Looked look_at(Backend& backend, World& world, const Exhibit& exhibit, std::uint64_t seed) {
-  const Planted p = plant(backend, world, exhibit, seed);
-  Looked seen{explain(backend, p.call, p.expected, p.actual), false};
-  if (exhibit.names == "same") {
-    seen.named = seen.explanation.verdict == ExplainVerdict::same &&
-                 contains_one(seen.explanation.pattern, exhibit.place);
-  } else if (exhibit.names == "unknown") {
-    seen.named = seen.explanation.verdict == ExplainVerdict::unknown;
-  } else if (!seen.explanation.causes.empty()) {
-    const Cause& first = seen.explanation.causes.front();
-    seen.named =
-        starts_with_one(first.id, exhibit.names) && contains_one(first.sentence, exhibit.place);
-  }
-  return seen;
 }
 
 }  // namespace mxo

@@ -5,7 +5,7 @@
 #include "tests/support/contestants.h"
 #include "tests/support/strided.h"
 
-namespace mxo::test {
+namespace mxo::test::approximate_test {
 namespace {
 
 struct Row {
@@ -65,4 +65,4 @@ TEST(Approximate, GivesTheFunctionsBitsAndNothingElseOnEveryBackend) {
 }
 
 }  // namespace
-}  // namespace mxo::test
+}  // namespace mxo::test::approximate_test

@@ -9,7 +9,7 @@
 #include "ops/swiglu.h"
 #include "tests/support/contestants.h"
 
-namespace mxo::test {
+namespace mxo::test::canonical_nan_test {
 namespace {
 
 Tensor nans(std::vector<Index> shape) {
@@ -43,4 +43,4 @@ TEST(CanonicalNan, IsAllThatIsMadeOfNan) {
 }
 
 }  // namespace
-}  // namespace mxo::test
+}  // namespace mxo::test::canonical_nan_test

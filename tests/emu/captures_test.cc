@@ -6,7 +6,7 @@
 #include "tests/support/conversions.h"
 #include "tests/support/random_tensors.h"
 
-namespace mxo::test {
+namespace mxo::test::captures_test {
 namespace {
 
 class CapturedEncode : public testing::TestWithParam<Conversion> {};
@@ -162,4 +162,4 @@ INSTANTIATE_TEST_SUITE_P(All, CapturedLayout,
                          case_name<CapturedLayout::ParamType>);
 
 }  // namespace
-}  // namespace mxo::test
+}  // namespace mxo::test::captures_test

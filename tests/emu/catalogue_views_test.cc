@@ -6,7 +6,7 @@
 #include "tests/support/refusal.h"
 #include "tests/support/same.h"
 
-namespace mxo::test {
+namespace mxo::test::catalogue_views_test {
 namespace {
 
 /// Numbers of many sizes, each its own.
@@ -192,4 +192,4 @@ TEST_F(CatalogueViews, OutputsThatACallLacksAreRefusedBeforeItWrites) {
 }
 
 }  // namespace
-}  // namespace mxo::test
+}  // namespace mxo::test::catalogue_views_test

@@ -7,7 +7,7 @@
 #include "tests/support/products.h"
 #include "tests/support/random_tensors.h"
 
-namespace mxo::test {
+namespace mxo::test::combine_visits_test {
 namespace {
 
 constexpr Index kRows = 5;
@@ -162,4 +162,4 @@ TEST(CombineVisits, TakeTheStepsThatTheCatalogueNames) {
 }
 
 }  // namespace
-}  // namespace mxo::test
+}  // namespace mxo::test::combine_visits_test

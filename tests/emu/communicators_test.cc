@@ -9,7 +9,7 @@
 
 #include "formats/error.h"
 
-namespace mxo {
+namespace mxo::communicators_test {
 namespace {
 
 /// The byte that rank `from` sends to rank `to` at position i, and how many.
@@ -143,4 +143,4 @@ TEST(InProcessWorld, CallsThatDoNotMatchAreRefused) {
 }
 
 }  // namespace
-}  // namespace mxo
+}  // namespace mxo::communicators_test

@@ -7,7 +7,7 @@
 #include "tests/support/products.h"
 #include "tests/support/strided.h"
 
-namespace mxo::test {
+namespace mxo::test::convert_test {
 namespace {
 
 constexpr Dtype kFormats[] = {Dtype::e4m3, Dtype::e4m3fnuz, Dtype::e5m2, Dtype::e5m2fnuz,
@@ -231,4 +231,4 @@ TEST(ElementRounding, EveryBackendRoundsQuantisedElementsSo) {
 }
 
 }  // namespace
-}  // namespace mxo::test
+}  // namespace mxo::test::convert_test

@@ -12,7 +12,7 @@
 #include "emu/exact/rounding_test.h"
 #include "tests/golden/rational.h"
 
-namespace mxo::cpu {
+namespace mxo::cpu::cpu_bounds_test {
 namespace {
 
 using twin::Rational;
@@ -257,4 +257,4 @@ TEST(CpuBounds, HoldBlocksOfBf16InAnyOrder) {
 }
 
 }  // namespace
-}  // namespace mxo::cpu
+}  // namespace mxo::cpu::cpu_bounds_test

@@ -6,7 +6,7 @@
 #include "tests/support/named_calls.h"
 #include "tests/support/random_tensors.h"
 
-namespace mxo {
+namespace mxo::elementwise_test {
 namespace {
 
 constexpr Dtype kFloats[] = {Dtype::f32, Dtype::bf16};
@@ -114,4 +114,4 @@ std::string name_of_isa(const testing::TestParamInfo<cpu::Isa>& row) {
 INSTANTIATE_TEST_SUITE_P(Cpu, Elementwise, testing::ValuesIn(cpu::machine_isas()), name_of_isa);
 
 }  // namespace
-}  // namespace mxo
+}  // namespace mxo::elementwise_test

@@ -10,7 +10,7 @@
 #include "emu/exact/exact_sum.h"
 #include "tests/support/big_dot.h"
 
-namespace mxo {
+namespace mxo::exact_sum_test {
 namespace {
 
 constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
@@ -120,4 +120,4 @@ constexpr float summed_at_compile_time() {
 static_assert(summed_at_compile_time() == -1.5f);
 
 }  // namespace
-}  // namespace mxo
+}  // namespace mxo::exact_sum_test

@@ -3,7 +3,7 @@
 
 #include "tests/support/expert_parallel_cases.h"
 
-namespace mxo::test {
+namespace mxo::test::expert_parallel_gradients_test {
 namespace {
 
 class ExpertParallelGradients : public ExpertParallel {};
@@ -163,4 +163,4 @@ TEST_P(ExpertParallelGradients, CombineBackwardOnAnMxWireSendsTheQuantisedGradie
 }
 
 }  // namespace
-}  // namespace mxo::test
+}  // namespace mxo::test::expert_parallel_gradients_test

@@ -7,7 +7,7 @@
 #include "tests/support/expert_parallel_cases.h"
 #include "tests/support/random_tensors.h"
 
-namespace mxo::test {
+namespace mxo::test::expert_parallel_test {
 namespace {
 
 INSTANTIATE_TEST_SUITE_P(Cases, ExpertParallel, testing::Range(0, 7));
@@ -203,4 +203,4 @@ TEST_P(ExpertParallel, CombineOfDispatchIsEachTokenTimesItsWeights) {
 }
 
 }  // namespace
-}  // namespace mxo::test
+}  // namespace mxo::test::expert_parallel_test

@@ -4,7 +4,7 @@
 #include "tests/support/far_backend.h"
 #include "tests/support/moe_cases.h"
 
-namespace mxo::test {
+namespace mxo::test::far_memory_test {
 namespace {
 
 using namespace cpu;
@@ -106,4 +106,4 @@ TEST(MemoryPool, BacksTheLargeTensorsOfTheCpuBackend) {
 }
 
 }  // namespace
-}  // namespace mxo::test
+}  // namespace mxo::test::far_memory_test

@@ -8,7 +8,7 @@
 
 #include "tests/golden/rational.h"
 
-namespace mxo {
+namespace mxo::four_slices_bounds_test {
 namespace {
 
 using twin::Rational;
@@ -118,4 +118,4 @@ TEST(FourSlicesBounds, HoldSumsOfTheLongestLines) {
 }
 
 }  // namespace
-}  // namespace mxo
+}  // namespace mxo::four_slices_bounds_test

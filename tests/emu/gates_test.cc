@@ -5,7 +5,7 @@
 #include "tests/support/random_tensors.h"
 #include "tests/support/same.h"
 
-namespace mxo::test {
+namespace mxo::test::gates_test {
 namespace {
 
 float sigmoid(float x) { return sigma_by_mpfr(x); }
@@ -297,4 +297,4 @@ TEST(Gates, QuantisedInOnePassAreTheTwoSteps) {
 }
 
 }  // namespace
-}  // namespace mxo::test
+}  // namespace mxo::test::gates_test

@@ -4,7 +4,7 @@
 
 #include "tests/support/tile_tables.h"
 
-namespace mxo {
+namespace mxo::gemm_codes_test {
 namespace {
 
 /// Codes under e8m0 scales, K-vectors of one span.
@@ -214,4 +214,4 @@ TEST_P(GemmCodes, RoundLongSumsOfLowBytesThatF32DoesNotHold) {
 INSTANTIATE_TEST_SUITE_P(Tables, GemmCodes, test::tile_tables(), test::name_of_table);
 
 }  // namespace
-}  // namespace mxo
+}  // namespace mxo::gemm_codes_test

@@ -7,7 +7,7 @@
 #include "tests/support/same.h"
 #include "tests/support/tile_tables.h"
 
-namespace mxo {
+namespace mxo::gemm_engines_test {
 namespace {
 
 using Random = std::mt19937;
@@ -303,4 +303,4 @@ TEST(GemmRounding, TakesAF64ToBf16WithoutTheDetourOverF32) {
 }
 
 }  // namespace
-}  // namespace mxo
+}  // namespace mxo::gemm_engines_test

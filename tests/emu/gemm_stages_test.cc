@@ -10,7 +10,7 @@
 #include "tests/support/random_tensors.h"
 #include "tests/support/tile_emulation.h"
 
-namespace mxo {
+namespace mxo::gemm_stages_test {
 namespace {
 
 struct Row {
@@ -135,4 +135,4 @@ INSTANTIATE_TEST_SUITE_P(
     name_of_row);
 
 }  // namespace
-}  // namespace mxo
+}  // namespace mxo::gemm_stages_test

@@ -4,7 +4,7 @@
 #include "tests/support/gemm_cases.h"
 #include "tests/support/tile_tables.h"
 
-namespace mxo::test {
+namespace mxo::test::gemm_three_slices_test {
 namespace {
 
 class GemmDigits : public TileTables {};
@@ -132,4 +132,4 @@ TEST(SliceEncoding, KeepsEveryElementAsAnIntegerOfThreeSignedBytesAndMarksWhatIs
 }
 
 }  // namespace
-}  // namespace mxo::test
+}  // namespace mxo::test::gemm_three_slices_test

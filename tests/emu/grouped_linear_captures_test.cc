@@ -5,7 +5,7 @@
 #include "tests/support/captures.h"
 #include "tests/support/random_tensors.h"
 
-namespace mxo {
+namespace mxo::grouped_linear_captures_test {
 namespace {
 
 struct Capture {
@@ -64,4 +64,4 @@ TEST_P(GroupedLinearCaptures, TheH200SumGivesEveryBit) {
 }
 
 }  // namespace
-}  // namespace mxo
+}  // namespace mxo::grouped_linear_captures_test

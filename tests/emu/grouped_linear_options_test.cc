@@ -5,7 +5,7 @@
 #include "tests/support/same.h"
 #include "tests/support/strided.h"
 
-namespace mxo::test {
+namespace mxo::test::grouped_linear_options_test {
 namespace {
 
 using Setting = std::map<std::string, std::string, std::less<>>;
@@ -200,4 +200,4 @@ TEST_P(GroupedLinearOptions, WritesNothingWhenTheBackwardPassIsRefused) {
 }
 
 }  // namespace
-}  // namespace mxo::test
+}  // namespace mxo::test::grouped_linear_options_test

@@ -5,7 +5,7 @@
 #include "tests/support/random_tensors.h"
 #include "tests/support/same.h"
 
-namespace mxo::test {
+namespace mxo::test::grouped_linear_test {
 namespace {
 
 using Setting = std::map<std::string, std::string, std::less<>>;
@@ -243,4 +243,4 @@ TEST_P(GroupedLinearRecipes, GivesTheSameBitsOnEveryBackend) {
 }
 
 }  // namespace
-}  // namespace mxo::test
+}  // namespace mxo::test::grouped_linear_test

@@ -4,7 +4,7 @@
 #include "tests/support/contestants.h"
 #include "tests/support/gemm_model.h"
 
-namespace mxo::test {
+namespace mxo::test::grouped_matmul_test {
 namespace {
 
 /// Sides that are scaled alike, that differ, and blocks that no fast path has, on every backend of
@@ -144,4 +144,4 @@ INSTANTIATE_TEST_SUITE_P(Cpu, GroupedMatmulAgree, testing::ValuesIn(cpu::machine
                          name_of_isa);
 
 }  // namespace
-}  // namespace mxo::test
+}  // namespace mxo::test::grouped_matmul_test

@@ -8,7 +8,7 @@
 
 #include "tests/golden/rational.h"
 
-namespace mxo {
+namespace mxo::high_words_bounds_test {
 namespace {
 
 using twin::Rational;
@@ -131,4 +131,4 @@ TEST(HighWordsBounds, HoldTheRealNumber) {
 }
 
 }  // namespace
-}  // namespace mxo
+}  // namespace mxo::high_words_bounds_test

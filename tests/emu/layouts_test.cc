@@ -4,7 +4,7 @@
 #include "tests/support/products.h"
 #include "tests/support/same.h"
 
-namespace mxo::test {
+namespace mxo::test::layouts_test {
 namespace {
 
 /// Bytes 1..255 in an order without a period that a tile could share.
@@ -101,4 +101,4 @@ TEST(Layouts, EveryBackendAgreesWithTheReference) {
 }
 
 }  // namespace
-}  // namespace mxo::test
+}  // namespace mxo::test::layouts_test

@@ -5,7 +5,7 @@
 #include "tests/support/products.h"
 #include "tests/support/random_tensors.h"
 
-namespace mxo::test {
+namespace mxo::test::main_grad_test {
 namespace {
 
 constexpr Index kGroups = 3;
@@ -88,4 +88,4 @@ TEST(MainGrad, MayBeWrittenInPlace) {
 }
 
 }  // namespace
-}  // namespace mxo::test
+}  // namespace mxo::test::main_grad_test

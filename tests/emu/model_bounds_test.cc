@@ -6,7 +6,7 @@
 
 #include "emu/cpu/models/model_pack.h"
 
-namespace mxo::cpu {
+namespace mxo::cpu::model_bounds_test {
 namespace {
 
 using Random = std::mt19937_64;
@@ -187,4 +187,4 @@ TEST(ModelBounds, HoldTheLongestChunksInBinary64) {
 }
 
 }  // namespace
-}  // namespace mxo::cpu
+}  // namespace mxo::cpu::model_bounds_test

@@ -2,7 +2,7 @@
 #include "tests/support/moe_cases.h"
 #include "tests/support/same.h"
 
-namespace mxo::test {
+namespace mxo::test::moe_flow_twin_test {
 namespace {
 
 /// The layer by calls of the catalogue: one rank, weights at the experts, so that gradients of h
@@ -131,4 +131,4 @@ TEST(MoeFlow, IsTheCompositionOfItsOperators) {
 }
 
 }  // namespace
-}  // namespace mxo::test
+}  // namespace mxo::test::moe_flow_twin_test

@@ -8,7 +8,7 @@
 #include "ops/router_gradients.h"
 #include "tests/support/moe_cases.h"
 
-namespace mxo::test {
+namespace mxo::test::moe_layer_gradients_test {
 namespace {
 
 using Reals = std::vector<double>;
@@ -308,4 +308,4 @@ INSTANTIATE_TEST_SUITE_P(Backends, RouterBackends, testing::Values("reference", 
                          [](const auto& row) { return std::string(row.param); });
 
 }  // namespace
-}  // namespace mxo::test
+}  // namespace mxo::test::moe_layer_gradients_test

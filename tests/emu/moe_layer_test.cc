@@ -5,7 +5,7 @@
 #include "tests/support/products.h"
 #include "tests/support/same.h"
 
-namespace mxo::test {
+namespace mxo::test::moe_layer_test {
 namespace {
 
 class MoeLayers : public testing::TestWithParam<Layer> {
@@ -169,4 +169,4 @@ TEST(MoeLayer, TakesNoTokensAtAll) {
 }
 
 }  // namespace
-}  // namespace mxo::test
+}  // namespace mxo::test::moe_layer_test

@@ -7,7 +7,7 @@
 
 #include "tests/support/moe_cases.h"
 
-namespace mxo::test {
+namespace mxo::test::moe_layer_twin_test {
 namespace {
 
 struct Twin {
@@ -276,4 +276,4 @@ TEST_P(MoeLayerTwin, IsTheCompositionOfItsOperators) {
 }
 
 }  // namespace
-}  // namespace mxo::test
+}  // namespace mxo::test::moe_layer_twin_test

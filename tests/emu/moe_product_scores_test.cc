@@ -6,7 +6,7 @@
 #include "tests/support/moe_cases.h"
 #include "tests/support/refusal.h"
 
-namespace mxo::test {
+namespace mxo::test::moe_product_scores_test {
 namespace {
 
 const std::string kBf16 = "top_k=2 pipeline=bf16 keep_stages=true";
@@ -187,4 +187,4 @@ TEST(ProductScoresErrors, HaveNoGradientsAndNoFlow) {
 }
 
 }  // namespace
-}  // namespace mxo::test
+}  // namespace mxo::test::moe_product_scores_test

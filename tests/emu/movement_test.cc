@@ -7,7 +7,7 @@
 #include "tests/support/same.h"
 #include "tests/support/strided.h"
 
-namespace mxo::test {
+namespace mxo::test::movement_test {
 namespace {
 
 class Movement : public testing::TestWithParam<test::Contestant> {
@@ -212,4 +212,4 @@ TEST_P(MovementCaptures, GivesThePermutationsThatTorchaoGave) {
 }
 
 }  // namespace
-}  // namespace mxo::test
+}  // namespace mxo::test::movement_test

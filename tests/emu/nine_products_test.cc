@@ -9,7 +9,7 @@
 
 #include "tests/golden/rational.h"
 
-namespace mxo {
+namespace mxo::nine_products_test {
 namespace {
 
 using twin::Rational;
@@ -119,4 +119,4 @@ TEST(NineProducts, FitSumsOfTheLongestLines) {
 }
 
 }  // namespace
-}  // namespace mxo
+}  // namespace mxo::nine_products_test

@@ -5,7 +5,7 @@
 #include "tests/support/every_memory.h"
 #include "tests/support/same.h"
 
-namespace mxo::test {
+namespace mxo::test::packed_scales_test {
 namespace {
 
 Tensor random_bytes(std::vector<Index> shape, unsigned seed) {
@@ -149,4 +149,4 @@ TEST(PackedScales, QuantizeLaysThemOutInOneCall) {
 }
 
 }  // namespace
-}  // namespace mxo::test
+}  // namespace mxo::test::packed_scales_test

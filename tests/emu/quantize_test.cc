@@ -7,7 +7,7 @@
 #include "tests/support/contestants.h"
 #include "tests/support/strided.h"
 
-namespace mxo::test {
+namespace mxo::test::quantize_test {
 namespace {
 
 /// Along which axis neighbours share a scale.
@@ -231,4 +231,4 @@ TEST(Quantize, WithBlockedScalesGivesWhatQuantizeAndSwizzleGiveInTwoSteps) {
 }
 
 }  // namespace
-}  // namespace mxo::test
+}  // namespace mxo::test::quantize_test

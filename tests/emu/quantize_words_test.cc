@@ -9,7 +9,7 @@
 #include "tests/support/products.h"
 #include "tests/support/random_tensors.h"
 
-namespace mxo {
+namespace mxo::quantize_words_test {
 namespace {
 
 /// What x holds.
@@ -197,4 +197,4 @@ TEST(WordQuantisers, EqualTheReferenceInSlicesOfGroups) {
 }
 
 }  // namespace
-}  // namespace mxo
+}  // namespace mxo::quantize_words_test

@@ -9,7 +9,7 @@
 #include "tests/support/operands_of.h"
 #include "tests/support/refusal.h"
 
-namespace mxo {
+namespace mxo::refused_calls_test {
 namespace {
 
 struct Row {
@@ -197,4 +197,4 @@ TEST(ReferenceBackend, NeedsIeeeArithmetic) {
 }
 
 }  // namespace
-}  // namespace mxo
+}  // namespace mxo::refused_calls_test

@@ -11,7 +11,7 @@
 
 #include "tests/golden/rational.h"
 
-namespace mxo {
+namespace mxo::residues_test {
 namespace {
 
 using twin::Rational;
@@ -185,4 +185,4 @@ TEST(Residues, GiveTheGreatestNumbers) {
 }
 
 }  // namespace
-}  // namespace mxo
+}  // namespace mxo::residues_test

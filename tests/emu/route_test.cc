@@ -4,7 +4,7 @@
 #include "tests/support/by_mpfr.h"
 #include "tests/support/named_calls.h"
 
-namespace mxo::test {
+namespace mxo::test::route_test {
 namespace {
 
 TEST(Route, OrdersByScoreWithTiesToTheLowerExpertAndNanLast) {
@@ -120,4 +120,4 @@ TEST(Route, LogitsOf16BitsAreTheirValues) {
 }
 
 }  // namespace
-}  // namespace mxo::test
+}  // namespace mxo::test::route_test

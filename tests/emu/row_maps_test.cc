@@ -7,7 +7,7 @@
 #include "tests/support/every_memory.h"
 #include "tests/support/random_tensors.h"
 
-namespace mxo {
+namespace mxo::row_maps_test {
 namespace {
 
 using Ints = std::vector<std::int32_t>;
@@ -217,4 +217,4 @@ TEST(ExpertMaps, MasksAndSlotsAreEachOthersInverse) {
 }
 
 }  // namespace
-}  // namespace mxo
+}  // namespace mxo::row_maps_test

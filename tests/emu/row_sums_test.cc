@@ -8,7 +8,7 @@
 #include "tests/support/random_tensors.h"
 #include "tests/support/strided.h"
 
-namespace mxo::test {
+namespace mxo::test::row_sums_test {
 namespace {
 
 using Bytes = std::vector<std::vector<std::byte>>;
@@ -108,4 +108,4 @@ TEST(RowSums, RouterGradientsGiveTheReferencesBytes) {
 }
 
 }  // namespace
-}  // namespace mxo::test
+}  // namespace mxo::test::row_sums_test

@@ -8,7 +8,7 @@
 #include "tests/support/random_tensors.h"
 #include "tests/support/strided.h"
 
-namespace mxo::test {
+namespace mxo::test::scaling_aware_transpose_test {
 namespace {
 
 TEST(ScalingAwareTranspose, ShiftsEveryFiniteCodeByEveryAmountUnderEveryRule) {
@@ -170,4 +170,4 @@ TEST(ScalingAwareTranspose, GivesTheReferencesBytesOnEveryInstructionSet) {
 }
 
 }  // namespace
-}  // namespace mxo::test
+}  // namespace mxo::test::scaling_aware_transpose_test

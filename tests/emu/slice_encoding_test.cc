@@ -6,7 +6,7 @@
 
 #include "tests/support/tile_emulation.h"
 
-namespace mxo {
+namespace mxo::slice_encoding_test {
 namespace {
 
 using cpu::kBlock;
@@ -159,4 +159,4 @@ TEST(SliceEncoding, GivesTheSameOfWholeSpansByVpermb) {
 }
 
 }  // namespace
-}  // namespace mxo
+}  // namespace mxo::slice_encoding_test

@@ -8,7 +8,7 @@
 #include "tests/support/products.h"
 #include "tests/support/random_tensors.h"
 
-namespace mxo::test {
+namespace mxo::test::stack_gates_test {
 namespace {
 
 const TensorFile& recorded() { return capture("stack_gates"); }
@@ -172,8 +172,6 @@ TEST_P(StackGates, RoutersChooseTheStacksExperts) {
   }
 }
 
-}  // namespace
-
 /// transformers' own router of gpt-oss: weights in f32, and in bf16 where its logits are.
 TEST_P(StackGates, RouterOfGptOssIsItsOwnUpToTheExp) {
   const TensorFile& theirs = capture("gpt_oss_router");
@@ -207,4 +205,5 @@ TEST_P(StackGates, RouterOfGptOssIsItsOwnUpToTheExp) {
   }
 }
 
-}  // namespace mxo::test
+}  // namespace
+}  // namespace mxo::test::stack_gates_test

@@ -11,7 +11,7 @@
 #include "tests/support/products.h"
 #include "tests/support/stack_twins.h"
 
-namespace mxo::test {
+namespace mxo::test::stack_rules_test {
 namespace {
 
 constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
@@ -324,4 +324,4 @@ TEST(RecordedQuantisers, FbgemmInTritonDividesAsItsGpu) {
 }
 
 }  // namespace
-}  // namespace mxo::test
+}  // namespace mxo::test::stack_rules_test

@@ -5,7 +5,7 @@
 #include "tests/support/captures.h"
 #include "tests/support/products.h"
 
-namespace mxo::test {
+namespace mxo::test::sums_captures_test {
 namespace {
 
 /// Codes [M, K] by [..., N, K] as a product of one group whose scales are ones.
@@ -183,4 +183,4 @@ INSTANTIATE_TEST_SUITE_P(Backends, SumsCaptures, testing::Values("reference", "c
                          [](const auto& row) { return row.param; });
 
 }  // namespace
-}  // namespace mxo::test
+}  // namespace mxo::test::sums_captures_test

@@ -7,7 +7,7 @@
 #include "tests/support/plain_values.h"
 #include "tests/support/products.h"
 
-namespace mxo::test {
+namespace mxo::test::sums_folds_test {
 namespace {
 
 constexpr Index kN = 133;
@@ -173,4 +173,4 @@ INSTANTIATE_TEST_SUITE_P(Backends, SumsFolds, testing::Values("reference", "cpu"
                          [](const auto& row) { return row.param; });
 
 }  // namespace
-}  // namespace mxo::test
+}  // namespace mxo::test::sums_folds_test

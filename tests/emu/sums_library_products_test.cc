@@ -9,7 +9,7 @@
 #include "tests/support/products.h"
 #include "tools/capture/product_operands.h"
 
-namespace mxo::test {
+namespace mxo::test::sums_library_products_test {
 namespace {
 
 struct CapturedProduct {
@@ -254,4 +254,4 @@ INSTANTIATE_TEST_SUITE_P(Backends, SumsLibraries, testing::Values("reference", "
                          [](const auto& row) { return row.param; });
 
 }  // namespace
-}  // namespace mxo::test
+}  // namespace mxo::test::sums_library_products_test

@@ -4,7 +4,7 @@
 #include "tests/support/captures.h"
 #include "tests/support/models_agree.h"
 
-namespace mxo::test {
+namespace mxo::test::sums_models_test {
 namespace {
 
 class SumsModels : public testing::TestWithParam<SumRow> {};
@@ -100,4 +100,4 @@ INSTANTIATE_TEST_SUITE_P(
     [](const auto& param) { return std::string(param.param.name); });
 
 }  // namespace
-}  // namespace mxo::test
+}  // namespace mxo::test::sums_models_test

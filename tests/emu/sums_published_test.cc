@@ -9,7 +9,7 @@
 
 #include "tests/support/products.h"
 
-namespace mxo::test {
+namespace mxo::test::sums_published_test {
 namespace {
 
 /// Codes of one line: "31x20 58" is 31 times 20, then 58; "-" is none.  The rest are zeros.
@@ -273,4 +273,4 @@ TEST(SumsPublished, CapturesOfOthers) {
 }
 
 }  // namespace
-}  // namespace mxo::test
+}  // namespace mxo::test::sums_published_test

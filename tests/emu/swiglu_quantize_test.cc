@@ -7,7 +7,7 @@
 #include "tests/support/random_tensors.h"
 #include "tests/support/strided.h"
 
-namespace mxo::test {
+namespace mxo::test::swiglu_quantize_test {
 namespace {
 
 /// One way to quantise.
@@ -173,4 +173,4 @@ TEST(SwigluQuantize, TakesAnyStridesAndWritesNothingBetweenThem) {
 }
 
 }  // namespace
-}  // namespace mxo::test
+}  // namespace mxo::test::swiglu_quantize_test

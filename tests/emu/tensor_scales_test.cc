@@ -9,7 +9,7 @@
 #include "tests/support/random_tensors.h"
 #include "tests/support/strided.h"
 
-namespace mxo::test {
+namespace mxo::test::tensor_scales_test {
 namespace {
 
 constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
@@ -257,4 +257,4 @@ TEST(F32Scales, EveryBackendGivesTheReferencesBytes) {
 }
 
 }  // namespace
-}  // namespace mxo::test
+}  // namespace mxo::test::tensor_scales_test

@@ -8,7 +8,7 @@
 
 #include "tests/golden/rational.h"
 
-namespace mxo {
+namespace mxo::three_slices_bounds_test {
 namespace {
 
 using twin::Rational;
@@ -124,4 +124,4 @@ TEST(ThreeSlicesBounds, HoldSumsOfTheLongestLines) {
 }
 
 }  // namespace
-}  // namespace mxo
+}  // namespace mxo::three_slices_bounds_test

@@ -6,7 +6,7 @@
 #include "tests/support/contestants.h"
 #include "tests/support/products.h"
 
-namespace mxo::test {
+namespace mxo::test::torch_float8_test {
 namespace {
 
 /// The rows of x whose elements are all finite, the first `rows` of them, wrapping around.
@@ -146,4 +146,4 @@ TEST(TorchFloat8, VllmsLogarithmTurnsWhereTorchsDoes) {
 }
 
 }  // namespace
-}  // namespace mxo::test
+}  // namespace mxo::test::torch_float8_test

@@ -9,7 +9,7 @@
 #include "tests/support/products.h"
 #include "tests/support/random_tensors.h"
 
-namespace mxo::test {
+namespace mxo::test::triton_kernels_test {
 namespace {
 
 constexpr const char* kTypes[] = {"f32", "bf16", "f16"};
@@ -170,4 +170,4 @@ TEST(TritonKernels, NormsAreRepeatedToTheBit) {
 }
 
 }  // namespace
-}  // namespace mxo::test
+}  // namespace mxo::test::triton_kernels_test

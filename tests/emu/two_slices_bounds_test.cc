@@ -9,7 +9,7 @@
 
 #include "tests/golden/rational.h"
 
-namespace mxo {
+namespace mxo::two_slices_bounds_test {
 namespace {
 
 using twin::Rational;
@@ -228,4 +228,4 @@ TEST(TwoSlicesBounds, HoldCorrectionsOfScaledRuns) {
 }
 
 }  // namespace
-}  // namespace mxo
+}  // namespace mxo::two_slices_bounds_test

@@ -1,7 +1,7 @@
 // A DeepSeek-V3-style expert layer against the same steps in PyTorch, stage by stage.
 #include "tests/support/vllm_layer.h"
 
-namespace mxo::test {
+namespace mxo::test::vllm_layer_test {
 namespace {
 
 using vllm::differing_stages;
@@ -17,4 +17,4 @@ TEST_P(VllmLayer, HasEveryBitOfEveryStage) {
 }
 
 }  // namespace
-}  // namespace mxo::test
+}  // namespace mxo::test::vllm_layer_test

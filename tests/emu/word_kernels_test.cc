@@ -6,7 +6,7 @@
 #include "emu/cpu/codec_kernels.h"
 #include "formats/scaled_block.h"
 
-namespace mxo {
+namespace mxo::word_kernels_test {
 namespace {
 
 using cpu::WordRule;
@@ -117,4 +117,4 @@ TEST(WordKernels, GiveTheDefinitionsCodesWhereMostAreSubnormal) {
 }
 
 }  // namespace
-}  // namespace mxo
+}  // namespace mxo::word_kernels_test

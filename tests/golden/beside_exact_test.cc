@@ -10,7 +10,7 @@
 #include "tests/golden/expected.h"
 #include "tests/golden/tensors.h"
 
-namespace mxo {
+namespace mxo::beside_exact_test {
 namespace {
 
 struct Case {
@@ -142,4 +142,4 @@ TEST(BesideExact, NoVerdictAndNoFigureChanges) {
 }
 
 }  // namespace
-}  // namespace mxo
+}  // namespace mxo::beside_exact_test

@@ -13,7 +13,7 @@
 #include "tests/golden/product_inputs.h"
 #include "tests/support/refusal.h"
 
-namespace mxo {
+namespace mxo::bound_test {
 namespace {
 
 TEST(Bound, IsOfSumsAloneAndOfFiniteOperands) {
@@ -274,4 +274,4 @@ TEST(BoundOperands, RefusesClaimsOfOtherOperands) {
 }
 
 }  // namespace
-}  // namespace mxo
+}  // namespace mxo::bound_test

@@ -11,7 +11,7 @@
 #include "tests/golden/expected.h"
 #include "tests/golden/tensors.h"
 
-namespace mxo {
+namespace mxo::comparator_test {
 namespace {
 
 constexpr float kInf = std::numeric_limits<float>::infinity();
@@ -361,4 +361,4 @@ TEST(Comparator, SeesEverySingleByteChangedAtEveryPlace) {
 }
 
 }  // namespace
-}  // namespace mxo
+}  // namespace mxo::comparator_test

@@ -13,7 +13,7 @@
 #include "tests/golden/tensors.h"
 #include "tests/support/refusal.h"
 
-namespace mxo {
+namespace mxo::comparator_walk_test {
 namespace {
 
 CompareOptions blocks_of(Index rows, Index columns, std::string_view gate = "bits") {
@@ -222,4 +222,4 @@ TEST(StepOrder, LeavesOtherOperatorsAsTheyAre) {
 }
 
 }  // namespace
-}  // namespace mxo
+}  // namespace mxo::comparator_walk_test

@@ -19,7 +19,7 @@
 #include "tests/golden/ranks.h"
 #include "tests/golden/scratch.h"
 
-namespace mxo {
+namespace mxo::compare_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -338,4 +338,4 @@ TEST(Repeat, PutsPlacesIntoWords) {
 }
 
 }  // namespace
-}  // namespace mxo
+}  // namespace mxo::compare_test

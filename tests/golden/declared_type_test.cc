@@ -9,7 +9,7 @@
 #include "tests/golden/scratch.h"
 #include "tests/golden/tensors.h"
 
-namespace mxo {
+namespace mxo::declared_type_test {
 namespace {
 
 struct Row {
@@ -146,4 +146,4 @@ TEST(DeclaredType, ACallNamesItsCodes) {
 }
 
 }  // namespace
-}  // namespace mxo
+}  // namespace mxo::declared_type_test

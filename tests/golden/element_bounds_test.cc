@@ -11,7 +11,7 @@
 #include "tests/golden/expected.h"
 #include "tests/golden/tensors.h"
 
-namespace mxo {
+namespace mxo::element_bounds_test {
 namespace {
 
 TEST(ElementBounds, HoldTheDefinitionOfSwigluInEveryCase) {
@@ -136,4 +136,4 @@ TEST(ElementBounds, AreNoneOfCodesWithoutTheirElements) {
 }
 
 }  // namespace
-}  // namespace mxo
+}  // namespace mxo::element_bounds_test

@@ -7,7 +7,7 @@
 #include "tests/golden/tensors.h"
 #include "tests/support/captures.h"
 
-namespace mxo {
+namespace mxo::fingerprint_test {
 namespace {
 
 TEST(Fingerprint, RecoversTheExactSumTheChainAndASplit) {
@@ -91,4 +91,4 @@ TEST(Fingerprint, RecoversTheSchedulesOfCapturedKernels) {
 }
 
 }  // namespace
-}  // namespace mxo
+}  // namespace mxo::fingerprint_test

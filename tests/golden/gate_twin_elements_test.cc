@@ -15,7 +15,7 @@
 #include "tests/golden/rational.h"
 #include "tests/golden/tensors.h"
 
-namespace mxo {
+namespace mxo::gate_twin_elements_test {
 namespace {
 
 using twin::Rational;
@@ -195,4 +195,4 @@ TEST(GateTwin, HoldsCodes) {
 }
 
 }  // namespace
-}  // namespace mxo
+}  // namespace mxo::gate_twin_elements_test

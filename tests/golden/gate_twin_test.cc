@@ -4,7 +4,7 @@
 #include "golden/museum/operands.h"
 #include "ops/sums.h"
 
-namespace mxo::gate_twin {
+namespace mxo::gate_twin::gate_twin_test {
 namespace {
 
 TEST(GateTwin, HoldsProductsOfPlainOperands) {
@@ -191,4 +191,4 @@ TEST(GateTwin, HoldsSumsOfSlots) {
 }
 
 }  // namespace
-}  // namespace mxo::gate_twin
+}  // namespace mxo::gate_twin::gate_twin_test

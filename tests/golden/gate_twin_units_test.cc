@@ -3,7 +3,7 @@
 #include "ops/sums.h"
 #include "tests/golden/gate_twin.h"
 
-namespace mxo::gate_twin {
+namespace mxo::gate_twin::gate_twin_units_test {
 namespace {
 
 /// Numbers of a type, or its codes, none of them zero.
@@ -235,4 +235,4 @@ TEST(GateTwin, HoldsSumsThatTakeScales) {
 }
 
 }  // namespace
-}  // namespace mxo::gate_twin
+}  // namespace mxo::gate_twin::gate_twin_units_test

@@ -9,7 +9,7 @@
 #include "tests/golden/scratch.h"
 #include "tests/support/refusal.h"
 
-namespace mxo {
+namespace mxo::malformed_files_test {
 namespace {
 
 struct Row {
@@ -316,4 +316,4 @@ TEST(MalformedFiles, AreFilesAtAll) {
 }
 
 }  // namespace
-}  // namespace mxo
+}  // namespace mxo::malformed_files_test

@@ -7,7 +7,7 @@
 #include "tests/golden/scratch.h"
 #include "tests/support/refusal.h"
 
-namespace mxo {
+namespace mxo::manifest_test {
 namespace {
 
 using Json = nlohmann::ordered_json;
@@ -171,4 +171,4 @@ TEST(Manifest, IsAFileOfItsSuite) {
 }
 
 }  // namespace
-}  // namespace mxo
+}  // namespace mxo::manifest_test

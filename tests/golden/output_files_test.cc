@@ -54,7 +54,7 @@ extern "C" int fsync(int file) {
   return -1;
 }
 
-namespace mxo {
+namespace mxo::output_files_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -279,4 +279,4 @@ TEST_F(RefusedWrites, LeaveTheOldFileWhereTheDiskIsLost) {
 }
 
 }  // namespace
-}  // namespace mxo
+}  // namespace mxo::output_files_test

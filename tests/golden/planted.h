@@ -6,6 +6,7 @@
 #include <sstream>
 
 #include "emu/backends.h"
+#include "golden/explain/alter/alterations.h"
 #include "golden/explain/case/wide_values.h"
 #include "golden/museum/alternatives.h"
 #include "golden/museum/operands.h"

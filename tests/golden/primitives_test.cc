@@ -16,7 +16,7 @@
 #include "tests/golden/tensors.h"
 #include "tests/support/refusal.h"
 
-namespace mxo {
+namespace mxo::primitives_test {
 namespace {
 
 TEST(Sha256, GivesTheKnownAnswersOfFips180) {
@@ -181,4 +181,4 @@ TEST(InputRecipes, GiveElementsOfAnyPart) {
 }
 
 }  // namespace
-}  // namespace mxo
+}  // namespace mxo::primitives_test

@@ -1,7 +1,7 @@
 // A product so small that its sums are known.
 #pragma once
 
-#include "formats/tensor.h"
+#include "ops/named_views.h"
 #include "tests/golden/tensors.h"
 
 namespace mxo {

@@ -7,7 +7,7 @@
 #include "tests/golden/expected.h"
 #include "tests/golden/tensors.h"
 
-namespace mxo {
+namespace mxo::quantized_pair_test {
 namespace {
 
 using Settings = std::map<std::string, std::string, std::less<>>;
@@ -314,4 +314,4 @@ TEST(QuantizedPair, PartsThatMakeNoPairAreHeldToBits) {
 }
 
 }  // namespace
-}  // namespace mxo
+}  // namespace mxo::quantized_pair_test

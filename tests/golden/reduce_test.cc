@@ -15,7 +15,7 @@
 #include "tests/golden/ranks.h"
 #include "tests/golden/scratch.h"
 
-namespace mxo {
+namespace mxo::reduce_test {
 namespace {
 
 AnsweredCall whole_of(Backend& backend, const std::string& op, NamedTensors inputs,
@@ -191,4 +191,4 @@ TEST(Audit, LetsNoFaultThroughUnderBitsAndSomeUnderFewDecibels) {
 }
 
 }  // namespace
-}  // namespace mxo
+}  // namespace mxo::reduce_test

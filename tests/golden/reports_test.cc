@@ -9,7 +9,7 @@
 #include "tests/golden/expected.h"
 #include "tests/golden/tensors.h"
 
-namespace mxo {
+namespace mxo::reports_test {
 namespace {
 
 TEST(Report, OfNothingIsInvalid) {
@@ -165,4 +165,4 @@ TEST(Reports, EscapeMarkupInJunitAndHtml) {
 }
 
 }  // namespace
-}  // namespace mxo
+}  // namespace mxo::reports_test

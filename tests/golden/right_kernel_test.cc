@@ -11,7 +11,7 @@
 #include "tests/golden/tensors.h"
 #include "tests/support/products.h"
 
-namespace mxo {
+namespace mxo::right_kernel_test {
 namespace {
 
 enum class Fault { none, sums_in_bf16, last_32_lost, rows_of_x_shifted, next_expert };
@@ -358,4 +358,4 @@ TEST(RightKernel, OfWhatHasNoFigureIsHeldToBits) {
 }
 
 }  // namespace
-}  // namespace mxo
+}  // namespace mxo::right_kernel_test

@@ -8,7 +8,7 @@
 #include "tests/golden/expected.h"
 #include "tests/golden/tensors.h"
 
-namespace mxo {
+namespace mxo::scale_map_test {
 namespace {
 
 using Shape = std::vector<Index>;
@@ -100,4 +100,4 @@ TEST(ProductFactor, IsNoneForScalesThatDoNotFit) {
 }
 
 }  // namespace
-}  // namespace mxo
+}  // namespace mxo::scale_map_test

@@ -10,7 +10,7 @@
 #include "tests/golden/ranks.h"
 #include "tests/golden/scratch.h"
 
-namespace mxo {
+namespace mxo::shapes_figures_test {
 namespace {
 
 /// A suite of one call, its operands and what a right kernel gives.
@@ -124,4 +124,4 @@ TEST_F(ShapeFigures, RefuseCodesUnderWrongScales) {
 }
 
 }  // namespace
-}  // namespace mxo
+}  // namespace mxo::shapes_figures_test

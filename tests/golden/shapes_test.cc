@@ -12,7 +12,7 @@
 #include "tests/support/captures.h"
 #include "tests/support/refusal.h"
 
-namespace mxo {
+namespace mxo::shapes_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -358,4 +358,4 @@ TEST(Shapes, OfEveryModelRecipeAndFormatAreWhatTheOperatorsTake) {
 }
 
 }  // namespace
-}  // namespace mxo
+}  // namespace mxo::shapes_test

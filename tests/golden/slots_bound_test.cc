@@ -9,7 +9,7 @@
 #include "tests/golden/tensors.h"
 #include "tests/support/refusal.h"
 
-namespace mxo {
+namespace mxo::slots_bound_test {
 namespace {
 
 constexpr Index kRanks = 2;
@@ -273,4 +273,4 @@ TEST(SumError, OfTheLargestNumberIsFinite) {
 }
 
 }  // namespace
-}  // namespace mxo
+}  // namespace mxo::slots_bound_test

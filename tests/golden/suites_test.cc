@@ -15,7 +15,7 @@
 #include "tests/golden/ranks.h"
 #include "tests/golden/scratch.h"
 
-namespace mxo {
+namespace mxo::suites_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -307,4 +307,4 @@ TEST(Suites, LeaveNoOwedByteOfAnOutputUnwritten) {
 }
 
 }  // namespace
-}  // namespace mxo
+}  // namespace mxo::suites_test

@@ -9,7 +9,7 @@
 #include "golden/files/safetensors.h"
 #include "tests/golden/scratch.h"
 
-namespace mxo {
+namespace mxo::tensor_files_test {
 namespace {
 
 std::string contents(const std::filesystem::path& path) {
@@ -193,4 +193,4 @@ TEST(Npy, OfEitherByteOrderIsTheSame) {
 }
 
 }  // namespace
-}  // namespace mxo
+}  // namespace mxo::tensor_files_test

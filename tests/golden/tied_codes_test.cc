@@ -10,7 +10,7 @@
 #include "golden/judge/quantized_pair.h"
 #include "tests/support/products.h"
 
-namespace mxo {
+namespace mxo::tied_codes_test {
 namespace {
 
 constexpr Index kRows = 64, kColumns = 256;
@@ -166,4 +166,4 @@ TEST(CodeRuns, SayOfManyWhatIsSaidOfEach) {
 }
 
 }  // namespace
-}  // namespace mxo
+}  // namespace mxo::tied_codes_test

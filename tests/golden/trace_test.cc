@@ -10,7 +10,7 @@
 #include "tests/golden/tensors.h"
 #include "tests/support/refusal.h"
 
-namespace mxo {
+namespace mxo::trace_test {
 namespace {
 
 using Json = nlohmann::json;
@@ -159,4 +159,4 @@ TEST(Trace, ParsesKeptRowsAsTheirFormatsSay) {
 }
 
 }  // namespace
-}  // namespace mxo
+}  // namespace mxo::trace_test

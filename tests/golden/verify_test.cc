@@ -13,7 +13,7 @@
 #include "tests/golden/ranks.h"
 #include "tests/golden/scratch.h"
 
-namespace mxo {
+namespace mxo::verify_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -160,4 +160,4 @@ TEST(Verify, WantsEveryOutputAndNoOther) {
 }
 
 }  // namespace
-}  // namespace mxo
+}  // namespace mxo::verify_test

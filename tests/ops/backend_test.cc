@@ -7,7 +7,7 @@
 #include "tests/ops/told_communicator.h"
 #include "tests/support/refusal.h"
 
-namespace mxo {
+namespace mxo::backend_test {
 namespace {
 
 TEST(BackendMemory, MovesEveryByteAndNoOther) {
@@ -138,4 +138,4 @@ TEST(Operators, ABareBackendLacksEachByName) {
 }
 
 }  // namespace
-}  // namespace mxo
+}  // namespace mxo::backend_test

@@ -4,7 +4,7 @@
 #include "ops/catalogue.h"
 #include "tests/support/refusal.h"
 
-namespace mxo {
+namespace mxo::catalogue_test {
 namespace {
 
 std::string refusal(std::string_view op, const NamedViews& views, const Parameters& set = {}) {
@@ -126,4 +126,4 @@ TEST(Parameters, FormatsAreTypes) {
 }
 
 }  // namespace
-}  // namespace mxo
+}  // namespace mxo::catalogue_test

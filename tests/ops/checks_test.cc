@@ -8,7 +8,7 @@
 #include "ops/scaled_tensor.h"
 #include "tests/support/refusal.h"
 
-namespace mxo {
+namespace mxo::checks_test {
 namespace {
 
 constexpr Check kCheck("op");
@@ -165,4 +165,4 @@ TEST(NamedViews, RankFourIsTheMost) {
 }
 
 }  // namespace
-}  // namespace mxo
+}  // namespace mxo::checks_test

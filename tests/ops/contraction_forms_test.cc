@@ -7,7 +7,7 @@
 #include "ops/grouped_matmul.h"
 #include "tests/support/refusal.h"
 
-namespace mxo {
+namespace mxo::contraction_forms_test {
 namespace {
 
 Operand empty(Dtype dtype, std::span<const Index> shape) {
@@ -201,4 +201,4 @@ TEST_F(ContractedRows, AreUnclearWhereTwoBlocksFitAndDiffer) {
 }
 
 }  // namespace
-}  // namespace mxo
+}  // namespace mxo::contraction_forms_test

@@ -2,7 +2,7 @@
 // backend.
 #include "tests/ops/entry_calls.h"
 
-namespace mxo {
+namespace mxo::elementwise_entry_test {
 namespace {
 
 TEST(ElementwiseEntries, CastAddAndSum) {
@@ -197,4 +197,4 @@ decode: codes u8
 }
 
 }  // namespace
-}  // namespace mxo
+}  // namespace mxo::elementwise_entry_test

@@ -6,7 +6,7 @@
 #include "tests/ops/told_communicator.h"
 #include "tests/support/refusal.h"
 
-namespace mxo {
+namespace mxo::expert_parallel_moves_test {
 namespace {
 
 /// Memory that seems not the host's, and permute.
@@ -268,4 +268,4 @@ TEST_F(Plans, RefuseExpertsThatRanksCannotShare) {
 }
 
 }  // namespace
-}  // namespace mxo
+}  // namespace mxo::expert_parallel_moves_test

@@ -3,7 +3,7 @@
 #include "tests/ops/right_call.h"
 #include "tests/support/random_tensors.h"
 
-namespace mxo {
+namespace mxo::grouped_matmul_fields_test {
 namespace {
 
 /// One field of a right call, spoilt, and the operand that is to be named.
@@ -150,4 +150,4 @@ TEST_F(ProductWords, FoldsMakeTheKindOfASum) {
 }
 
 }  // namespace
-}  // namespace mxo
+}  // namespace mxo::grouped_matmul_fields_test

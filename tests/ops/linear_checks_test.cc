@@ -13,7 +13,7 @@ void each_field(O& op, const Fn& fn) {
              op.w, op.group_ends, op.bias, op.y);
 }
 
-namespace {
+namespace linear_checks_test {
 
 using L = GroupedLinear;
 
@@ -173,5 +173,5 @@ TEST_F(LinearChecks, PadsToAPositiveAlignment) {
   EXPECT_EQ(said(op), "") << "the gradient of the weight is of bf16";
 }
 
-}  // namespace
+}  // namespace linear_checks_test
 }  // namespace mxo

@@ -14,7 +14,7 @@ void each_field(O& op, const Fn& fn) {
              op.shared_w2, op.y);
 }
 
-namespace {
+namespace moe_layer_checks_test {
 
 using M = MoeLayer;
 
@@ -170,5 +170,5 @@ TEST_F(MoeChecks, SayWhatIsWrong) {
   EXPECT_EQ(said(op).substr(0, 42), "moe_layer: scores: found those of a produc");
 }
 
-}  // namespace
+}  // namespace moe_layer_checks_test
 }  // namespace mxo

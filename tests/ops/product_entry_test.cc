@@ -1,7 +1,7 @@
 // The catalogue's products and layouts of scales: what of a call reaches a backend.
 #include "tests/ops/entry_calls.h"
 
-namespace mxo {
+namespace mxo::product_entry_test {
 namespace {
 
 TEST(ProductEntries, SumByTheKindOfOperands) {
@@ -175,4 +175,4 @@ unswizzle_scales: blocked u8 32
 }
 
 }  // namespace
-}  // namespace mxo
+}  // namespace mxo::product_entry_test

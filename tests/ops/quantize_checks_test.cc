@@ -5,7 +5,7 @@
 #include "ops/swiglu_quantize.h"
 #include "tests/support/refusal.h"
 
-namespace mxo {
+namespace mxo::quantize_checks_test {
 namespace {
 
 /// Notes what it is handed.
@@ -239,4 +239,4 @@ TEST(QuantizeChecks, RefuseGatesThatNoRuleHas) {
 }
 
 }  // namespace
-}  // namespace mxo
+}  // namespace mxo::quantize_checks_test

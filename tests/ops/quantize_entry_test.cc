@@ -3,7 +3,7 @@
 #include "formats/scale_rules.h"
 #include "tests/ops/entry_calls.h"
 
-namespace mxo {
+namespace mxo::quantize_entry_test {
 namespace {
 
 TEST(QuantizeEntries, ReachTheBackend) {
@@ -260,4 +260,4 @@ blocks_to_experts: sorted_token_ids i32 0, expert_ids i32 0, num_tokens_post_pad
 }
 
 }  // namespace
-}  // namespace mxo
+}  // namespace mxo::quantize_entry_test

@@ -12,7 +12,7 @@
 #include "tests/support/random_tensors.h"
 #include "tests/support/refusal.h"
 
-namespace mxo {
+namespace mxo::ranges_test {
 namespace {
 
 TEST(Ranges, OfExpertsAreOfTwoAxes) {
@@ -178,4 +178,4 @@ TEST(RankOutputs, OfProcessesTravelToTheOneThatWrites) {
 }
 
 }  // namespace
-}  // namespace mxo
+}  // namespace mxo::ranges_test

@@ -11,7 +11,7 @@
 #include "tests/support/random_tensors.h"
 #include "tests/support/refusal.h"
 
-namespace mxo {
+namespace mxo::row_maps_test {
 namespace {
 
 /// What `call` says of an operator once `set` has written other entries into a tensor of its own.
@@ -327,4 +327,4 @@ TEST(MapViews, EntriesOfExpertsFit32Bits) {
 }
 
 }  // namespace
-}  // namespace mxo
+}  // namespace mxo::row_maps_test

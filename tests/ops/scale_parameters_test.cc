@@ -6,7 +6,7 @@
 #include "tests/support/random_tensors.h"
 #include "tests/support/refusal.h"
 
-namespace mxo {
+namespace mxo::scale_parameters_test {
 namespace {
 
 using Values = std::map<std::string, std::string, std::less<>>;
@@ -164,4 +164,4 @@ TEST_F(ScaledOutputs, AreRefusedWhereBlocksDoNotFit) {
 }
 
 }  // namespace
-}  // namespace mxo
+}  // namespace mxo::scale_parameters_test

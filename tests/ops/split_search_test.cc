@@ -8,7 +8,7 @@
 
 #include "tests/support/refusal.h"
 
-namespace mxo {
+namespace mxo::split_search_test {
 namespace {
 
 constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
@@ -156,4 +156,4 @@ TEST(SplitWish, ComesWithTheOutputToExplain) {
 }
 
 }  // namespace
-}  // namespace mxo
+}  // namespace mxo::split_search_test

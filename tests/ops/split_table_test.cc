@@ -10,7 +10,7 @@
 #include "ops/h200_split_steps.h"
 #include "tests/support/refusal.h"
 
-namespace mxo {
+namespace mxo::split_table_test {
 namespace {
 
 /// What is neither read nor written.
@@ -266,4 +266,4 @@ TEST(LibrarySplits, MachinesHaveNames) {
 }
 
 }  // namespace
-}  // namespace mxo
+}  // namespace mxo::split_table_test

@@ -9,7 +9,7 @@
 #include "tests/ops/noting.h"
 #include "tests/support/refusal.h"
 
-namespace mxo {
+namespace mxo::staging_test {
 namespace {
 
 /// Counts up from 1.
@@ -107,4 +107,4 @@ TEST(Delivery, PutsOutputsWhereTheyAreWanted) {
 }
 
 }  // namespace
-}  // namespace mxo
+}  // namespace mxo::staging_test

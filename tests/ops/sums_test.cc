@@ -9,7 +9,7 @@
 #include "tests/support/products.h"
 #include "tests/support/refusal.h"
 
-namespace mxo::test {
+namespace mxo::test::sums_test {
 namespace {
 
 TEST(Sums, EveryRowIsFoundUnderItsNameAndSaysHowSureItIs) {
@@ -344,4 +344,4 @@ TEST(SumsTable, UnknownKindsAreToldWhatThereIs) {
 }
 
 }  // namespace
-}  // namespace mxo::test
+}  // namespace mxo::test::sums_test

@@ -2,7 +2,7 @@
 #include "formats/tensor.h"
 #include "tests/ops/right_call.h"
 
-namespace mxo {
+namespace mxo::wrong_fields_test {
 namespace {
 
 TEST(WrongFields, OfElementwiseOperatorsAreRefused) {
@@ -175,4 +175,4 @@ TEST(FusedDotChecks, RefuseWhatIsNoMachineOfTheirs) {
 }
 
 }  // namespace
-}  // namespace mxo
+}  // namespace mxo::wrong_fields_test

@@ -3,7 +3,7 @@
 #include "tests/ops/right_call.h"
 #include "tests/support/random_tensors.h"
 
-namespace mxo {
+namespace mxo::wrong_scaled_fields_test {
 namespace {
 
 TEST(WrongFields, OfQuantizersAreRefused) {
@@ -201,4 +201,4 @@ TEST(PackedScaleChecks, RefuseWrongFields) {
 }
 
 }  // namespace
-}  // namespace mxo
+}  // namespace mxo::wrong_scaled_fields_test

@@ -5,7 +5,7 @@
 #include "formats/erf.h"
 #include "tests/golden/planted.h"
 
-namespace mxo {
+namespace mxo::activations_test {
 namespace {
 
 constexpr Index kRows = 32;
@@ -297,4 +297,4 @@ TEST(PlantedGate, BlamesNoOtherArithmeticForWhatIsLeft) {
 }
 
 }  // namespace
-}  // namespace mxo
+}  // namespace mxo::activations_test

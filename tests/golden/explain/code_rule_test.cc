@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-namespace mxo {
+namespace mxo::code_rule_test {
 namespace {
 
 const Grid kGrid(Dtype::e4m3);
@@ -127,4 +127,4 @@ TEST(CodeRules, GiveSignsAndWhatIsNoNumber) {
 }
 
 }  // namespace
-}  // namespace mxo
+}  // namespace mxo::code_rule_test

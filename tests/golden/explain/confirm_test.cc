@@ -10,7 +10,7 @@
 #include "golden/museum/operands.h"
 #include "tests/golden/planted.h"
 
-namespace mxo {
+namespace mxo::confirm_test {
 namespace {
 
 using Value = std::function<float(Index row, Index column)>;
@@ -332,4 +332,4 @@ TEST(Readings, LinesAreThoseOfTheWholeTensor) {
 }
 
 }  // namespace
-}  // namespace mxo
+}  // namespace mxo::confirm_test

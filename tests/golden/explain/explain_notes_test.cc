@@ -11,7 +11,7 @@
 #include "tests/golden/scratch.h"
 #include "tests/golden/tensors.h"
 
-namespace mxo {
+namespace mxo::explain_notes_test {
 namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
@@ -235,4 +235,4 @@ TEST_F(NotBounded, IsRefusedByStrictWhereItDiffers) {
 }
 
 }  // namespace
-}  // namespace mxo
+}  // namespace mxo::explain_notes_test

@@ -4,7 +4,7 @@
 
 #include "tests/golden/corruptions.h"
 
-namespace mxo {
+namespace mxo::explain_test {
 namespace {
 
 TEST(Explain, GivesNoNameToCorruptions) {
@@ -163,4 +163,4 @@ TEST(Explanation, AsJsonHasWhatIsKnown) {
 }
 
 }  // namespace
-}  // namespace mxo
+}  // namespace mxo::explain_test

@@ -3,7 +3,7 @@
 #include "golden/explain/finders.h"
 #include "tests/golden/planted.h"
 
-namespace mxo {
+namespace mxo::explained_wholes_test {
 namespace {
 
 /// A product of 16 rows whose codes are code(element), and what comes where x is of another format.
@@ -140,4 +140,4 @@ TEST(ExplainedFactors, MayBeScalesThatWereLeftOut) {
 }
 
 }  // namespace
-}  // namespace mxo
+}  // namespace mxo::explained_wholes_test

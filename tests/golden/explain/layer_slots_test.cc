@@ -4,7 +4,7 @@
 #include "golden/explain/steps/steps.h"
 #include "tests/golden/two_ranks.h"
 
-namespace mxo {
+namespace mxo::layer_slots_test {
 namespace {
 
 /// Two ranks whose eight experts have numbers near one, and a shared expert.
@@ -193,4 +193,4 @@ const PlantedFault kNearMisses[] = {
 TEST(PlantedInLayerSlots, NearMissesAreNot) { expect_not_named(kNearMisses); }
 
 }  // namespace
-}  // namespace mxo
+}  // namespace mxo::layer_slots_test

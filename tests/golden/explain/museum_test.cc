@@ -14,7 +14,7 @@
 #include "golden/museum/trigger.h"
 #include "tests/support/captures.h"
 
-namespace mxo {
+namespace mxo::museum_test {
 namespace {
 
 /// Rows of the table of docs/museum.md.
@@ -86,4 +86,4 @@ INSTANTIATE_TEST_SUITE_P(Museum, FaultOfARealKernel,
                          testing::Range(std::size_t{0}, exhibits().size()));
 
 }  // namespace
-}  // namespace mxo
+}  // namespace mxo::museum_test

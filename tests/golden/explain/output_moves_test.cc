@@ -3,7 +3,7 @@
 #include "golden/explain/find/output/recover.h"
 #include "tests/golden/differing.h"
 
-namespace mxo {
+namespace mxo::output_moves_test {
 namespace {
 
 using Find = std::vector<Claim> (*)(Output&);
@@ -334,4 +334,4 @@ TEST(OutputMoves, AtAnotherStrideAreNamed) {
 }
 
 }  // namespace
-}  // namespace mxo
+}  // namespace mxo::output_moves_test

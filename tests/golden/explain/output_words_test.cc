@@ -9,7 +9,7 @@
 #include "golden/museum/operands.h"
 #include "tests/golden/differing.h"
 
-namespace mxo {
+namespace mxo::output_words_test {
 namespace {
 
 using Bits = std::vector<std::uint64_t>;
@@ -290,4 +290,4 @@ TEST(OutputUnwritten, BytesOfSomethingElseAreOfEverySize) {
 }
 
 }  // namespace
-}  // namespace mxo
+}  // namespace mxo::output_words_test

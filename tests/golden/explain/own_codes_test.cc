@@ -9,7 +9,7 @@
 #include "formats/scale_rules.h"
 #include "tests/golden/planted.h"
 
-namespace mxo {
+namespace mxo::own_codes_test {
 namespace {
 
 /// x whose blocks of 64 elements are of several sizes.
@@ -306,4 +306,4 @@ TEST(OwnCodes, OfSharedAmaxesAreNoScalesThatMoved) {
 }
 
 }  // namespace
-}  // namespace mxo
+}  // namespace mxo::own_codes_test

@@ -10,7 +10,7 @@
 #include "golden/explain/words/permutation.h"
 #include "golden/explain/words/places.h"
 
-namespace mxo {
+namespace mxo::pattern_test {
 namespace {
 
 constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();
@@ -327,4 +327,4 @@ TEST(Permutation, AlikePlacesStayOrAreTakenOnce) {
 }
 
 }  // namespace
-}  // namespace mxo
+}  // namespace mxo::pattern_test

@@ -6,7 +6,7 @@
 #include "golden/explain/find/product/sides.h"
 #include "tests/golden/planted.h"
 
-namespace mxo {
+namespace mxo::planted_addresses_test {
 namespace {
 
 Call mx(Backend& b) { return mx_product(b, 1); }
@@ -200,4 +200,4 @@ const PlantedFault kNearMisses[] = {
 TEST(PlantedAddresses, NearMissesAreNot) { expect_not_named(kNearMisses); }
 
 }  // namespace
-}  // namespace mxo
+}  // namespace mxo::planted_addresses_test

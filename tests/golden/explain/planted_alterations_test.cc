@@ -5,7 +5,7 @@
 #include "formats/scale_layout.h"
 #include "tests/golden/planted.h"
 
-namespace mxo {
+namespace mxo::planted_alterations_test {
 namespace {
 
 Call mx(Backend& b) { return mx_product(b, 1); }
@@ -232,4 +232,4 @@ TEST(PlantedAlterations, AreNamed) { expect_named(kFaults); }
 TEST(PlantedAlterations, NearMissesAreNot) { expect_not_named(kNearMisses); }
 
 }  // namespace
-}  // namespace mxo
+}  // namespace mxo::planted_alterations_test

@@ -5,7 +5,7 @@
 
 #include "tests/golden/planted.h"
 
-namespace mxo {
+namespace mxo::planted_blocks_test {
 namespace {
 
 constexpr Index kRows = 96;
@@ -241,4 +241,4 @@ const PlantedFault kNearMisses[] = {
 TEST(PlantedInBlocks, NearMissesAreNot) { expect_not_named(kNearMisses); }
 
 }  // namespace
-}  // namespace mxo
+}  // namespace mxo::planted_blocks_test

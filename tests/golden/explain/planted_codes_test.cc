@@ -5,7 +5,7 @@
 #include "formats/rounding.h"
 #include "tests/golden/planted.h"
 
-namespace mxo {
+namespace mxo::planted_codes_test {
 namespace {
 
 constexpr Index kRows = 96;
@@ -299,4 +299,4 @@ TEST(PlantedInPartsOfCodes, ArePairedOnlyWithOwnShapes) {
 }
 
 }  // namespace
-}  // namespace mxo
+}  // namespace mxo::planted_codes_test

@@ -5,7 +5,7 @@
 #include "formats/philox.h"
 #include "tests/golden/planted.h"
 
-namespace mxo {
+namespace mxo::planted_column_sums_test {
 namespace {
 
 using Rows = std::vector<float>;
@@ -150,4 +150,4 @@ TEST(PlantedSumsNobodyKnows, AreNoFactor) {
 }
 
 }  // namespace
-}  // namespace mxo
+}  // namespace mxo::planted_column_sums_test

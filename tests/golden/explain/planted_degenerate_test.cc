@@ -5,7 +5,7 @@
 
 #include "tests/golden/planted.h"
 
-namespace mxo {
+namespace mxo::planted_degenerate_test {
 namespace {
 
 constexpr Index kColumns = 512;
@@ -246,4 +246,4 @@ const PlantedFault kFew[] = {
 TEST(PlantedInFewElements, AreNamed) { expect_named(kFew); }
 
 }  // namespace
-}  // namespace mxo
+}  // namespace mxo::planted_degenerate_test

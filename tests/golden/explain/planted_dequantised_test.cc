@@ -7,7 +7,7 @@
 #include "golden/explain/find/quantiser/quantiser.h"
 #include "tests/golden/planted.h"
 
-namespace mxo {
+namespace mxo::planted_dequantised_test {
 namespace {
 
 constexpr Index kRows = 96;
@@ -222,4 +222,4 @@ TEST(ByValue, ScaleBytesOfAProductAreReadAsNaN) {
 }
 
 }  // namespace
-}  // namespace mxo
+}  // namespace mxo::planted_dequantised_test

@@ -4,7 +4,7 @@
 #include "tests/golden/kinds.h"
 #include "tests/golden/two_ranks.h"
 
-namespace mxo {
+namespace mxo::planted_ends_test {
 namespace {
 
 std::uint32_t at_random(Index i) {
@@ -340,4 +340,4 @@ const Kind kNearMisses[] = {
 TEST(PlantedEnds, NearMissesAreNot) { expect_not_said(kNearMisses); }
 
 }  // namespace
-}  // namespace mxo
+}  // namespace mxo::planted_ends_test

@@ -2,7 +2,7 @@
 // of a layer, numbers that came right among others.
 #include "tests/golden/kinds.h"
 
-namespace mxo {
+namespace mxo::planted_follows_test {
 namespace {
 
 Call local(Backend&) {
@@ -215,4 +215,4 @@ const Kind kNearMisses[] = {
 TEST(PlantedFollows, NearMissesAreNot) { expect_not_said(kNearMisses); }
 
 }  // namespace
-}  // namespace mxo
+}  // namespace mxo::planted_follows_test

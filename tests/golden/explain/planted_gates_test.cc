@@ -3,7 +3,7 @@
 #include "golden/explain/alter/alterations.h"
 #include "tests/golden/kinds.h"
 
-namespace mxo {
+namespace mxo::planted_gates_test {
 namespace {
 
 // ---- Activations.
@@ -174,4 +174,4 @@ const Kind kNearMisses[] = {
 TEST(PlantedGates, NearMissesAreNot) { expect_unknown(kNearMisses); }
 
 }  // namespace
-}  // namespace mxo
+}  // namespace mxo::planted_gates_test

@@ -5,7 +5,7 @@
 #include "golden/explain/steps/steps.h"
 #include "tests/golden/planted.h"
 
-namespace mxo {
+namespace mxo::planted_geometry_test {
 namespace {
 
 const ProductSize kSmall{{40, 110, 110, 160}, 160, 64, 256};
@@ -233,4 +233,4 @@ TEST(ToldByShape, ShapesOfNoSettingAreRefused) {
 }
 
 }  // namespace
-}  // namespace mxo
+}  // namespace mxo::planted_geometry_test

@@ -6,7 +6,7 @@
 #include "golden/explain/confirm/score.h"
 #include "tests/golden/kinds.h"
 
-namespace mxo {
+namespace mxo::planted_grounds_test {
 namespace {
 
 bool holds(const std::string& text, const char* words) {
@@ -326,4 +326,4 @@ const Kind kNearMisses[] = {
 TEST(PlantedGrounds, NearMissesAreNot) { expect_not_said(kNearMisses); }
 
 }  // namespace
-}  // namespace mxo
+}  // namespace mxo::planted_grounds_test

@@ -3,7 +3,7 @@
 #include "golden/judge/elements.h"
 #include "tests/golden/kinds.h"
 
-namespace mxo {
+namespace mxo::planted_kinds_test {
 namespace {
 
 // ---- Quantisers.
@@ -308,4 +308,4 @@ const Kind kNearMisses[] = {
 TEST(PlantedKinds, NearMissesAreNot) { expect_unknown(kNearMisses); }
 
 }  // namespace
-}  // namespace mxo
+}  // namespace mxo::planted_kinds_test

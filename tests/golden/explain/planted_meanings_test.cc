@@ -3,7 +3,7 @@
 #include "golden/explain/case/wide_values.h"
 #include "tests/golden/kinds.h"
 
-namespace mxo {
+namespace mxo::planted_meanings_test {
 namespace {
 
 // ---- Products.
@@ -323,4 +323,4 @@ const Kind kNearMisses[] = {
 TEST(PlantedMeanings, NearMissesAreNot) { expect_not_said(kNearMisses); }
 
 }  // namespace
-}  // namespace mxo
+}  // namespace mxo::planted_meanings_test

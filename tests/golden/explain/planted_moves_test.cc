@@ -2,7 +2,7 @@
 #include "golden/explain/alter/alterations.h"
 #include "tests/golden/kinds.h"
 
-namespace mxo {
+namespace mxo::planted_moves_test {
 namespace {
 
 /// Counts of some tokens alone.
@@ -328,4 +328,4 @@ const Kind kNearMisses[] = {
 TEST(PlantedMoves, NearMissesAreNot) { expect_not_said(kNearMisses); }
 
 }  // namespace
-}  // namespace mxo
+}  // namespace mxo::planted_moves_test

@@ -3,7 +3,7 @@
 #include "formats/scale_layout.h"
 #include "tests/golden/kinds.h"
 
-namespace mxo {
+namespace mxo::planted_names_test {
 namespace {
 
 /// Numbers from far below the least code to the largest.
@@ -389,4 +389,4 @@ TEST(PlantedNames, OperandsOfLayers) {
 }
 
 }  // namespace
-}  // namespace mxo
+}  // namespace mxo::planted_names_test

@@ -4,7 +4,7 @@
 
 #include "tests/golden/planted.h"
 
-namespace mxo {
+namespace mxo::planted_numbers_test {
 namespace {
 
 /// y times a number in some rows and columns.
@@ -358,4 +358,4 @@ TEST(PlantedInExperts, AreNamed) {
 }
 
 }  // namespace
-}  // namespace mxo
+}  // namespace mxo::planted_numbers_test

@@ -1,7 +1,7 @@
 // Lines, blocks and tiles in another order: named with their period and order, or their place.
 #include "tests/golden/planted.h"
 
-namespace mxo {
+namespace mxo::planted_orders_test {
 namespace {
 
 Call mx(Backend& b) { return mx_product(b, 7); }
@@ -155,4 +155,4 @@ TEST(PlantedOrders, AreNamed) { expect_named(kFaults); }
 TEST(PlantedOrders, NearMissesAreNot) { expect_not_named(kNearMisses); }
 
 }  // namespace
-}  // namespace mxo
+}  // namespace mxo::planted_orders_test

@@ -3,7 +3,7 @@
 
 #include "tests/golden/planted.h"
 
-namespace mxo {
+namespace mxo::planted_others_test {
 namespace {
 
 Call route(std::uint64_t seed, const char* score) {
@@ -164,4 +164,4 @@ const PlantedFault kNearMisses[] = {
 TEST(PlantedAroundProducts, NearMissesAreNot) { expect_not_named(kNearMisses); }
 
 }  // namespace
-}  // namespace mxo
+}  // namespace mxo::planted_others_test

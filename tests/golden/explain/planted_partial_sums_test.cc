@@ -5,7 +5,7 @@
 #include "golden/explain/alter/alterations.h"
 #include "tests/golden/planted.h"
 
-namespace mxo {
+namespace mxo::planted_partial_sums_test {
 namespace {
 
 /// To so many bits, from the number itself.
@@ -196,4 +196,4 @@ const PlantedFault kOutputs[] = {
 TEST(PlantedInOutputs, AreNamed) { expect_named(kOutputs); }
 
 }  // namespace
-}  // namespace mxo
+}  // namespace mxo::planted_partial_sums_test

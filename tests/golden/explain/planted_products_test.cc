@@ -1,7 +1,7 @@
 // Faults of products that are in no museum: each has to be named, in its place.
 #include "tests/golden/planted.h"
 
-namespace mxo {
+namespace mxo::planted_products_test {
 namespace {
 
 Call gradient(Backend& b) { return mx_wgrad(b, 7); }
@@ -80,4 +80,4 @@ const PlantedFault kFaults[] = {
 TEST(PlantedInProducts, AreNamed) { expect_named(kFaults); }
 
 }  // namespace
-}  // namespace mxo
+}  // namespace mxo::planted_products_test

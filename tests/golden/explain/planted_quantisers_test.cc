@@ -3,7 +3,7 @@
 
 #include "tests/golden/planted.h"
 
-namespace mxo {
+namespace mxo::planted_quantisers_test {
 namespace {
 
 float largest_of(const Call& call, Index from, Index n) {
@@ -289,4 +289,4 @@ const PlantedFault kNearMisses[] = {
 TEST(PlantedInQuantisers, NearMissesAreNot) { expect_not_named(kNearMisses); }
 
 }  // namespace
-}  // namespace mxo
+}  // namespace mxo::planted_quantisers_test

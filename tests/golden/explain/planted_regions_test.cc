@@ -2,7 +2,7 @@
 // place than the call says.
 #include "tests/golden/planted.h"
 
-namespace mxo {
+namespace mxo::planted_regions_test {
 namespace {
 
 constexpr Index kN = 384;
@@ -106,4 +106,4 @@ TEST(PlantedFolds, OfRowsAreNamed) {
 }
 
 }  // namespace
-}  // namespace mxo
+}  // namespace mxo::planted_regions_test

@@ -3,7 +3,7 @@
 
 #include "tests/golden/planted.h"
 
-namespace mxo {
+namespace mxo::planted_shared_scales_test {
 namespace {
 
 ProductSize small(Index n) { return {{24, 64}, 64, n, 256}; }
@@ -161,4 +161,4 @@ const PlantedFault kFaults[] = {
 TEST(PlantedInSharedScales, AreNamed) { expect_named(kFaults); }
 
 }  // namespace
-}  // namespace mxo
+}  // namespace mxo::planted_shared_scales_test

@@ -3,7 +3,7 @@
 #include "tests/golden/kinds.h"
 #include "tests/golden/two_ranks.h"
 
-namespace mxo {
+namespace mxo::planted_shares_test {
 namespace {
 
 Call layer() {
@@ -313,4 +313,4 @@ const PlantedFault kMisses[] = {
 TEST(NotInRouted, IsNamed) { expect_not_named(kMisses); }
 
 }  // namespace
-}  // namespace mxo
+}  // namespace mxo::planted_shares_test

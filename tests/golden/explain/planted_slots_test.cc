@@ -4,7 +4,7 @@
 
 #include "tests/golden/two_ranks.h"
 
-namespace mxo {
+namespace mxo::planted_slots_test {
 namespace {
 
 Call back() { return returned("combine", 3); }
@@ -298,4 +298,4 @@ TEST(PlantedInSlots, ShortRowsAlikeByChanceAreNotNamed) {
 }
 
 }  // namespace
-}  // namespace mxo
+}  // namespace mxo::planted_slots_test

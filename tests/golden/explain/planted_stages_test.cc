@@ -5,7 +5,7 @@
 #include "golden/explain/find/output/slots.h"
 #include "tests/golden/planted.h"
 
-namespace mxo {
+namespace mxo::planted_stages_test {
 namespace {
 
 float silu(float a) { return a * sigmoid_rn(a); }
@@ -264,4 +264,4 @@ TEST(PermutedWeights, SayTheirOrder) {
 }
 
 }  // namespace
-}  // namespace mxo
+}  // namespace mxo::planted_stages_test

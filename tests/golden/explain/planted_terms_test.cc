@@ -3,7 +3,7 @@
 // an operand that were read from elsewhere, or without scales or signs.
 #include "tests/golden/planted.h"
 
-namespace mxo {
+namespace mxo::planted_terms_test {
 namespace {
 
 ProductSize tall() { return {{200, 512}, 512, 384, 512}; }
@@ -218,4 +218,4 @@ TEST(PlantedInParts, AreNamedAlone) {
 }
 
 }  // namespace
-}  // namespace mxo
+}  // namespace mxo::planted_terms_test

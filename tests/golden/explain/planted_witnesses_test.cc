@@ -4,7 +4,7 @@
 
 #include "tests/golden/planted.h"
 
-namespace mxo {
+namespace mxo::planted_witnesses_test {
 namespace {
 
 Call of_logits(Tensor logits, Settings set) {
@@ -173,4 +173,4 @@ TEST(PlantedWitnesses, PaddingThatHoldsTheRowsBehindIsCalledSo) {
 }
 
 }  // namespace
-}  // namespace mxo
+}  // namespace mxo::planted_witnesses_test

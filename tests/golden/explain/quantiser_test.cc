@@ -8,7 +8,7 @@
 #include "golden/explain/find/quantiser/quantiser.h"
 #include "tests/support/random_tensors.h"
 
-namespace mxo {
+namespace mxo::quantiser_test {
 namespace {
 
 std::uint8_t nearest_code(float v) { return encode<kE4M3>(v, Overflow::saturate).bits; }
@@ -237,4 +237,4 @@ TEST(QuantiserScales, OfOneMagnitudeAreToldApart) {
 }
 
 }  // namespace
-}  // namespace mxo
+}  // namespace mxo::quantiser_test

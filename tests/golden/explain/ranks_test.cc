@@ -3,7 +3,7 @@
 
 #include "tests/golden/two_ranks.h"
 
-namespace mxo {
+namespace mxo::ranks_test {
 namespace {
 
 void come_late(Tensor& t, const Tensor& given) {
@@ -184,4 +184,4 @@ const PlantedFault kFaults[] = {
 TEST(PlantedBetweenRanks, AreNamed) { expect_named(kFaults); }
 
 }  // namespace
-}  // namespace mxo
+}  // namespace mxo::ranks_test

@@ -5,7 +5,7 @@
 #include "golden/judge/elements.h"
 #include "tests/golden/planted.h"
 
-namespace mxo {
+namespace mxo::reports_test {
 namespace {
 
 float by_bf16(float v) { return decode(encode<kBF16>(v)); }
@@ -261,4 +261,4 @@ TEST(PlantedInChip, OtherFunctionsAndOperandsAreNamed) {
 }
 
 }  // namespace
-}  // namespace mxo
+}  // namespace mxo::reports_test

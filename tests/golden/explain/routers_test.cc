@@ -6,7 +6,7 @@
 #include "golden/explain/hypotheses.h"
 #include "tests/golden/planted.h"
 
-namespace mxo {
+namespace mxo::routers_test {
 namespace {
 
 constexpr Index kTokens = 96;
@@ -394,4 +394,4 @@ TEST(RightRouters, AreThatOfTheOperator) {
 }
 
 }  // namespace
-}  // namespace mxo
+}  // namespace mxo::routers_test

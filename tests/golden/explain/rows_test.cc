@@ -2,7 +2,7 @@
 
 #include "tests/golden/planted.h"
 
-namespace mxo {
+namespace mxo::rows_test {
 namespace {
 
 Tensor numbers(std::vector<Index> shape, Index (*of)(Index)) {
@@ -203,4 +203,4 @@ const PlantedFault kNearMisses[] = {
 TEST(PlantedInRows, NearMissesAreNot) { expect_not_named(kNearMisses); }
 
 }  // namespace
-}  // namespace mxo
+}  // namespace mxo::rows_test

@@ -7,7 +7,7 @@
 
 #include "golden/explain/find/quantiser/quantiser_call.h"
 
-namespace mxo {
+namespace mxo::scale_rule_test {
 namespace {
 
 constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();
@@ -228,4 +228,4 @@ TEST(StackNames, AreOfBytesWhereScaleModeHasNoChoice) {
 }
 
 }  // namespace
-}  // namespace mxo
+}  // namespace mxo::scale_rule_test

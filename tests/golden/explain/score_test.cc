@@ -14,7 +14,7 @@
 #include "golden/explain/find/finding.h"
 #include "tests/golden/planted.h"
 
-namespace mxo {
+namespace mxo::score_test {
 namespace {
 
 Tensor row(const std::vector<float>& values) {
@@ -330,4 +330,4 @@ TEST(Credits, TheFirstStepToDifferIsKept) {
 }
 
 }  // namespace
-}  // namespace mxo
+}  // namespace mxo::score_test

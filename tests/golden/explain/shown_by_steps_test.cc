@@ -5,7 +5,7 @@
 #include "golden/explain/finders.h"
 #include "tests/golden/differing.h"
 
-namespace mxo {
+namespace mxo::shown_by_steps_test {
 namespace {
 
 float spread(Index i) {
@@ -78,4 +78,4 @@ TEST(ShownBySteps, GiveWhatIsOwedOrAreNotAsked) {
 }
 
 }  // namespace
-}  // namespace mxo
+}  // namespace mxo::shown_by_steps_test

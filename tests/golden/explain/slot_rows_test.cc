@@ -3,7 +3,7 @@
 #include "golden/explain/find/output/slots.h"
 #include "tests/golden/two_ranks.h"
 
-namespace mxo {
+namespace mxo::slot_rows_test {
 namespace {
 
 constexpr Index kColumns = 64;
@@ -131,4 +131,4 @@ TEST(SlotRows, MayBeOfTwoTokensThatAreAlike) {
 }
 
 }  // namespace
-}  // namespace mxo
+}  // namespace mxo::slot_rows_test

@@ -6,7 +6,7 @@
 #include "golden/explain/steps/steps.h"
 #include "tests/golden/planted.h"
 
-namespace mxo {
+namespace mxo::steps_test {
 namespace {
 
 /// A gate of four rows that is quantised in blocks of 32, forward or backward.
@@ -281,4 +281,4 @@ TEST(LinearCasts, AreThoseOfEachSide) {
 }
 
 }  // namespace
-}  // namespace mxo
+}  // namespace mxo::steps_test

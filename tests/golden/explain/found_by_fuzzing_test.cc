@@ -5,7 +5,7 @@
 #include "golden/museum/operands.h"
 #include "tests/support/operands_of.h"
 
-namespace mxo {
+namespace mxo::found_by_fuzzing_test {
 namespace {
 
 TEST(FoundByFuzzing, OneScaleForAllLinesIsExplained) {
@@ -69,4 +69,4 @@ TEST(FoundByFuzzing, IntegersOfAnotherTypeAreRead) {
 }
 
 }  // namespace
-}  // namespace mxo
+}  // namespace mxo::found_by_fuzzing_test

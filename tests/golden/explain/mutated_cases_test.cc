@@ -1,7 +1,7 @@
 // A few hundred changed cases; ten thousand are in the exhaustive tier.
 #include "tests/golden/mutated_cases.h"
 
-namespace mxo {
+namespace mxo::mutated_cases_test {
 namespace {
 
 TEST(MutatedCases, NothingWrongPassesAndNothingCrashes) {
@@ -13,4 +13,4 @@ TEST(MutatedCases, NothingWrongPassesAndNothingCrashes) {
 }
 
 }  // namespace
-}  // namespace mxo
+}  // namespace mxo::mutated_cases_test
