@@ -27,11 +27,12 @@ endfunction()
 # A layer: a static library of every source in its folder, mxo::NAME to those who link it.  They get
 # C++20, the folder of <mxoracle/...> and the layers below, nothing else.
 #
-#   mxo_layer(NAME [LINK layers below...] [PRIVATE third parties...])
+#   mxo_layer(NAME [LINK layers below...] [PRIVATE third parties...] [ALIKE a layer])
 #
+# ALIKE: a layer compiled with the same options, whose precompiled headers are taken.
 # Sources that only some builds have (emu/cuda, emu/comm) are added by machines.cmake.
 function(mxo_layer name)
-  cmake_parse_arguments(layer "" "" "LINK;PRIVATE" ${ARGN})
+  cmake_parse_arguments(layer "" "ALIKE" "LINK;PRIVATE" ${ARGN})
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS RELATIVE ${PROJECT_SOURCE_DIR} ${name}/*.cc)
   list(FILTER sources EXCLUDE REGEX "^emu/(cuda|comm)/")
   # Kernels are named after their instruction set; NAME_x86.cc has a NAME_portable.cc for the rest,
@@ -58,4 +59,9 @@ function(mxo_layer name)
   target_link_libraries(mxo_${name} PUBLIC ${layer_LINK}
                         PRIVATE $<BUILD_INTERFACE:mxo_warnings> ${layer_PRIVATE})
   add_dependencies(mxo_${name} mxo_headers)
+  if(layer_ALIKE)
+    mxo_precompiled(mxo_${name} REUSE_FROM ${layer_ALIKE})
+  else()
+    mxo_precompiled(mxo_${name} PRIVATE ${MXO_STANDARD_HEADERS})
+  endif()
 endfunction()
