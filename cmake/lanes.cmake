@@ -12,7 +12,8 @@ list(REMOVE_ITEM lanes ${by_hand})
 set(arrays ${products} emu/cpu/lanes/layouts.cc)
 list(REMOVE_ITEM lanes emu/cpu/lanes/layouts.cc)
 # At -O2 GCC 12 leaves those arrays in memory.
-set_source_files_properties(emu/cpu/lanes/layouts.cc PROPERTIES COMPILE_OPTIONS -O3)
+set_source_files_properties(emu/cpu/lanes/layouts.cc PROPERTIES COMPILE_OPTIONS -O3
+                            SKIP_PRECOMPILE_HEADERS ON)  # theirs are those of -O2
 
 function(mxo_lanes target)
   add_library(mxo_lanes_${target} OBJECT ${ARGN})
@@ -38,6 +39,9 @@ if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
   mxo_lanes(AVX2 ${lanes} ${arrays})
   list(REMOVE_ITEM lanes emu/cpu/lanes/mx_words.cc)  # AVX-512 has its own
   mxo_lanes(AVX3 ${lanes} ${arrays} ${by_hand})
+  foreach(target AVX2 AVX3)  # not SVE, whose precompiled vectors GCC 12 fails on
+    mxo_precompiled(mxo_lanes_${target} PRIVATE ${PROJECT_SOURCE_DIR}/emu/cpu/lanes/lanes.h)
+  endforeach()
 elseif(CMAKE_SYSTEM_PROCESSOR MATCHES "aarch64|arm64")
   mxo_lanes(NEON ${lanes} ${arrays})
   mxo_lanes(SVE ${lanes})

@@ -27,11 +27,12 @@ endfunction()
 # A layer: a static library of every source in its folder, or of some, mxo::NAME to those who link it.
 # They get C++20, the folder of <mxoracle/...> and the layers below, nothing else.
 #
-#   mxo_layer(NAME [SOURCES some...] [LINK layers below...] [PRIVATE third parties...])
+#   mxo_layer(NAME [SOURCES some...] [LINK layers below...] [PRIVATE third parties...] [ALIKE a layer])
 #
+# ALIKE: a layer compiled with the same options, whose precompiled headers are taken.
 # Sources that only some builds have (emu/cuda, emu/comm) are added by machines.cmake.
 function(mxo_layer name)
-  cmake_parse_arguments(layer "" "" "SOURCES;LINK;PRIVATE" ${ARGN})
+  cmake_parse_arguments(layer "" "ALIKE" "SOURCES;LINK;PRIVATE" ${ARGN})
   set(sources ${layer_SOURCES})
   if(NOT sources)
     file(GLOB_RECURSE sources CONFIGURE_DEPENDS RELATIVE ${PROJECT_SOURCE_DIR} ${name}/*.cc)
@@ -61,4 +62,9 @@ function(mxo_layer name)
   target_link_libraries(mxo_${name} PUBLIC ${layer_LINK}
                         PRIVATE $<BUILD_INTERFACE:mxo_warnings> ${layer_PRIVATE})
   add_dependencies(mxo_${name} mxo_headers)
+  if(layer_ALIKE)
+    mxo_precompiled(mxo_${name} REUSE_FROM ${layer_ALIKE})
+  else()
+    mxo_precompiled(mxo_${name} PRIVATE ${MXO_STANDARD_HEADERS})
+  endif()
 endfunction()
