@@ -14,6 +14,9 @@ namespace mxo::cpu {
 struct MxRule {
   ScaleMode mode;
   ScaleProfile profile;
+  /// Where amax and scale are normal, the byte is (bits of a bf16 amax + up >> 7) - less.
+  std::int16_t up = 0;
+  std::int16_t less = 0;
 };
 
 /// Columns that one call of mx_panel may cover.

@@ -179,6 +179,20 @@ LineBlocksPlan plan_of(const Plane& x, const Plane& codes, const Plane& scales,
           threads};
 }
 
+/// A rule treats every binade of bf16 alike: what it does to that of 1 says it all.
+MxRule rule_of(const ScaleRule& rule, Dtype codes) {
+  MxRule mx{rule.mode, rule.e8m0};
+  visit_minifloat8(codes, [&](auto tag) {
+    const auto byte_of = [&](int fraction) {
+      const float amax = decode(BF16{static_cast<std::uint16_t>(127 << 7 | fraction)});
+      return int{shared_scale<decltype(tag)::type::spec>(amax, rule.mode, rule.e8m0).bits};
+    };
+    mx.less = static_cast<std::int16_t>(127 - byte_of(0));
+    while (mx.up < 127 && byte_of(127 - mx.up) > byte_of(0)) ++mx.up;
+  });
+  return mx;
+}
+
 }  // namespace
 
 void quantize_line_blocks(const Quantize& op, Isa isa, int threads) {
@@ -186,7 +200,7 @@ void quantize_line_blocks(const Quantize& op, Isa isa, int threads) {
       plan_of(plane_of(op.x), plane_of(op.to.codes), plane_of(op.to.scales), op.to.block, threads);
   const QuantizeKernels& kernels =
       encode_kernels(isa).quantize[format_index(op.to.codes.dtype)][input_index(op.x.dtype)];
-  const MxRule rule{op.rule.mode, op.rule.e8m0};
+  const MxRule rule = rule_of(op.rule, op.to.codes.dtype);
   for_each_tile(plan, threads, [&](Index tile, std::byte* workspace) {
     quantize_tile(plan, layout_kernels(isa), kernels, rule, tile, workspace);
   });
