@@ -5,13 +5,13 @@
 // A block's code is a function of the bf16 magnitude and one number, its shift: the magnitude less
 // (scale - bias - mantissa bits) << 7 has the exponent field of the code above the fraction,
 // counted from half of the least subnormal.  This holds for normal bf16.  Through the float lanes
-// go blocks that hold Inf or NaN, blocks with a NaN scale, and those whose scale byte is below
-// kLeastScale: from there on the exponent field of a subnormal bf16 lies so far below the normal
-// range that all its bits are dropped, with or without an implicit one.
+// go blocks that hold Inf or NaN, those whose amax lies in the last binade, where the scale may be
+// NaN, and those whose scale byte is below kLeastScale: from there on the exponent field of a
+// subnormal bf16 lies so far below the normal range that all its bits are dropped, with or without
+// an implicit one.
 #include <immintrin.h>
 
 #include "emu/cpu/lanes/lanes.h"
-#include "emu/cpu/lanes/scale_lanes.h"
 #include "emu/cpu/lanes/tables.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -39,6 +39,7 @@ void store_line(std::uint8_t* to, W bytes, Stores stores) {
 
 template <FormatSpec S>
 constexpr int kLeastScale = S.bias + 1 + S.mantissa_bits;
+constexpr int kLargestAmax = 0x7EFF;
 constexpr int kZeroShift = 0x7FFF;  // makes every magnitude of an all-zero block vanish
 
 /// The magnitudes of codes, one per 16-bit lane.
@@ -123,15 +124,12 @@ struct HalfScales {
 
 template <FormatSpec S>
 HalfScales<S> half_scales(W amax, const MxRule& rule) {
-  const W low = _mm512_slli_epi32(_mm512_cvtepu16_epi32(_mm512_castsi512_si256(amax)), 16);
-  const W high = _mm512_slli_epi32(_mm512_cvtepu16_epi32(_mm512_extracti64x4_epi64(amax, 1)), 16);
-  const __m256i code0 = _mm512_cvtepi32_epi16(scale_lanes<S>(I{low}, rule).raw);
-  const __m256i code1 = _mm512_cvtepi32_epi16(scale_lanes<S>(I{high}, rule).raw);
-  const W code = _mm512_inserti64x4(_mm512_castsi256_si512(code0), code1, 1);
+  const W field = _mm512_srli_epi16(_mm512_add_epi16(amax, _mm512_set1_epi16(rule.up)), 7);
+  const W code = _mm512_max_epi16(_mm512_sub_epi16(field, _mm512_set1_epi16(rule.less)),
+                                  _mm512_setzero_si512());
   const __mmask32 zero = _mm512_testn_epi16_mask(amax, amax);
   const __mmask32 tiny = _mm512_cmplt_epi16_mask(code, _mm512_set1_epi16(kLeastScale<S>));
-  const __mmask32 beyond = _mm512_cmpgt_epi16_mask(amax, _mm512_set1_epi16(0x7F7F)) |
-                           _mm512_cmpgt_epi16_mask(code, _mm512_set1_epi16(0xFE));
+  const __mmask32 beyond = _mm512_cmpgt_epi16_mask(amax, _mm512_set1_epi16(kLargestAmax));
   constexpr short from = S.bias + S.mantissa_bits;
   const W shifts = _mm512_slli_epi16(_mm512_sub_epi16(code, _mm512_set1_epi16(from)), 7);
   return {_mm512_cvtepi16_epi8(code),
@@ -208,10 +206,10 @@ void mx_run_bf16(const void* from, Index blocks, Index block, const MxRule& rule
 template <FormatSpec S>
 void mx_panel_bf16(const void* from, Index x_stride, Index rows, Index columns, const MxRule& rule,
                    std::uint8_t* codes, Index codes_stride, std::uint8_t* scales, Stores stores,
-                   const void* next) noexcept {
+                   const Beside& beside) noexcept {
   constexpr Index strip = 64;  // columns of one store
   const auto* x = static_cast<const std::uint16_t*>(from);
-  const auto* after = static_cast<const std::uint16_t*>(next);
+  const auto* after = static_cast<const std::uint16_t*>(beside.next);
   const Index whole = columns / strip * strip;
   const W positive = _mm512_set1_epi16(0x7FFF);
   for (Index k = 0; k < whole; k += strip, x += strip, after += strip) {
@@ -233,14 +231,15 @@ void mx_panel_bf16(const void* from, Index x_stride, Index rows, Index columns, 
       const std::uint16_t* row = x + r * x_stride;
       store_codes<S>(codes + r * codes_stride + k, _mm512_loadu_si512(row),
                      _mm512_loadu_si512(row + 32), scale0.shifts, scale1.shifts, stores);
+      send_line(beside, r);
     }
     if ((scale0.special | scale1.special) == 0) continue;
     in_float_lanes<S>().mx_panel(x, x_stride, rows, strip, rule, codes + k, codes_stride,
-                                 scales + k, Stores::cached, x);
+                                 scales + k, Stores::cached, {x});
   }
   if (whole < columns) {
     in_float_lanes<S>().mx_panel(x, x_stride, rows, columns - whole, rule, codes + whole,
-                                 codes_stride, scales + whole, Stores::cached, x);
+                                 codes_stride, scales + whole, Stores::cached, {x});
   }
 }
 

@@ -1,6 +1,6 @@
 // MX quantisation of bf16 in 16-bit lanes: amax, scales, codes.  Whole blocks of normal codes need
 // integers alone; others go through WordKernels, and those whose scale is NaN, as where an element
-// is, through the float lanes.
+// is, through the float lanes; so do strips of columns where an amax or a scale is not normal.
 #include "emu/cpu/lanes/scale_lanes.h"
 #include "emu/cpu/lanes/tables.h"
 #include "emu/cpu/lanes/words.h"
@@ -124,35 +124,38 @@ HWY_FLATTEN void mx_run(const void* from, Index blocks, Index block, const MxRul
   }
 }
 
-constexpr Index kStrip = 64;  // columns: a line of codes
+constexpr Index kStrip = 64;          // columns: a line of codes
+constexpr int kLargestAmax = 0x7EFF;  // as in mx_bf16_avx512.cc
 
 /// Scales of a strip, and what its columns subtract.
 struct StripScales {
   alignas(64) std::uint16_t amax[kStrip] = {};
   alignas(64) std::uint16_t shifts[kStrip];
   alignas(64) std::uint8_t bytes[kStrip];
-  bool shifted = true;    ///< every column
-  bool some_nan = false;  ///< scale
+  bool normal = true;  ///< every column: otherwise the rest is not right
 };
 
-/// All the rest from amax.  Apart, so that its constants take no registers of the loops over rows.
+/// All the rest from amax, as in mx_bf16_avx512.cc.  Apart, so that its constants take no registers
+/// of the loops over rows.
 template <FormatSpec S>
 HWY_NOINLINE void set_scales(StripScales& of, const MxRule& rule) {
+  const auto all_signed = [](int value) HWY_ATTR {
+    return hn::Set(kSignedShorts, static_cast<std::int16_t>(value));
+  };
+  constexpr int from = S.bias + S.mantissa_bits;
   for (Index k = 0; k < kStrip; k += shorts()) {
-    const I pairs = hn::BitCast(kInts, hn::Load(kShorts, of.amax + k));
-    const I amax0 = hn::ShiftLeft<16>(pairs);
-    const I amax1 = hn::And(pairs, all(static_cast<int>(0xFFFF0000u)));
-    const I first = scale_lanes<S>(amax0, rule);
-    const I second = scale_lanes<S>(amax1, rule);
-    const H shift =
-        hn::OddEven(hn::BitCast(kShorts, hn::ShiftLeft<16>(shift_lanes<S>(amax1, second))),
-                    hn::BitCast(kShorts, shift_lanes<S>(amax0, first)));
-    hn::Store(shift, kShorts, of.shifts + k);
-    const auto both = hn::BitCast(kSignedShorts, hn::Or(first, hn::ShiftLeft<16>(second)));
-    hn::StoreU(hn::DemoteTo(kShortBytes, both), kShortBytes, of.bytes + k);
-    of.shifted = of.shifted && hn::AllFalse(kShorts, hn::Eq(shift, all_shorts(kNoShift)));
-    of.some_nan =
-        of.some_nan || !hn::AllFalse(kInts, hn::Eq(hn::Max(first, second), all(kNanScale)));
+    const H amax = hn::Load(kShorts, of.amax + k);
+    const H field = hn::ShiftRight<7>(hn::Add(amax, all_shorts(rule.up)));
+    const auto code = hn::Max(hn::Sub(hn::BitCast(kSignedShorts, field), all_signed(rule.less)),
+                              hn::Zero(kSignedShorts));
+    const auto zero = hn::Eq(hn::BitCast(kSignedShorts, amax), hn::Zero(kSignedShorts));
+    const auto shift = hn::ShiftLeft<7>(hn::Sub(code, all_signed(from)));
+    hn::Store(hn::BitCast(kShorts, hn::IfThenElse(zero, all_signed(kZeroShift), shift)), kShorts,
+              of.shifts + k);
+    hn::StoreU(hn::DemoteTo(kShortBytes, code), kShortBytes, of.bytes + k);
+    const auto tiny = hn::AndNot(zero, hn::Gt(all_signed(from + 1), code));
+    const auto beyond = hn::Gt(hn::BitCast(kSignedShorts, amax), all_signed(kLargestAmax));
+    of.normal = of.normal && hn::AllFalse(kSignedShorts, hn::Or(tiny, beyond));
   }
 }
 
@@ -174,9 +177,9 @@ HWY_NOINLINE void strip_by_floats(const StripScales& scale, const WordRows& of) 
 template <FormatSpec S>
 HWY_FLATTEN void mx_panel(const void* from, Index x_stride, Index rows, Index columns,
                           const MxRule& rule, std::uint8_t* codes, Index codes_stride,
-                          std::uint8_t* scales, Stores stores, const void* next) noexcept {
+                          std::uint8_t* scales, Stores stores, const Beside& beside) noexcept {
   const auto* x = static_cast<const std::uint16_t*>(from);
-  const auto* after = static_cast<const std::uint16_t*>(next);
+  const auto* after = static_cast<const std::uint16_t*>(beside.next);
   const Index pair = 2 * shorts();
   const Index whole = columns / kStrip * kStrip;
   for (Index k = 0; k < whole; k += kStrip, x += kStrip, after += kStrip, codes += kStrip) {
@@ -192,8 +195,13 @@ HWY_FLATTEN void mx_panel(const void* from, Index x_stride, Index rows, Index co
       hn::Store(top1, kShorts, scale.amax + i + shorts());
     }
     set_scales<S>(scale, rule);
+    if (!scale.normal) {
+      in_float_lanes<S>().mx_panel(x, x_stride, rows, kStrip, rule, codes, codes_stride, scales + k,
+                                   Stores::cached, beside);
+      continue;
+    }
     __builtin_memcpy(scales + k, scale.bytes, kStrip);
-    Index left = scale.shifted ? 0 : rows;  // rows that integers left to floats
+    Index left = 0;  // rows that integers left to floats
     Index r = 0;
     for (; r < rows && left <= r / 4 + 1; ++r) {
       const std::uint16_t* row = x + r * x_stride;
@@ -201,6 +209,7 @@ HWY_FLATTEN void mx_panel(const void* from, Index x_stride, Index rows, Index co
       // Into the second level: the first one waits for few lines at a time.
       __builtin_prefetch(after + r * x_stride, 0, 2);
       __builtin_prefetch(after + r * x_stride + kStrip / 2, 0, 2);
+      send_line(beside, r);
       bool normal = true;
       for (Index i = 0; i < kStrip; i += pair) {
         const H shift0 = hn::Load(kShorts, scale.shifts + i);
@@ -214,14 +223,12 @@ HWY_FLATTEN void mx_panel(const void* from, Index x_stride, Index rows, Index co
     if (r < rows) {
       strip_by_floats<S>(scale, {x + r * x_stride, x_stride, rows - r, kStrip,
                                  codes + r * codes_stride, codes_stride, stores});
+      for (; r < rows; ++r) send_line(beside, r);
     }
-    if (!scale.some_nan) continue;
-    in_float_lanes<S>().mx_panel(x, x_stride, rows, kStrip, rule, codes, codes_stride, scales + k,
-                                 Stores::cached, x);
   }
   if (whole < columns) {
     in_float_lanes<S>().mx_panel(x, x_stride, rows, columns - whole, rule, codes, codes_stride,
-                                 scales + whole, Stores::cached, x);
+                                 scales + whole, Stores::cached, {x});
   }
 }
 
