@@ -204,13 +204,7 @@ Tensor elements_from(const Tensor& tensor, const std::vector<Index>& sources,
   for (const Index i : sources) {
     if (at == to.data() + to.bytes()) break;
     const std::byte* from = tensor.data() + static_cast<std::size_t>(i) * size;
-    if (i >= 0 && i < tensor.elements()) {
-      if (size == 1) {
-        *at = *from;  // of many scales
-      } else {
-        std::memcpy(at, from, size);
-      }
-    }
+    if (i >= 0 && i < tensor.elements()) std::copy_n(from, size, at);
     at += size;
   }
   return to;

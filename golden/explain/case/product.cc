@@ -121,20 +121,13 @@ Tensor gathered(const Tensor& tensor, int axis, const std::vector<Index>& kept) 
   const Index extent = shape[at];
   shape[at] = static_cast<Index>(kept.size());
   Tensor out(tensor.dtype(), shape);
-  const auto copied = [&](auto bytes) {
-    std::byte* to = out.data();
-    for (Index o = 0; o < outer; ++o) {
-      for (const Index i : kept) {
-        std::memcpy(to, tensor.data() + static_cast<std::size_t>(o * extent + i) * bytes, bytes);
-        to += bytes;
-      }
-    }
-  };
   const std::size_t bytes = static_cast<std::size_t>(inner) * size_of(tensor.dtype());
-  if (bytes == 1) {  // of columns: one instruction
-    copied(std::integral_constant<std::size_t, 1>{});
-  } else {
-    copied(bytes);
+  std::byte* to = out.data();
+  for (Index o = 0; o < outer; ++o) {
+    for (const Index i : kept) {
+      std::memcpy(to, tensor.data() + static_cast<std::size_t>(o * extent + i) * bytes, bytes);
+      to += bytes;
+    }
   }
   return out;
 }
