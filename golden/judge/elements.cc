@@ -35,7 +35,16 @@ Element of_integer(std::uint64_t bits) {
 
 ElementReader::ElementReader(Dtype dtype) : dtype_(dtype) {
   if (size_of(dtype) != 1) return;
-  for (std::uint64_t bits = 0; bits < 256; ++bits) table_.push_back(element(bits));
+  static const std::vector<Element> tables = [] {
+    std::vector<Element> all;
+    ElementReader read(Dtype::f64);
+    for (const DtypeRow& row : dtypes()) {
+      read.dtype_ = row.dtype;
+      for (std::uint64_t bits = 0; bits < 256; ++bits) all.push_back(read.element(bits));
+    }
+    return all;
+  }();
+  table_ = tables.data() + 256 * static_cast<std::size_t>(dtype);
 }
 
 SquareSums::SquareSums(Dtype dtype) : dtype_(dtype) {

@@ -28,13 +28,13 @@ class ElementReader {
  public:
   explicit ElementReader(Dtype dtype);
   Element operator()(std::uint64_t bits) const {
-    return table_.empty() ? element(bits) : table_[bits & 0xFF];
+    return table_ == nullptr ? element(bits) : table_[bits & 0xFF];
   }
 
  private:
   Element element(std::uint64_t bits) const;
   Dtype dtype_;
-  std::vector<Element> table_;
+  const Element* table_ = nullptr;  ///< of the type, for all readers
 };
 
 /// Sums of squares of elements of one type, in an order that depends on their number alone.

@@ -189,7 +189,7 @@ bool run_on(Call& call, const std::string& name, Tail tail, Index k, Index to, I
   }
   std::vector<Index> shape = given.shape();
   shape.back() = to / block;
-  call.replace(name, elements_from(given, std::move(from), std::move(shape)));
+  call.replace(name, elements_from(given, from, std::move(shape)));
   return true;
 }
 

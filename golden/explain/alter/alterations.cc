@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 
 #include "formats/error.h"
 #include "golden/explain/case/biased_product.h"
@@ -85,6 +86,7 @@ NamedTensors host_product(const Call& call, const HostSum& how) {
   Tensor y(narrow ? Dtype::bf16 : Dtype::f32, shape);
   const Index block = depth_of_scales(*p);
   for (Index g = 0; g < p->groups(); ++g) {
+    if (p->first_line(g) == p->last_line(g)) continue;
     std::vector<std::vector<double>> b;
     for (Index j = 0; j < p->n; ++j) b.push_back(codes_of({*p, Side::b}, g, j, how.b));
     const Index parts = ceil_div(p->depth(g), how.every);
@@ -194,9 +196,18 @@ Tensor rows_from(const Tensor& tensor, std::vector<Index> sources) {
   return gathered(resized(tensor, std::move(shape)), 0, sources);
 }
 
-Tensor elements_from(const Tensor& tensor, std::vector<Index> sources, std::vector<Index> shape) {
-  return resized(rows_from(resized(tensor, {tensor.elements()}), std::move(sources)),
-                 std::move(shape));
+Tensor elements_from(const Tensor& tensor, const std::vector<Index>& sources,
+                     std::vector<Index> shape) {
+  Tensor to(tensor.dtype(), std::move(shape));
+  const std::size_t size = size_of(tensor.dtype());
+  std::byte* at = to.data();
+  for (const Index i : sources) {
+    if (at == to.data() + to.bytes()) break;
+    const std::byte* from = tensor.data() + static_cast<std::size_t>(i) * size;
+    if (i >= 0 && i < tensor.elements()) std::copy_n(from, size, at);
+    at += size;
+  }
+  return to;
 }
 
 std::uint8_t code_of(Dtype format, float v, Overflow overflow) {

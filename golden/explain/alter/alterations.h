@@ -176,7 +176,8 @@ Tensor rows_moved(const Tensor& tensor, Index by);
 /// As many rows as there are sources; those of a source that is no row are zero.
 Tensor rows_from(const Tensor& tensor, std::vector<Index> sources);
 /// The same of elements, in a tensor of that shape.
-Tensor elements_from(const Tensor& tensor, std::vector<Index> sources, std::vector<Index> shape);
+Tensor elements_from(const Tensor& tensor, const std::vector<Index>& sources,
+                     std::vector<Index> shape);
 
 /// Weights [T, k] of slots as they are read from a matrix of those of every expert, zero where a
 /// token did not choose one: number stride t + s of the n experts that the slot's own is among.

@@ -215,7 +215,7 @@ Hypothesis* add_step(const Product& p, const std::vector<const ProductSide*>& si
                           std::vector<Index> shape = given.shape();
                           shape.back() = blocks;
                           c.set.set("block_" + name.substr(0, name.find('.')), block);
-                          c.replace(name, elements_from(given, std::move(from), std::move(shape)));
+                          c.replace(name, elements_from(given, from, std::move(shape)));
                         }
                         return true;
                       });

@@ -310,16 +310,19 @@ void add_expert_orders(const Product& p, List& list) {
 }  // namespace
 
 Reading read_lying(std::string operand, Lay lie, Lay read) {
-  return make_reading(
-      std::move(operand), [](const Matrices& m) { return m.rows > 1 && m.columns > 1; },
-      [lie, read](const Matrices& m, Index matrix, Index row, Index column) -> SourceRun {
-        const Lay from = filled_in(m, lie);
-        const Lay to = filled_in(m, read);
-        const auto [r, c] = place_of(m, from, address_of(m, to, row, column));
-        if (r >= m.rows || c >= m.columns) return {m.elements, 1};
-        return {(matrix * m.rows + r) * m.columns + c,
-                std::min({run_of(from, c), run_of(to, column), m.columns - c})};
-      });
+  const auto several = [](const Matrices& m) { return m.rows > 1 && m.columns > 1; };
+  const auto read_all = [=](const Tensor& given, const Cells& cells, std::byte* at) {
+    const Matrices whole = matrices_of(given);
+    const auto run = [from = filled_in(whole, lie), to = filled_in(whole, read)](
+                         const Matrices& m, Index matrix, Index row, Index column) -> SourceRun {
+      const auto [r, c] = place_of(m, from, address_of(m, to, row, column));
+      if (r >= m.rows || c >= m.columns) return {m.elements, 1};
+      return {(matrix * m.rows + r) * m.columns + c,
+              std::min({run_of(from, c), run_of(to, column), m.columns - c})};
+    };
+    make_reading({}, several, run).read(given, cells, at);
+  };
+  return {std::move(operand), several, read_all};
 }
 
 void add_misread_tiles(const std::vector<const ProductSide*>& sides, List& list) {

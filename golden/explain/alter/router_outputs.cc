@@ -48,7 +48,7 @@ Tensor with_zeros(const Tensor& given, Index padded) {
   const Index experts = std::exchange(shape.back(), padded);
   std::vector<Index> sources = range_of(given.elements() / experts * padded);
   for (Index& i : sources) i = i % padded < experts ? i / padded * experts + i % padded : -1;
-  return elements_from(given, std::move(sources), std::move(shape));
+  return elements_from(given, sources, std::move(shape));
 }
 
 void divide_by_column_sums(Tensor& weights, float scale) {

@@ -132,13 +132,18 @@ Reading read_lines(std::string operand, int axis, std::function<Index(Index i)> 
       sources.resize(std::max(sources.size(), static_cast<std::size_t>(c) + 1));
       sources[static_cast<std::size_t>(c)] = source(c);
     }
+    std::vector<Index> runs(sources.size(), 1);  // of neighbours whose sources are neighbours, too
+    for (std::size_t c = runs.size(); c-- > 1;) {
+      const bool next = sources[c] == sources[c - 1] + 1 && sources[c - 1] >= 0;
+      if (next && sources[c] < lines) runs[c - 1] = runs[c] + 1;
+    }
     const auto run = [&](const Matrices& m, Index matrix, Index row, Index column) -> SourceRun {
       const Index first = (matrix * m.rows + row) * m.columns;
       const Index line = by_column ? column : first / inner % lines;
       const Index from = by_column ? sources[static_cast<std::size_t>(column)] : source(line);
       const Index known =
           from >= 0 && from < lines ? first + column + (from - line) * inner : m.elements;
-      return {known, by_column ? 1 : m.columns};
+      return {known, by_column ? runs[static_cast<std::size_t>(column)] : m.columns};
     };
     make_reading({}, any, run).read(given, cells, to);
   };

@@ -67,21 +67,40 @@ std::vector<double> line(const ProductSide& f, Index depth, Index first, Index s
                          Scale scale) {
   std::vector<double> values(static_cast<std::size_t>(depth));
   const ElementReader read(f.format);
-  for (Index d = 0; d < depth;) {
-    const Index at = scale(d);
-    const double by = at < 0 ? 1.0 : scale_value(*f.scales, at);
-    for (const Index end = std::min(d + run, depth); d < end; ++d)
-      values[static_cast<std::size_t>(d)] = read(bits_at(*f.codes, first + d * step)).value * by;
+  const auto decoded = [&](auto word) {
+    const std::byte* at = f.codes->data() + static_cast<std::size_t>(first) * sizeof word;
+    for (Index d = 0; d < depth;) {
+      const Index s = scale(d);
+      const double by = s < 0 ? 1.0 : scale_value(*f.scales, s);
+      for (const Index end = std::min(d + run, depth); d < end; ++d) {
+        std::memcpy(&word, at + static_cast<std::size_t>(d * step) * sizeof word, sizeof word);
+        values[static_cast<std::size_t>(d)] = read(word).value * by;
+      }
+    }
+  };
+  switch (size_of(f.codes->dtype())) {
+    case 1: decoded(std::uint8_t{}); break;
+    case 2: decoded(std::uint16_t{}); break;
+    case 4: decoded(std::uint32_t{}); break;
+    default: decoded(std::uint64_t{});
   }
   return values;
+}
+
+/// The same of neighbours, whose scales follow the one at `scale` every `run`; -1: there are none.
+std::vector<double> forward_line(const ProductSide& f, Index depth, Index first, Index run,
+                                 Index scale) {
+  return line(f, depth, first, 1, run,
+              [=](Index d) { return scale < 0 ? scale : scale + d / run; });
 }
 
 }  // namespace
 
 Index block_of(Index extent, Index scales) {
   if (scales <= 1) return std::max<Index>(extent, 1);
-  for (const Index block : {16, 32, 64, 128, 256, 512}) {
-    if (ceil_div(extent, block) == scales) return block;
+  for (int shift = 4; shift <= 9; ++shift) {  // no division: it is asked of every scale
+    const Index block = Index{1} << shift;
+    if ((extent + block - 1) >> shift == scales) return block;
   }
   return ceil_div(extent, scales);
 }
@@ -116,6 +135,13 @@ Tensor gathered(const Tensor& tensor, int axis, const std::vector<Index>& kept) 
 double scale_value(const Tensor& scales, Index i) {
   if (size_of(scales.dtype()) != 1) return static_cast<double>(scales.as<float>()[i]);
   return static_cast<double>(decode(E8M0{scales.as<std::uint8_t>()[i]}));
+}
+
+std::vector<double> scale_values(const Tensor& scales) {
+  std::vector<double> values(static_cast<std::size_t>(scales.elements()));
+  for (std::size_t i = 0; i < values.size(); ++i)
+    values[i] = scale_value(scales, static_cast<Index>(i));
+  return values;
 }
 
 std::optional<Product> product_of(const Call& call) {
@@ -178,13 +204,16 @@ Index Product::depth_of_scale(const ProductSide& f) const {
 }
 
 std::vector<double> Product::line_a(Index g, Index i) const {
-  return line(a, depth(g), wgrad ? begin(g) * a_lines + i : i * k, wgrad ? a_lines : 1,
-              depth_of_scale(a), [&](Index d) { return scale_a(g, i, d); });
+  if (wgrad)
+    return line(a, depth(g), begin(g) * a_lines + i, a_lines, 1,
+                [&](Index d) { return scale_a(g, i, d); });
+  return forward_line(a, k, i * k, depth_of_scale(a), k == 0 ? -1 : scale_a(g, i, 0));
 }
 
 std::vector<double> Product::line_b(Index g, Index j) const {
-  return line(b, depth(g), wgrad ? begin(g) * n + j : (g * n + j) * k, wgrad ? n : 1,
-              depth_of_scale(b), [&](Index d) { return scale_b(g, j, d); });
+  if (wgrad)
+    return line(b, depth(g), begin(g) * n + j, n, 1, [&](Index d) { return scale_b(g, j, d); });
+  return forward_line(b, k, (g * n + j) * k, depth_of_scale(b), k == 0 ? -1 : scale_b(g, j, 0));
 }
 
 std::vector<Index> output_rows(const Product& product, const Window& window) {

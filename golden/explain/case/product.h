@@ -84,5 +84,6 @@ std::vector<Index> whole_columns(const Product& product, const std::vector<Index
 Index block_of(Index extent, Index scales);
 /// A scale of any type as a number; NaN where it is one.
 double scale_value(const Tensor& scales, Index i);
+std::vector<double> scale_values(const Tensor& scales);
 
 }  // namespace mxo

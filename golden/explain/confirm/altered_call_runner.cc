@@ -81,21 +81,25 @@ std::vector<std::uint8_t> idle_lines(const Output& output, const Variant& patch,
   return idle;
 }
 
-double root_mean_square(const Output& output, const ElementReader& read) {
+/// By what floats of an output may be off however near they are to zero; of other types 0.
+double quiet_of(const Output& output) {
+  if (units_of(output.expected->dtype()).near == 0) return 0.0;
+  const ElementReader read(output.expected->dtype());
   double sum = 0.0;
   for (Index i = 0; i < output.compared_rows * output.columns; ++i) {
     const double v = read(output.actual_bits(i)).value;
     sum += std::isfinite(v) ? v * v : 0.0;
   }
-  return std::sqrt(sum / static_cast<double>(output.compared_rows * output.columns));
+  return kQuiet * std::sqrt(sum / static_cast<double>(output.compared_rows * output.columns));
 }
 
-/// Adds how near a patch comes to the actual output, but for the last bits of floats.
-void hold_last_bits(const Output& output, const Variant& patch, LastBits& sum) {
+/// Adds how near a patch comes to the actual output, but for the last bits of floats, up to the
+/// first element that is beyond them.
+void hold_last_bits(const Output& output, const Variant& patch, double quiet, LastBits& sum) {
+  if (sum.beyond > 0) return;
   const ElementReader read(output.expected->dtype());
   const Units units = units_of(output.expected->dtype());
   const bool wide = units.near > 1;
-  const double quiet = units.near == 0 ? 0.0 : kQuiet * root_mean_square(output, read);
   Index at = 0;
   for (const Index row : patch.rows) {
     for (const Index column : patch.columns) {
@@ -116,7 +120,7 @@ void hold_last_bits(const Output& output, const Variant& patch, LastBits& sum) {
         sum.quiet = true;
       } else {
         ++sum.beyond;
-        continue;
+        return;
       }
       sum.off += !wide && off > 0;
       const std::uint64_t before = apart(output.expected_bits(i));
@@ -168,6 +172,7 @@ AlteredCallRunner::AlteredCallRunner(Backend& backend, const Call& call,
   if (outputs.size() == 1) product_ = product_of(call);
   if (product_ && outputs.front().name != product_->output) product_.reset();
   by_rows_ = rows_stand_alone(call, outputs);
+  for (const Output& o : outputs) quiet_.push_back(product_ ? 0.0 : quiet_of(o));
 }
 
 double AlteredCallRunner::work(Index rows, Index columns) const {
@@ -349,7 +354,8 @@ std::optional<RunResult> AlteredCallRunner::run(const Hypotheses& hypotheses, Ca
     trial.broken += c.broken;
     trial.gain_db = std::max(trial.gain_db, c.gain_db);
     if (c.seen > 0 || c.broken > 0) least_gain_db = std::min(least_gain_db, c.gain_db);
-    if (!product_ && output.differing > 0) hold_last_bits(output, patch, trial.last_bits);
+    if (!product_ && output.differing > 0)
+      hold_last_bits(output, patch, quiet_[trial.patches.size()], trial.last_bits);
     // Asked where a part is given only.
     trial.idle.push_back(c.fixed > 0 && c.broken > 0 ? idle_lines(output, patch, c.by_columns)
                                                      : std::vector<std::uint8_t>{});

@@ -19,7 +19,7 @@ using Hypotheses = std::vector<const Hypothesis*>;
 
 /// How near a model comes to the actual output.
 struct LastBits {
-  Index beyond = 0;         ///< elements that differ, of floats by more than their last bits
+  Index beyond = 0;         ///< 1: an element differs, of floats by more than its last bits
   Index mended = 0;         ///< elements within that, of which far more was expected
   Index off = 0;            ///< of 16 bits, elements that are not the same
   Index differing = 0;      ///< the same of what is expected
@@ -112,6 +112,7 @@ class AlteredCallRunner {
   bool by_rows_ = false;  ///< rows of x are independent: some of them are run
   bool whole_ = false;
   Window window_;
+  std::vector<double> quiet_;  ///< of each output, but of a product
 };
 
 struct Candidate {

@@ -9,15 +9,21 @@
 namespace mxo {
 namespace {
 
-/// A symmetric positive definite matrix, its lower half, as its factor; false if it is singular.
+/// y[i] -= x[i] * by, over what they have in common.
+void take_off(std::span<double> y, std::span<const double> x, double by) {
+  for (std::size_t i = 0; i < y.size(); ++i) y[i] -= x[i] * by;
+}
+
+/// A symmetric positive definite matrix, its upper half, as its factor; false if it is singular.
+/// What is known is taken off whole rows: no sum waits for itself.
 bool factorise(std::vector<double>& matrix, std::size_t n) {
-  for (std::size_t i = 0; i < n; ++i) {
-    for (std::size_t j = 0; j <= i; ++j) {
-      double sum = matrix[i * n + j];
-      for (std::size_t k = 0; k < j; ++k) sum -= matrix[i * n + k] * matrix[j * n + k];
-      if (i == j && !(sum > 0.0)) return false;
-      matrix[i * n + j] = i == j ? std::sqrt(sum) : sum / matrix[j * n + j];
-    }
+  for (std::size_t k = 0; k < n; ++k) {
+    const std::span row(matrix.data() + k * n, n);
+    if (!(row[k] > 0.0)) return false;
+    row[k] = std::sqrt(row[k]);
+    for (std::size_t i = k + 1; i < n; ++i) row[i] /= row[k];
+    for (std::size_t i = k + 1; i < n; ++i)
+      take_off({matrix.data() + i * n + i, n - i}, row.subspan(i), row[i]);
   }
   return true;
 }
@@ -26,16 +32,17 @@ bool factorise(std::vector<double>& matrix, std::size_t n) {
 void substitute_forward(const std::vector<double>& factor, std::vector<double>& x,
                         std::size_t first = 0) {
   const std::size_t n = x.size();
-  for (std::size_t i = first; i < n; ++i) {
-    for (std::size_t k = first; k < i; ++k) x[i] -= factor[i * n + k] * x[k];
-    x[i] /= factor[i * n + i];
+  for (std::size_t k = first; k < n; ++k) {
+    const std::span row(factor.data() + k * n, n);
+    x[k] /= row[k];
+    take_off(std::span(x).subspan(k + 1), row.subspan(k + 1), x[k]);
   }
 }
 
 void substitute_back(const std::vector<double>& factor, std::vector<double>& x) {
   const std::size_t n = x.size();
   for (std::size_t i = n; i-- > 0;) {
-    for (std::size_t k = i + 1; k < n; ++k) x[i] -= factor[k * n + i] * x[k];
+    for (std::size_t k = i + 1; k < n; ++k) x[i] -= factor[i * n + k] * x[k];
     x[i] /= factor[i * n + i];
   }
 }
@@ -73,7 +80,8 @@ std::optional<LeastSquaresFit> LeastSquares::solved(double ridge) const {
   for (std::size_t u = 0; u < n; ++u) {
     const double own = matrix[u * n + u];
     scale[u] = own > 0.0 ? 1.0 / std::sqrt(own) : 0.0;
-    for (std::size_t v = 0; v < u; ++v) matrix[u * n + v] *= scale[u] * scale[v];
+    for (std::size_t v = 0; v < u; ++v)
+      matrix[v * n + u] = matrix[u * n + v] * (scale[u] * scale[v]);
     matrix[u * n + u] = 1.0 + ridge;
     fit.x[u] *= scale[u];
   }

@@ -98,11 +98,13 @@ class ExpertRows {
     const Tensor& rows = nth(rows_, slot).at(rank + "out");
     return rows.as<BF16>() + token * rows.extent(1);
   }
-  /// Column `c` of y where a token's slots add up to `sum`.
-  float y(const std::string& rank, Index token, Index c, float sum) const {
-    if (shared_.empty()) return by_bf16(sum);
-    const Tensor& shared = shared_.at(rank + "y");
-    return by_bf16(by_bf16(sum) + wide_value(shared, token * shared.extent(1) + c));
+  /// What the shared expert adds to y of a rank; null: nothing.
+  const Tensor* shared(const std::string& rank) const {
+    return shared_.empty() ? nullptr : &shared_.at(rank + "y");
+  }
+  /// Element `i` of y where slots add up to `sum`.
+  static float y(const Tensor* shared, Index i, float sum) {
+    return shared == nullptr ? by_bf16(sum) : by_bf16(by_bf16(sum) + wide_value(*shared, i));
   }
   /// y of a rank whose slot s of a token brings the row that row(token, s) says; false where one
   /// has none.
@@ -110,6 +112,7 @@ class ExpertRows {
   bool add_up(const std::string& rank, const Routed& by, const Row& row, NamedTensors& out) const {
     Tensor y = stages_.at(rank + "y");
     const Index columns = y.extent(1);
+    const Tensor* added = shared(rank);
     std::vector<float> sum(static_cast<std::size_t>(columns));
     for (Index t = 0; t < y.extent(0); ++t) {
       std::ranges::fill(sum, 0.0f);
@@ -118,9 +121,8 @@ class ExpertRows {
         if (own == nullptr) return false;
         for (Index c = 0; c < columns; ++c) nth(sum, c) += decode(own[c]) * by.weight(t, s);
       }
-      for (Index c = 0; c < columns; ++c) {
-        store_wide(y, t * columns + c, this->y(rank, t, c, nth(sum, c)));
-      }
+      for (Index c = 0; c < columns; ++c)
+        store_wide(y, t * columns + c, this->y(added, t * columns + c, nth(sum, c)));
     }
     out.emplace(rank + "y", std::move(y));
     return true;

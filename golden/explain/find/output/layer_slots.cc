@@ -149,6 +149,7 @@ std::map<Index, Index> map_of_experts(const std::vector<SharedRows>& turned,
   for (const Output& o : outputs) {
     const std::string rank = rank_of(o.name);
     const Routed by = turned.front()->routed(rank);
+    const Tensor* shared = turned.front()->shared(rank);
     Index choices = 1;
     for (Index s = 0; s < by.slots(); ++s) choices *= experts;
     if (choices > kMostChoices) return {};
@@ -162,7 +163,8 @@ std::map<Index, Index> map_of_experts(const std::vector<SharedRows>& turned,
         for (Index c = 0; c < o.columns && fits; ++c) {
           float sum = 0.0f;
           for (Index s = 0; s < by.slots(); ++s) sum += decode(nth(rows, s)[c]) * by.weight(t, s);
-          fits = turned.front()->y(rank, t, c, sum) == wide_value(*o.actual, t * o.columns + c);
+          fits = ExpertRows::y(shared, t * o.columns + c, sum) ==
+                 wide_value(*o.actual, t * o.columns + c);
         }
         for (Index s = 0, rest = choice; s < by.slots() && fits; ++s, rest /= experts)
           own[by.expert(t, s)].insert((by.expert(t, s) + rest) % experts);

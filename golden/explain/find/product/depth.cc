@@ -1,5 +1,7 @@
 // What of the depth is missing from every sum, added twice or of the other sign: blocks and single
 // terms, from regression of the actual output on each of them.
+#include <span>
+
 #include "golden/explain/alter/alterations.h"
 #include "golden/explain/find/finding.h"
 #include "golden/explain/find/product/finders.h"
@@ -154,12 +156,12 @@ class Samples {
       return rows_.mark(y_, at.group, at.line, j) == Mark::explained;
     });
     line = sampled(rows_, y_, at, with, decoded_);
-    for (SampledLine::With& o : line->outputs) {
-      double squares = 0.0;
-      for (std::size_t d = 0; d < line->values.size(); ++d)
-        squares += std::pow(line->values[d] * (*o.other)[d], 2.0);
-      o.weight = squares > 0.0 ? 1.0 / squares : 0.0;
-    }
+    std::vector<double> squares(line->outputs.size());
+    add_up(squares, std::ssize(line->values), [&line = *line](Index i, Index d) {
+      return std::pow(nth(line.values, d) * nth(*nth(line.outputs, i).other, d), 2.0);
+    });
+    for (std::size_t i = 0; i < squares.size(); ++i)
+      line->outputs[i].weight = squares[i] > 0.0 ? 1.0 / squares[i] : 0.0;
     return *line;
   }
   bool are_few() {
@@ -197,15 +199,25 @@ std::vector<Estimate> estimated(Samples& rows, Index run, const std::vector<int>
   double samples = 0.0;
   for (std::size_t i = 0; i < rows.size(); i += step) {
     const SampledLine& row = rows[i];
-    for (const SampledLine::With& s : row.outputs) {
-      const std::vector<double> terms = run_sums(row.values, *s.other, run);
-      double rest = s.got;
-      for (std::size_t d = 0; d < n; ++d) rest -= believed[d] * terms[d];
-      noise += s.weight * rest * rest;
-      samples += 1.0;
-      for (std::size_t d = 0; d < n; ++d) {
-        moved[d] += s.weight * rest * terms[d];
-        squares[d] += s.weight * terms[d] * terms[d];
+    for (std::size_t first = 0; first < row.outputs.size(); first += kChains) {
+      const auto outputs = std::span(row.outputs).subspan(first);
+      std::vector<std::vector<double>> terms;
+      std::vector<double> rests;
+      for (const SampledLine::With& s :
+           outputs.first(std::min<std::size_t>(kChains, outputs.size()))) {
+        terms.push_back(run_sums(row.values, *s.other, run));
+        rests.push_back(s.got);
+      }
+      add_up(rests, std::ssize(believed),
+             [&](Index o, Index d) { return -(nth(believed, d) * nth(nth(terms, o), d)); });
+      for (std::size_t o = 0; o < rests.size(); ++o) {
+        const double weight = outputs[o].weight;
+        noise += weight * rests[o] * rests[o];
+        samples += 1.0;
+        for (std::size_t d = 0; d < n; ++d) {
+          moved[d] += weight * rests[o] * terms[o][d];
+          squares[d] += weight * terms[o][d] * terms[o][d];
+        }
       }
     }
   }

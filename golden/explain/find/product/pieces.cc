@@ -79,7 +79,10 @@ class Pairing {
     for (const Index i : c.own) {
       const Line own = stay ? s.codes_of(c.group, i) : s.line(c.group, i);
       const Line scales = stay ? s.scales_of(c.group, i) : Line(own.size(), 1.0);
-      for (Pairing& pairing : list) pairing.lines_.push_back({.products = Lines(pairing.pairs())});
+      for (Pairing& pairing : list) {
+        pairing.lines_.push_back({.products = Lines(pairing.pairs())});
+        for (Line& products : pairing.lines_.back().products) products.reserve(c.others.size());
+      }
       for (const Index j : c.others) {
         Line met = others(c.group, j);
         std::ranges::transform(met, scales, met.begin(), std::multiplies{});

@@ -129,12 +129,6 @@ std::string words_of(const Affine& map, const Strides& own, const ProductSide& f
   });
 }
 
-std::vector<double> values_of(const Tensor& scales) {
-  std::vector<double> values;
-  for (Index i = 0; i < scales.elements(); ++i) values.push_back(scale_value(scales, i));
-  return values;
-}
-
 /// A line that was measured: where its own scales begin, and where those that it took may, the
 /// nearest first.
 struct Line {
@@ -285,7 +279,7 @@ std::map<Index, Index> other_lines(const Observation& seen, const std::vector<do
 void add_scale_sources(const Observation& seen, std::vector<Hypothesis>& list) {
   const Tensor& tensor = *seen.factor().scales;
   const Product& p = seen.s.p;
-  const std::vector<double> given = values_of(tensor);
+  const std::vector<double> given = scale_values(tensor);
   const bool one = seen.one_scale();
   const Index columns = p.wgrad ? tensor.shape().back() : seen.width();
   const bool experts = !p.wgrad && seen.s.side == Side::b;
@@ -321,7 +315,7 @@ void add_scale_sources(const Observation& seen, std::vector<Hypothesis>& list) {
 
 void add_row_sources(const Observation& few, const Output& output, std::vector<Hypothesis>& list) {
   const Product& p = few.s.p;
-  const std::vector<double> given = values_of(*few.factor().scales);
+  const std::vector<double> given = scale_values(*few.factor().scales);
   const Index width = few.width();
   const auto blocks = static_cast<double>(few.lines.front().blocks());
   const Index lines = few.s.side == Side::a ? p.a_lines : p.groups() * p.n;

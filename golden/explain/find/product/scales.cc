@@ -147,22 +147,23 @@ bool take_largest(Call& call, const std::string& name, const Sharing& sharing, b
   const Index lines = given.extent(experts ? 1 : 0);
   const Index blocks = given.elements() / (lines * (experts ? given.extent(0) : 1));
   std::vector<Index> largest(static_cast<std::size_t>(given.elements()), -1);  // where it lies
-  const auto largest_with = [&](Index i) -> Index& {
-    const Index line = i / blocks;
-    const Index expert = sharing.all_experts ? 0 : line / lines;
-    const Index to = expert * lines + sharing.line(line % lines, lines);
-    return nth(largest, to * blocks + (sharing.all_blocks ? 0 : i % blocks));
+  const auto each = [&](const auto& fn) {  // with the place of its largest
+    for (Index line = 0; line < given.elements() / blocks; ++line) {
+      const Index expert = sharing.all_experts ? 0 : line / lines;
+      const Index to = (expert * lines + sharing.line(line % lines, lines)) * blocks;
+      for (Index b = 0; b < blocks; ++b)
+        fn(line * blocks + b, nth(largest, to + (sharing.all_blocks ? 0 : b)));
+    }
   };
+  const std::vector<double> values = scale_values(given);
+  each([&](Index i, Index& at) {
+    if (!std::isnan(nth(values, i)) && (at < 0 || nth(values, i) > nth(values, at))) at = i;
+  });
   std::vector<Index> from = range_of(given.elements());
-  for (const Index i : from) {
-    Index& at = largest_with(i);
-    const double value = scale_value(given, i);
-    if (!std::isnan(value) && (at < 0 || value > scale_value(given, at))) at = i;
-  }
-  for (Index& i : from) {
-    if (largest_with(i) >= 0) i = largest_with(i);
-  }
-  Tensor joined = elements_from(given, std::move(from), given.shape());
+  each([&](Index i, Index at) {
+    if (at >= 0) nth(from, i) = at;
+  });
+  Tensor joined = elements_from(given, from, given.shape());
   if (std::memcmp(joined.data(), given.data(), given.bytes()) == 0) return false;
   call.replace(name, std::move(joined));
   return true;

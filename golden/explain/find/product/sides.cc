@@ -3,7 +3,6 @@
 
 #include <limits>
 #include <numeric>
-#include <span>
 
 #include "golden/explain/find/finding.h"
 #include "golden/explain/words/places.h"
@@ -13,7 +12,6 @@ namespace {
 
 constexpr Index kSpare = 48;  ///< equations beyond the unknowns
 constexpr Index kMostBlocks = 512;
-constexpr Index kChains = 4;  ///< sums at a time
 
 /// The other lines with which a line made elements that are still to be explained: of those that
 /// are live, from the first to the last element that is left.
@@ -45,22 +43,6 @@ Effective measure_line(const ProductSides& s, const Output& y, const LineAt& at,
   for (const double sigma : fit->sigma)
     e.sigma.push_back(std::isinf(sigma) ? sigma : sigma * e.misfit);
   return e;
-}
-
-/// Sums of of(n, d) over the depth, several at a time: additions of one wait for one another.
-template <typename Of>
-void add_up(std::span<double> sums, Index depth, const Of& of) {
-  const Index most = std::ssize(sums) / kChains * kChains;
-  for (Index n = 0; n < most; n += kChains) {
-    double part[kChains] = {};
-    for (Index d = 0; d < depth; ++d) {
-      for (Index i = 0; i < kChains; ++i) part[i] += of(n + i, d);
-    }
-    std::ranges::copy(part, sums.begin() + n);
-  }
-  for (Index n = most; n < std::ssize(sums); ++n) {
-    for (Index d = 0; d < depth; ++d) nth(sums, n) += of(n, d);
-  }
 }
 
 }  // namespace
@@ -114,6 +96,10 @@ std::vector<LineAt> ProductSides::failing(const Output& y) const {
 
 std::vector<double> run_sums(const ProductSides::Line& a, const ProductSides::Line& b, Index run) {
   std::vector<double> sums(static_cast<std::size_t>(ceil_div(std::ssize(a), run)));
+  if (run == 1) {
+    for (std::size_t d = 0; d < sums.size(); ++d) sums[d] += a[d] * b[d];
+    return sums;
+  }
   const Index whole = std::ssize(a) / run;
   add_up(std::span(sums).first(static_cast<std::size_t>(whole)), run,
          [&](Index n, Index d) { return nth(a, n * run + d) * nth(b, n * run + d); });

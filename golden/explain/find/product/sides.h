@@ -2,9 +2,11 @@
 // the scales that this shows, measured by least squares.
 #pragma once
 
+#include <algorithm>
 #include <functional>
 #include <map>
 #include <optional>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -92,6 +94,24 @@ class DecodedLines {
   ProductSides s_;
   std::map<std::pair<Index, Index>, ProductSides::Line> kept_;
 };
+
+/// Adds of(n, d) over the depth to sum n, several at a time: additions of one wait for one another.
+inline constexpr Index kChains = 8;
+template <typename Of>
+void add_up(std::span<double> sums, Index depth, const Of& of) {
+  const Index most = std::ssize(sums) / kChains * kChains;
+  for (Index n = 0; n < most; n += kChains) {
+    double part[kChains];
+    std::copy_n(sums.begin() + n, kChains, part);
+    for (Index d = 0; d < depth; ++d) {
+      for (Index i = 0; i < kChains; ++i) part[i] += of(n + i, d);
+    }
+    std::ranges::copy(part, sums.begin() + n);
+  }
+  for (Index n = most; n < std::ssize(sums); ++n) {
+    for (Index d = 0; d < depth; ++d) sums[static_cast<std::size_t>(n)] += of(n, d);
+  }
+}
 
 /// The sums of products over every `run` of the depth.
 std::vector<double> run_sums(const ProductSides::Line& a, const ProductSides::Line& b, Index run);

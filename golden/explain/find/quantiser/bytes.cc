@@ -173,11 +173,13 @@ std::optional<LeastSquaresFit> measured(const ProductSides& s, const Output& y) 
         std::vector<double> features(kBytes);
         const Index line = of_a ? i : j;
         const ProductSides::Line scales = s.scales_of(g, line);
-        for (Index d = 0; d < p.depth(g); ++d) {
+        const ProductSides::Line& other = of_a ? b : a;
+        const auto* code = s.factor().codes->as<std::uint8_t>() + s.code(g, line, 0);
+        const Index step = s.code(g, line, 1) - s.code(g, line, 0);
+        for (Index d = 0; d < std::ssize(a); ++d) {
           expected_output += nth(a, d) * nth(b, d);
           loud += std::abs(nth(a, d) * nth(b, d));
-          features[bits_at(*s.factor().codes, s.code(g, line, d)) & 0xFF] +=
-              nth(scales, d) * nth(of_a ? b : a, d);
+          features[code[d * step]] += nth(scales, d) * nth(other, d);
         }
         if (!std::isfinite(got) || !std::isfinite(expected_output) || loud == 0.0) continue;
         system.add(features, got - expected_output,
