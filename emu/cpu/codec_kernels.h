@@ -19,6 +19,14 @@ struct MxRule {
   std::int16_t less = 0;
 };
 
+/// What a panel moves row by row beside its own work, so that memory is busy while codes are made.
+struct Beside {
+  const void* next;                     ///< the panel after this one, to be prefetched: any address
+  const std::uint8_t* lines = nullptr;  ///< of 64 bytes, one a row, to be streamed
+  std::uint8_t* to = nullptr;           ///< where lines 0 and 1 go, a multiple of 64
+  Index to_step = 0;                    ///< from there to lines 2 and 3, and so on
+};
+
 /// Columns that one call of mx_panel may cover.
 inline constexpr Index kPanelColumns = 2048;
 /// No panel of so many rows stays in second caches.
@@ -48,11 +56,11 @@ struct QuantizeKernels {
   /// `blocks` MX blocks of `block` neighbours, one scale byte each.
   void (*mx_run)(const void* x, Index blocks, Index block, const MxRule& rule, std::uint8_t* codes,
                  std::uint8_t* scales, Stores stores) noexcept;
-  /// One MX block of `rows` rows in each of `columns` columns; strides in elements.  `next` is
-  /// where the panel after this one starts, to be prefetched: any address is allowed.
+  /// One MX block of `rows` rows in each of `columns` columns, of 64 where lines go out beside;
+  /// strides in elements.
   void (*mx_panel)(const void* x, Index x_stride, Index rows, Index columns, const MxRule& rule,
                    std::uint8_t* codes, Index codes_stride, std::uint8_t* scales, Stores stores,
-                   const void* next) noexcept;
+                   const Beside& beside) noexcept;
 };
 
 /// How WordKernels make a code: sat(fl32(x * factor)) or sat(fl32(x / factor)), to nearest even or

@@ -1,4 +1,6 @@
 // The codec loops in plain C++, complete: the other tables must return the same bits.
+#include <cstring>
+
 #include "emu/cpu/codec_kernels.h"
 #include "formats/scaled_block.h"
 
@@ -67,7 +69,7 @@ void mx_run(const void* from, Index blocks, Index block, const MxRule& rule, std
 template <FormatSpec S, typename X>
 void mx_panel(const void* from, Index x_stride, Index rows, Index columns, const MxRule& rule,
               std::uint8_t* codes, Index codes_stride, std::uint8_t* scales, Stores,
-              const void*) noexcept {
+              const Beside& beside) noexcept {
   const auto* x = static_cast<const X*>(from);
   std::uint32_t top[kPanelColumns] = {};
   float multipliers[kPanelColumns];
@@ -81,6 +83,8 @@ void mx_panel(const void* from, Index x_stride, Index rows, Index columns, const
   }
   for (Index r = 0; r < rows; ++r) {
     scale_columns<S, X>(x + r * x_stride, columns, multipliers, codes + r * codes_stride);
+    if (beside.lines == nullptr) continue;
+    std::memcpy(beside.to + r / 2 * beside.to_step + r % 2 * 64, beside.lines + r * 64, 64);
   }
 }
 

@@ -100,24 +100,42 @@ void quantize_tile(const LineBlocksPlan& plan, const LayoutKernels& layouts,
     const Index height =
         plan.copies_codes ? std::max(plan.block, kStripRows / plan.block * plan.block) : plan.block;
     if (plan.copies_codes) codes.stride_r = width;
+    // Of whole strips: the lines of one go out while the next one is coded.
+    const std::uintptr_t places = reinterpret_cast<std::uintptr_t>(final_codes.data) |
+                                  static_cast<std::uintptr_t>(final_codes.stride_k);
+    const bool in_lines = plan.copies_codes && large == Stores::streamed && places % 64 == 0 &&
+                          height == kStripRows && plan.block % 2 == 0 && t.rows % height == 0 &&
+                          t.columns % width == 0;
+    const Tile<std::byte> turned{codes.data + height * width, 1, height};
+    std::byte* turned_to = nullptr;  // of the strip before
     for (Index top = 0; top < t.rows; top += height) {
       const Index rows = std::min(height, t.rows - top);
       for (Index k = 0; k < t.columns; k += width) {
         const Index columns = std::min(width, t.columns - k);
         const std::byte* here = x.data + (top * x.stride_r + k) * size;
         const std::byte* next = here + width * size;
-        if (k + width >= t.columns) {
-          next = top + height < t.rows ? x.data + (top + height) * x.stride_r * size : below;
-        }
+        const bool last_column = k + width >= t.columns;
+        const bool last_row = top + height >= t.rows;
+        if (last_column) next = last_row ? below : x.data + (top + height) * x.stride_r * size;
         std::byte* to = plan.copies_codes ? codes.data : codes.data + top * codes.stride_r + k;
         for (Index r = 0; r < rows; r += plan.block) {
           const Index b = (top + r) / plan.block;
+          Beside beside{next + r * x.stride_r * size};
+          if (turned_to != nullptr) {
+            beside.lines = bytes(turned.data + r * 64);
+            beside.to = bytes(turned_to + r / 2 * final_codes.stride_k);
+            beside.to_step = final_codes.stride_k;
+          }
           kernels.mx_panel(here + r * x.stride_r * size, x.stride_r, plan.block, columns, rule,
                            bytes(to + r * codes.stride_r), codes.stride_r,
-                           bytes(scales.data + b * scales.stride_r + k), stores,
-                           next + r * x.stride_r * size);
+                           bytes(scales.data + b * scales.stride_r + k), stores, beside);
         }
-        if (plan.copies_codes) copy_back(top, k, rows, columns);
+        if (in_lines && !(last_column && last_row)) {
+          copy_tile(layouts, to_read(codes), turned, rows, columns, 1);
+          turned_to = final_codes.data + top + k * final_codes.stride_k;
+        } else if (plan.copies_codes) {
+          copy_back(top, k, rows, columns);
+        }
       }
     }
   }

@@ -1,6 +1,7 @@
 // Encoding and quantising over vectors of float lanes.
 #include <hwy/cache_control.h>
 
+#include "emu/cpu/lanes/beside.h"
 #include "emu/cpu/lanes/lanes.h"
 #include "emu/cpu/lanes/scale_lanes.h"
 #include "emu/cpu/lanes/tables.h"
@@ -276,7 +277,7 @@ HWY_FLATTEN void mx_run(const void* from, Index blocks, Index block, const MxRul
 template <FormatSpec S, typename From>
 HWY_FLATTEN void mx_panel(const void* from, Index x_stride, Index rows, Index columns,
                           const MxRule& rule, std::uint8_t* codes, Index codes_stride,
-                          std::uint8_t* scales, Stores stores, const void* next) noexcept {
+                          std::uint8_t* scales, Stores stores, const Beside& beside) noexcept {
   using X = typename From::Element;
   const auto* x = static_cast<const X*>(from);
   alignas(64) std::uint32_t amax[kPanelColumns];
@@ -288,8 +289,9 @@ HWY_FLATTEN void mx_panel(const void* from, Index x_stride, Index rows, Index co
   }
   scales_of<S>(amax, columns, rule, scales, multipliers);
   for (Index r = 0; r < rows; ++r) {
-    prefetch_row(static_cast<const X*>(next) + r * x_stride, columns);
+    prefetch_row(static_cast<const X*>(beside.next) + r * x_stride, columns);
     scale_row<S, From>(x + r * x_stride, columns, multipliers, codes + r * codes_stride, stores);
+    send_line(beside, r);
   }
 }
 

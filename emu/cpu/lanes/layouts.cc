@@ -93,7 +93,9 @@ HWY_FLATTEN void transpose_plane(const Number* from, Index from_step, Number* to
   constexpr Index kNumbers = kLine / sizeof(Number);
   const Index squares_r = rows / kSquare * kSquare;
   const Index squares_k = columns / kSquare * kSquare;
-  if (rows >= kNumbers && (columns > kNumbers || stores == Stores::streamed)) {
+  const bool in_lines = kPieces * 16 == kLine && from_step == kNumbers;
+  const bool wide = columns > kNumbers || in_lines || stores == Stores::streamed;
+  if (rows >= kNumbers && wide) {
     const bool aligned = reinterpret_cast<std::uintptr_t>(to) % std::uintptr_t{kLine} == 0 &&
                          to_step % kNumbers == 0;
     const Stores way = aligned ? stores : Stores::cached;

@@ -11,6 +11,7 @@
 // an implicit one.
 #include <immintrin.h>
 
+#include "emu/cpu/lanes/beside.h"
 #include "emu/cpu/lanes/lanes.h"
 #include "emu/cpu/lanes/tables.h"
 
@@ -206,10 +207,10 @@ void mx_run_bf16(const void* from, Index blocks, Index block, const MxRule& rule
 template <FormatSpec S>
 void mx_panel_bf16(const void* from, Index x_stride, Index rows, Index columns, const MxRule& rule,
                    std::uint8_t* codes, Index codes_stride, std::uint8_t* scales, Stores stores,
-                   const void* next) noexcept {
+                   const Beside& beside) noexcept {
   constexpr Index strip = 64;  // columns of one store
   const auto* x = static_cast<const std::uint16_t*>(from);
-  const auto* after = static_cast<const std::uint16_t*>(next);
+  const auto* after = static_cast<const std::uint16_t*>(beside.next);
   const Index whole = columns / strip * strip;
   const W positive = _mm512_set1_epi16(0x7FFF);
   for (Index k = 0; k < whole; k += strip, x += strip, after += strip) {
@@ -231,14 +232,15 @@ void mx_panel_bf16(const void* from, Index x_stride, Index rows, Index columns, 
       const std::uint16_t* row = x + r * x_stride;
       store_codes<S>(codes + r * codes_stride + k, _mm512_loadu_si512(row),
                      _mm512_loadu_si512(row + 32), scale0.shifts, scale1.shifts, stores);
+      send_line(beside, r);
     }
     if ((scale0.special | scale1.special) == 0) continue;
     in_float_lanes<S>().mx_panel(x, x_stride, rows, strip, rule, codes + k, codes_stride,
-                                 scales + k, Stores::cached, x);
+                                 scales + k, Stores::cached, {x});
   }
   if (whole < columns) {
     in_float_lanes<S>().mx_panel(x, x_stride, rows, columns - whole, rule, codes + whole,
-                                 codes_stride, scales + whole, Stores::cached, x);
+                                 codes_stride, scales + whole, Stores::cached, {x});
   }
 }
 

@@ -1,6 +1,7 @@
 // MX quantisation of bf16 in 16-bit lanes: amax, scales, codes.  Whole blocks of normal codes need
 // integers alone; others go through WordKernels, and those whose scale is NaN, as where an element
 // is, through the float lanes; so do strips of columns where an amax or a scale is not normal.
+#include "emu/cpu/lanes/beside.h"
 #include "emu/cpu/lanes/scale_lanes.h"
 #include "emu/cpu/lanes/tables.h"
 #include "emu/cpu/lanes/words.h"
@@ -177,9 +178,9 @@ HWY_NOINLINE void strip_by_floats(const StripScales& scale, const WordRows& of) 
 template <FormatSpec S>
 HWY_FLATTEN void mx_panel(const void* from, Index x_stride, Index rows, Index columns,
                           const MxRule& rule, std::uint8_t* codes, Index codes_stride,
-                          std::uint8_t* scales, Stores stores, const void* next) noexcept {
+                          std::uint8_t* scales, Stores stores, const Beside& beside) noexcept {
   const auto* x = static_cast<const std::uint16_t*>(from);
-  const auto* after = static_cast<const std::uint16_t*>(next);
+  const auto* after = static_cast<const std::uint16_t*>(beside.next);
   const Index pair = 2 * shorts();
   const Index whole = columns / kStrip * kStrip;
   for (Index k = 0; k < whole; k += kStrip, x += kStrip, after += kStrip, codes += kStrip) {
@@ -197,7 +198,7 @@ HWY_FLATTEN void mx_panel(const void* from, Index x_stride, Index rows, Index co
     set_scales<S>(scale, rule);
     if (!scale.normal) {
       in_float_lanes<S>().mx_panel(x, x_stride, rows, kStrip, rule, codes, codes_stride, scales + k,
-                                   Stores::cached, x);
+                                   Stores::cached, beside);
       continue;
     }
     __builtin_memcpy(scales + k, scale.bytes, kStrip);
@@ -209,6 +210,7 @@ HWY_FLATTEN void mx_panel(const void* from, Index x_stride, Index rows, Index co
       // Into the second level: the first one waits for few lines at a time.
       __builtin_prefetch(after + r * x_stride, 0, 2);
       __builtin_prefetch(after + r * x_stride + kStrip / 2, 0, 2);
+      send_line(beside, r);
       bool normal = true;
       for (Index i = 0; i < kStrip; i += pair) {
         const H shift0 = hn::Load(kShorts, scale.shifts + i);
@@ -222,11 +224,12 @@ HWY_FLATTEN void mx_panel(const void* from, Index x_stride, Index rows, Index co
     if (r < rows) {
       strip_by_floats<S>(scale, {x + r * x_stride, x_stride, rows - r, kStrip,
                                  codes + r * codes_stride, codes_stride, stores});
+      for (; r < rows; ++r) send_line(beside, r);
     }
   }
   if (whole < columns) {
     in_float_lanes<S>().mx_panel(x, x_stride, rows, columns - whole, rule, codes, codes_stride,
-                                 scales + whole, Stores::cached, x);
+                                 scales + whole, Stores::cached, {x});
   }
 }
 
