@@ -1,6 +1,7 @@
 // Encoding and quantising over vectors of float lanes.
 #include <hwy/cache_control.h>
 
+#include "emu/cpu/lanes/beside.h"
 #include "emu/cpu/lanes/lanes.h"
 #include "emu/cpu/lanes/scale_lanes.h"
 #include "emu/cpu/lanes/tables.h"

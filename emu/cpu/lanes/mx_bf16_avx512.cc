@@ -11,6 +11,7 @@
 // an implicit one.
 #include <immintrin.h>
 
+#include "emu/cpu/lanes/beside.h"
 #include "emu/cpu/lanes/lanes.h"
 #include "emu/cpu/lanes/tables.h"
 

@@ -1,6 +1,7 @@
 // MX quantisation of bf16 in 16-bit lanes: amax, scales, codes.  Whole blocks of normal codes need
 // integers alone; others go through WordKernels, and those whose scale is NaN, as where an element
 // is, through the float lanes; so do strips of columns where an amax or a scale is not normal.
+#include "emu/cpu/lanes/beside.h"
 #include "emu/cpu/lanes/scale_lanes.h"
 #include "emu/cpu/lanes/tables.h"
 #include "emu/cpu/lanes/words.h"
