@@ -14,7 +14,7 @@
 #define HWY_TARGET MXO_LANES_TARGET
 #include <hwy/highway.h>
 
-#include "emu/cpu/codec_kernels.h"
+#include "formats/tensor_view.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace mxo::cpu::HWY_NAMESPACE {
@@ -47,15 +47,6 @@ HWY_API I load_words(const std::uint32_t* from) {
   return hn::BitCast(kInts, hn::LoadU(kWords, from));
 }
 HWY_API void store_words(std::uint32_t* to, I a) { hn::StoreU(hn::BitCast(kWords, a), kWords, to); }
-
-/// That of row r, if there are lines.
-HWY_API void send_line(const Beside& beside, Index r) {
-  if (beside.lines == nullptr) return;
-  std::uint8_t* to = beside.to + r / 2 * beside.to_step + r % 2 * 64;
-  for (Index i = 0; i < 64; i += static_cast<Index>(hn::Lanes(kBytes))) {
-    hn::Stream(hn::LoadU(kBytes, beside.lines + r * 64 + i), kBytes, to + i);
-  }
-}
 
 }  // namespace mxo::cpu::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();

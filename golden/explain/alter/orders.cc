@@ -1,5 +1,4 @@
-// Operands that lie or are decoded in another way: scales in tiles, by columns, at another stride;
-// codes in lanes, tiles, packs and interleaved experts, subnormals, bits.
+// Operands that lie or are decoded in another way: scales in tiles, by columns; codes in packs.
 #include <bit>
 #include <set>
 #include <span>
@@ -97,8 +96,7 @@ std::set<Index> padded(Index columns, std::initializer_list<Index> multiples) {
   return found;
 }
 
-/// Rows of scales that lie `lie` apart and are read one after the other; between them there are
-/// scales of 1.
+/// Rows of scales that lie `lie` apart, read one after the other; between them are scales of 1.
 bool read_on_ones(Call& call, const std::string& name, Index lie) {
   const Matrices m = matrices_of(call.input(name));
   if (!read_whole(call, read_lying(name, {Lay::rows, lie}, {Lay::rows}))) return false;
@@ -310,8 +308,7 @@ void add_expert_orders(const Product& p, List& list) {
 }  // namespace
 
 Reading read_lying(std::string operand, Lay lie, Lay read) {
-  const auto several = [](const Matrices& m) { return m.rows > 1 && m.columns > 1; };
-  const auto read_all = [=](const Tensor& given, const Cells& cells, std::byte* at) {
+  const auto read_all = [lie, read](const Tensor& given, const Cells& cells, std::byte* at) {
     const Matrices whole = matrices_of(given);
     const auto run = [from = filled_in(whole, lie), to = filled_in(whole, read)](
                          const Matrices& m, Index matrix, Index row, Index column) -> SourceRun {
@@ -320,9 +317,9 @@ Reading read_lying(std::string operand, Lay lie, Lay read) {
       return {(matrix * m.rows + r) * m.columns + c,
               std::min({run_of(from, c), run_of(to, column), m.columns - c})};
     };
-    make_reading({}, several, run).read(given, cells, at);
+    make_reading({}, {}, run).read(given, cells, at);
   };
-  return {std::move(operand), several, read_all};
+  return {std::move(operand), [](auto& m) { return m.rows > 1 && m.columns > 1; }, read_all};
 }
 
 void add_misread_tiles(const std::vector<const ProductSide*>& sides, List& list) {
