@@ -114,7 +114,7 @@ void check_call(const MoeLayer& op, int ranks) {
   check.dtype("w1", op.w1, {Dtype::bf16, Dtype::f32});
   check.dtype("w2", op.w2, {Dtype::bf16, Dtype::f32});
   check_gate(check, op.gate);
-  check_halves(check, op, "w1", "2F", op.w1.extent[1]);
+  check_halves(check, op, "w1", "the number of rows, 2F,", op.w1.extent[1]);
   const Index local = op.experts / std::max(ranks, 1);
   check.shape("w1", op.w1, {local, op.w1.extent[1], op.x.extent[1]});
   check.shape("w2", op.w2, {local, op.x.extent[1], features_of(op, op.w1)});
@@ -135,7 +135,7 @@ void check_call(const MoeLayer& op, int ranks) {
     check.rank("shared.w1", op.shared_w1, 2);
     check.dtype("shared.w1", op.shared_w1, {Dtype::bf16, Dtype::f32});
     check.dtype("shared.w2", op.shared_w2, {Dtype::bf16, Dtype::f32});
-    check_halves(check, op, "shared.w1", "2S", op.shared_w1.extent[0]);
+    check_halves(check, op, "shared.w1", "the number of rows, 2S,", op.shared_w1.extent[0]);
     check.shape("shared.w1", op.shared_w1, {op.shared_w1.extent[0], op.x.extent[1]});
     check.shape("shared.w2", op.shared_w2, {op.x.extent[1], features_of(op, op.shared_w1)});
   }

@@ -112,8 +112,9 @@ void Parameters::check(std::string_view op, std::span<const ParameterSpec> specs
       if (!advice.empty()) {
         fail(std::string(op) + ": " + key + ": found " + value + ", " + advice);
       }
-      fail(with_nearest(std::string(op) + ": " + key + ": found " + value, value,
-                        alternatives(spec->values), "needs one of"));
+      fail(with_nearest(
+          std::string(op) + ": " + key + ": found " + (value.empty() ? "nothing" : value), value,
+          alternatives(spec->values), "needs one of"));
     }
   }
 }

@@ -12,7 +12,7 @@ Index check_input(const Check& check, const Operand& x, const Operand& probs, Dt
   check_gate(check, gate);
   check.rank("x", x, 2);
   check.dtype("x", x, {Dtype::f32, Dtype::bf16, Dtype::f16});
-  check.multiple("x", "2F", x.extent[1], halves_of(gate));
+  check.multiple("x", "the number of columns, 2F,", x.extent[1], halves_of(gate));
   if (probs.given()) {
     check.dtype("probs", probs, {Dtype::f32});
     check.shape("probs", probs, {x.extent[0]});

@@ -53,15 +53,19 @@ NamedTensors read_input(const std::string& op, const std::string& text) {
   }
   NamedTensors tensors = read_tensors(text).tensors;
   const std::span<const OperandSpec> specs = catalogue_entry(op).inputs;
-  if (array && std::none_of(specs.begin(), specs.end(), [&](const OperandSpec& spec) {
-        return names_operand(spec.name, tensors.begin()->first);
-      })) {
-    std::string names;
-    for (const OperandSpec& spec : specs) {
-      names += (names.empty() ? "" : ", ") + std::string(spec.name);
+  std::string names;
+  for (const OperandSpec& spec : specs) {
+    names += (names.empty() ? "" : ", ") + std::string(spec.name);
+  }
+  if (tensors.empty()) throw Error(Fault::file, text + ": holds no tensor, needs " + names);
+  for (const auto& [name, tensor] : tensors) {
+    if (std::any_of(specs.begin(), specs.end(),
+                    [&](const OperandSpec& spec) { return names_operand(spec.name, name); })) {
+      continue;
     }
-    throw Error(Fault::file, text + ": " + op + " has no operand '" + tensors.begin()->first +
-                                 "'; needs --input NAME=" + text + ", with NAME one of " + names);
+    throw Error(Fault::file, text + ": " + op + " has no operand '" + name + "'; needs " +
+                                 (array ? "--input NAME=" + text + ", with NAME " : "") +
+                                 "one of " + names);
   }
   return tensors;
 }

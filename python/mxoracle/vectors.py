@@ -101,7 +101,9 @@ def cases(directory: Any) -> list[VectorCase]:
                     {o["name"]: _regions(stored, o["name"]) for o in outputs},
                 )
             )  # fmt: skip
-    except (OSError, AttributeError, KeyError, TypeError, ValueError, struct.error) as error:
+    except OSError as error:
+        raise Error(f"{error.filename}: {error.strerror}, needs a suite of mxo generate") from None
+    except (AttributeError, KeyError, TypeError, ValueError, struct.error) as error:
         raise Error(f"{directory}: not a suite of mxo generate --op or --model: {error}") from None
     return found
 

@@ -175,7 +175,7 @@ swiglu: x f32 2 6
   arithmetic=triton -> swiglu: arithmetic: found triton, needs one of rounded, triton_sm90,
       triton_sm90_quotient
 swiglu: x f32 2 7
-  -> swiglu: x: 2F is 7, not a multiple of 2
+  -> swiglu: x: the number of columns, 2F, is 7, not a multiple of 2
 )");
 }
 

@@ -154,12 +154,12 @@ TEST_F(MoeChecks, SayWhatIsWrong) {
   EXPECT_EQ(said(op), "moe_layer: x: needs contiguous rows");
   op = call();
   op.w1.extent[1] = 63;
-  EXPECT_EQ(said(op), "moe_layer: w1: 2F is 63, not a multiple of 2");
+  EXPECT_EQ(said(op), "moe_layer: w1: the number of rows, 2F, is 63, not a multiple of 2");
   op = call();
   op.shared_w1 = shared_w1.operand();
   op.shared_w2 = shared_w2.operand();
   op.shared_w1.extent[0] = 191;
-  EXPECT_EQ(said(op), "moe_layer: shared.w1: 2S is 191, not a multiple of 2");
+  EXPECT_EQ(said(op), "moe_layer: shared.w1: the number of rows, 2S, is 191, not a multiple of 2");
   op = call();
   op.pipeline = MoePipeline::flow;
   EXPECT_EQ(said(op), "");

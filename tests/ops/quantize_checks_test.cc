@@ -235,7 +235,7 @@ TEST(QuantizeChecks, RefuseGatesThatNoRuleHas) {
   EXPECT_EQ(refusal([&] {
               swiglu_quantize(noting, {odd.operand(), {}, {}, Dtype::f32, to});
             }),
-            "swiglu_quantize: x: 2F is 65, not a multiple of 2");
+            "swiglu_quantize: x: the number of columns, 2F, is 65, not a multiple of 2");
 }
 
 }  // namespace

@@ -123,15 +123,15 @@ WRONG_CALLS = [
 
 BAD_FILES = [
     ("run quantize --input {none} --output {out}", "no such file"),
-    ("run quantize --input {y} --output {out}", "unknown operand 'y'"),
+    ("run quantize --input {y} --output {out}", "quantize has no operand 'y'; needs one of x, group_ends"),
     ("run quantize --input {x} --input {x} --output {out}", "earlier --input"),
-    ("run quantize --input {empty} --output {out}", "x: missing"),
+    ("run quantize --input {empty} --output {out}", "holds no tensor, needs x"),
     ("run quantize --input {text} --output {out}", "needs safetensors"),
     ("run quantize --input {flat} --output {out}", "found rank 1"),
     ("run quantize --input {x} --output /dev/null", "a device"),
     ("run quantize --input {x} --output {folder}", "directory"),
     ("run quantize --input {x} --output {none}/o", "none"),
-    ("run dispatch --input {x} --output {out}", "unknown operand 'x'"),
+    ("run dispatch --input {x} --output {out}", "dispatch has no operand 'x'"),
     ("run dispatch --input {both} --output {out} --set experts=2", "found it and codes or scales"),
     ("run dispatch --input {ranks} --output {out} --set experts=2", "top_k"),
     ("run grouped_linear --input {scales} --output {out}", "x.scales: found without x.codes"),
