@@ -1,5 +1,5 @@
 # find_package(mxoracle COMPONENTS formats ops emu golden, and cuda mpi nccl where built): a
-# component is a target mxo::NAME, and asks only for what it needs itself.  The judge comes with golden.
+# component is a target mxo::NAME, and asks only for what it needs itself.  Judge and suites come with golden.
 include(CMakePackageConfigHelpers)
 include(GNUInstallDirs)
 set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/mxoracle)
@@ -7,7 +7,7 @@ foreach(component formats ops emu golden cuda mpi nccl)
   if(TARGET mxo_${component})
     set(targets mxo_${component})
     if(component STREQUAL golden)
-      list(APPEND targets mxo_judge)
+      list(APPEND targets mxo_suites mxo_judge)
     endif()
     install(TARGETS ${targets} EXPORT mxoracle_${component}
             OBJECTS DESTINATION ${CMAKE_INSTALL_LIBDIR}/mxoracle)

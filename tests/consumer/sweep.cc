@@ -1,7 +1,6 @@
 // What headers compute in a user's translation unit, as one digest a function.  Compiled by us with
 // our flags and by a consumer with others; the lines printed have to be the same.
 #include <cstdio>
-#include <vector>
 
 #include <mxoracle/backends.h>
 #include <mxoracle/mxoracle.h>

@@ -5,7 +5,6 @@
 #include "ops/elementwise.h"
 #include "ops/router_gradients.h"
 #include "ops/scaling_aware_transpose.h"
-#include "ops/swiglu_quantize.h"
 #include "tests/cuda/twin.h"
 
 namespace mxo::test {

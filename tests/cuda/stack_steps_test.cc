@@ -1,6 +1,5 @@
 // What other stacks do round the expert, on the device: the host's bytes.
 #include "ops/combine_rows.h"
-#include "ops/router_gradients.h"
 #include "ops/swiglu_quantize.h"
 #include "tests/cuda/twin.h"
 

@@ -2,7 +2,6 @@
 #include "emu/communicators.h"
 
 #include <atomic>
-#include <cstring>
 #include <numeric>
 
 #include <gtest/gtest.h>

@@ -5,7 +5,6 @@
 #include <cmath>
 #include <limits>
 #include <random>
-#include <vector>
 
 #include "emu/exact/exact_sum.h"
 #include "tests/support/big_dot.h"

@@ -4,7 +4,6 @@
 #include <random>
 
 #include "ops/library_splits.h"
-#include "ops/sums.h"
 #include "tests/support/captures.h"
 #include "tests/support/products.h"
 #include "tools/capture/product_operands.h"

@@ -1,5 +1,4 @@
 // The scale rules by their words (MPFR), and the inputs where real stacks depart from them.
-#include <array>
 
 #include "tests/support/formats_under_test.h"
 #include "tests/support/oracle.h"

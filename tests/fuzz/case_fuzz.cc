@@ -1,9 +1,7 @@
 // Any bytes as a case: through the one door, then judged, bounded and explained.  Half of the
 // mutations change what a case means instead of its bytes.
-#include <algorithm>
 
 #include "emu/backends.h"
-#include "emu/communicators.h"
 #include "golden/explain/explain.h"
 #include "golden/files/input_file.h"
 #include "golden/files/safetensors.h"

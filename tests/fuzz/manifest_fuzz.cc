@@ -1,5 +1,4 @@
 // Any text as a manifest: refused with an Error, or read, written and read as the same.
-#include <cstdlib>
 
 #include "golden/files/manifest.h"
 

@@ -1,5 +1,4 @@
 // Any bytes as an .npy file: refused with an Error, or an array of as many bytes as its shape says.
-#include <limits>
 
 #include "golden/files/read_tensors.h"
 #include "tests/fuzz/bytes_file.h"

@@ -2,7 +2,6 @@
 // nothing within it fails.
 #include "tests/golden/gate_twin.h"
 #include "golden/museum/operands.h"
-#include "ops/sums.h"
 
 namespace mxo::gate_twin::gate_twin_test {
 namespace {

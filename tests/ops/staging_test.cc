@@ -1,7 +1,6 @@
 // Operands and outputs of one call: indices that are narrowed, and in whose memory outputs lie.
 #include "ops/catalogue/staging.h"
 
-#include <algorithm>
 #include <limits>
 
 #include <gtest/gtest.h>

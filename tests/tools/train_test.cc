@@ -1,8 +1,6 @@
 // Training: the same bits on any threads and ranks, from a checkpoint as without a stop.
 #include <gtest/gtest.h>
 
-#include <fstream>
-
 #include "emu/communicators.h"
 #include "golden/files/output_file.h"
 #include "tests/golden/scratch.h"
