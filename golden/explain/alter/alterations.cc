@@ -203,8 +203,9 @@ Tensor elements_from(const Tensor& tensor, const std::vector<Index>& sources,
   std::byte* at = to.data();
   for (const Index i : sources) {
     if (at == to.data() + to.bytes()) break;
-    const std::byte* from = tensor.data() + static_cast<std::size_t>(i) * size;
-    if (i >= 0 && i < tensor.elements()) std::copy_n(from, size, at);
+    if (i >= 0 && i < tensor.elements()) {
+      std::copy_n(tensor.data() + static_cast<std::size_t>(i) * size, size, at);
+    }
     at += size;
   }
   return to;
