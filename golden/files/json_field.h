@@ -72,9 +72,10 @@ T json_field(const Json& object, const char* key) {
   } catch (const typename Json::type_error&) {
     // said below
   }
-  constexpr std::size_t kMostShown = 60;
-  throw Error(Fault::file, std::string(key) + ": found " + at->dump().substr(0, kMostShown) +
-                               ", needs " + JsonType<T>::needed());
+  constexpr std::size_t kMostShown = 60;  // of ASCII: no character is cut
+  throw Error(Fault::file, std::string(key) + ": found " +
+                               at->dump(-1, ' ', true).substr(0, kMostShown) + ", needs " +
+                               JsonType<T>::needed());
 }
 
 /// The whole text.  What lies deeper than any field of ours is refused, because it is copied and
@@ -89,8 +90,7 @@ Json parse_json(std::string_view text) {
   try {
     return Json::parse(text, shallow);
   } catch (const typename Json::exception& error) {
-    std::string said =
-        error.what();  // "[json.exception.parse_error.101] parse error at line 2, ..."
+    std::string said = error.what();  // "[json.exception.parse_error.101] parse error at line 2"
     said.erase(0, said.find("] ") + 2);
     constexpr std::string_view kTheirs = "parse error";
     if (said.starts_with(kTheirs)) said.replace(0, kTheirs.size(), "no JSON");

@@ -1,7 +1,6 @@
 // MoE layers small enough to look at: their tensors, cut over any number of ranks.
 #pragma once
 
-#include "emu/backends.h"
 #include "emu/communicators.h"
 #include "ops/catalogue.h"
 #include "tests/support/products.h"

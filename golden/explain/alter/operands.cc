@@ -329,7 +329,8 @@ void add_scales(const ProductSide& side, bool wgrad, List& list) {
 void add_by_column(const Product& p, List& list) {
   const std::string& a = p.a.scales_name;
   const std::string& b = p.b.scales_name;
-  if (p.wgrad || p.a.scales->dtype() != Dtype::f32 || p.a.scales->elements() != p.a_lines ||
+  const bool floats = p.a.scales->dtype() == Dtype::f32 && p.b.scales->dtype() == Dtype::f32;
+  if (p.wgrad || !floats || p.a.scales->elements() != p.a_lines ||
       p.b.scales->elements() != p.groups() * p.n || p.n > p.a_lines)
     return;
   add_altered(list, a + "=by_column",

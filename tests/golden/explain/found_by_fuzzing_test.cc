@@ -8,27 +8,27 @@
 namespace mxo::found_by_fuzzing_test {
 namespace {
 
-TEST(FoundByFuzzing, OneScaleForAllLinesIsExplained) {
-  NamedTensors inputs = operands_of(
-      "x.codes e4m3 3 32, x.scales e8m0 3 1, w.codes e4m3 2 3 32, w.scales e8m0 1, group_ends = 1 "
-      "3");
-  for (const char* name : {"x.codes", "w.codes"}) {
-    Tensor& codes = inputs.at(name);
-    for (std::size_t i = 0; i < codes.bytes(); ++i) {
-      codes.data()[i] = static_cast<std::byte>(i * 11 % 112);
-    }
-  }
-  for (const char* name : {"x.scales", "w.scales"}) {
-    std::memset(inputs.at(name).data(), 127, inputs.at(name).bytes());
-  }
+/// One scale for all lines; f32 scales on one side and e8m0 on the other.
+TEST(FoundByFuzzing, ScalesThatDifferInKindAreExplained) {
   const auto backend = make_cpu_backend({.threads = 1});
-  const Call call = make_call("grouped_matmul", inputs, {});
-  const NamedTensors expected = run_call(*backend, call);
-  NamedTensors actual = expected;
-  actual.at("y").as<std::uint16_t>()[4] ^= 0x100;
-  const Explanation why = explain(*backend, call, expected, actual);
-  EXPECT_EQ(why.differing, 1);
-  EXPECT_NE(why.verdict, ExplainVerdict::same);
+  for (const char* scales :
+       {"x.scales e8m0 3 1, w.scales e8m0 1", "x.scales f32 3 1, w.scales e8m0 2 3 1"}) {
+    NamedTensors inputs = operands_of("x.codes e4m3 3 32, w.codes e4m3 2 3 32, group_ends = 1 3, " +
+                                      std::string(scales));
+    for (auto& [name, tensor] : inputs) {
+      for (std::size_t i = 0; i < tensor.bytes() && name.ends_with("codes"); ++i)
+        tensor.data()[i] = static_cast<std::byte>(i * 11 % 112);
+      if (name.ends_with("scales"))
+        std::memset(tensor.data(), tensor.dtype() == Dtype::f32 ? 63 : 127, tensor.bytes());
+    }
+    const Call call = make_call("grouped_matmul", inputs, {});
+    const NamedTensors expected = run_call(*backend, call);
+    NamedTensors actual = expected;
+    actual.at("y").as<std::uint16_t>()[4] ^= 0x100;
+    const Explanation why = explain(*backend, call, expected, actual);
+    EXPECT_EQ(why.differing, 1);
+    EXPECT_NE(why.verdict, ExplainVerdict::same);
+  }
 }
 
 /// Sums of no products at all: K of 0, and weight gradients of a group without rows.
