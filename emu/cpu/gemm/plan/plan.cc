@@ -65,8 +65,7 @@ std::vector<BlockPlan> with_own_b(const Kernels& kernels, const Engine& engine,
   return {plan};
 }
 
-}  // namespace
-
+/// Blocks in order, cut to fit `memory` bytes.
 std::vector<BlockPlan> cut(const Kernels& kernels, const Engine& engine, const Product& product,
                            std::size_t memory) {
   if (has_few_rows(kernels, engine, product)) {
@@ -98,29 +97,26 @@ std::vector<BlockPlan> cut(const Kernels& kernels, const Engine& engine, const P
   return plans;
 }
 
+}  // namespace
+
 bool continues_a(const BlockPlan& before, const BlockPlan& plan) {
   return before.product == plan.product && before.first_row == plan.first_row &&
          before.rows == plan.rows && before.kc == plan.product->depth && plan.kc == before.kc &&
          !before.own_b;
 }
 
-namespace {
-/// Large enough to keep the threads busy, small enough to stay cached until it is multiplied.
-constexpr std::size_t kBatchBytes = std::size_t{8} << 20;
-}  // namespace
-
 std::vector<std::vector<BlockPlan>> batches_of(const Kernels& kernels, const Engine& engine,
                                                const std::vector<Product>& products,
-                                               std::size_t memory) {
+                                               const PackedRoom& room) {
   std::vector<std::vector<BlockPlan>> batches;
   std::size_t left = 0;
   bool continues = false;
   for (const Product& product : products) {
-    for (const BlockPlan& plan : cut(kernels, engine, product, memory)) {
+    for (const BlockPlan& plan : cut(kernels, engine, product, room.block)) {
       const bool whole = plan.kc == product.depth;
       if (!continues || !whole || plan.bytes > left) {
         batches.emplace_back();
-        left = std::min(memory, kBatchBytes);
+        left = room.batch;
       }
       batches.back().push_back(plan);
       left -= std::min(left, plan.bytes);
@@ -170,6 +166,8 @@ void add_tiles(PackedBlock& packed, std::size_t wanted, std::vector<MacroTile>& 
     return static_cast<std::size_t>(ceil_div(pa, tall) * ceil_div(pb, wide));
   };
   while (count() < wanted && (tall > 1 || wide > 1)) {
+    // Where rows are cut each part packs B again: only if there are fewer tiles than threads.
+    if (packed.own_b && wide == 1 && 4 * count() >= wanted) break;
     if (wide >= tall || (packed.own_b && wide > 1)) {
       wide = (wide + 1) / 2;
     } else {

@@ -17,12 +17,16 @@ struct BlockPlan {
   bool own_b;         ///< only A is packed in advance; PackedBlock::own_b
 };
 
-/// Blocks in order, cut to fit `memory` bytes; small consecutive ones form a batch.
-std::vector<BlockPlan> cut(const Kernels& kernels, const Engine& engine, const Product& product,
-                           std::size_t memory);
+/// Bytes of packed operands.
+struct PackedRoom {
+  std::size_t block;  ///< at most, of one block
+  std::size_t batch;  ///< of several: enough to keep the threads busy, little enough to stay cached
+};
+
+/// Blocks in order, cut to fit; small consecutive ones form a batch.
 std::vector<std::vector<BlockPlan>> batches_of(const Kernels& kernels, const Engine& engine,
                                                const std::vector<Product>& products,
-                                               std::size_t memory);
+                                               const PackedRoom& room);
 
 /// Whether the rows of `before` are those of `plan`, all of K: as A lies first in a batch's memory,
 /// its panels can stay.

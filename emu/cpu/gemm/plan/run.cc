@@ -14,11 +14,13 @@
 namespace mxo::cpu {
 namespace {
 
-/// Packed operands and the threads' own memory stay below 64 MiB together.
-constexpr std::size_t kMebibyte = std::size_t{1} << 20;
-std::size_t packed_bytes(int threads) {
+/// Few threads: what their own memory leaves of 36 MiB.  Many: enough for each, because all wait
+/// for the last tile of a batch.
+PackedRoom room_of(int threads) {
+  constexpr std::size_t kMebibyte = std::size_t{1} << 20;
   const std::size_t own = static_cast<std::size_t>(threads) * kMebibyte;
-  return own < 28 * kMebibyte ? 36 * kMebibyte - own : 8 * kMebibyte;
+  const std::size_t left = 36 * kMebibyte - std::min(own, 36 * kMebibyte);
+  return {std::max(left, 5 * own), std::max(8 * kMebibyte, 4 * own)};
 }
 
 /// Kept between calls: sixteen threads that map and touch new pages wait on one huge page after
@@ -157,7 +159,8 @@ class Runner {
   void run(std::span<PackedBlock> packed_blocks, bool has_a = false) {
     std::vector<Packing> packings;
     std::vector<MacroTile> tiles;
-    const std::size_t wanted = static_cast<std::size_t>(4 * threads_) / packed_blocks.size() + 1;
+    const std::size_t wanted =
+        (static_cast<std::size_t>(4 * threads_) + packed_blocks.size() - 1) / packed_blocks.size();
     for (PackedBlock& packed : packed_blocks) {
       if (!packed.own_b) {
         for (MicroPanel& panel : packed.b)
@@ -205,7 +208,7 @@ class Runner {
 StageCounts run(const Kernels& kernels, const Engine& engine, const std::vector<Product>& products,
                 int threads) {
   if (products.empty()) return {};
-  const auto batches = batches_of(kernels, engine, products, packed_bytes(threads));
+  const auto batches = batches_of(kernels, engine, products, room_of(threads));
   std::size_t max_bytes = 0;
   for (const auto& batch : batches) {
     std::size_t bytes = 0;
