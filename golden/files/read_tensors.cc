@@ -12,4 +12,17 @@ TensorFile read_tensors(const std::filesystem::path& path) {
   return file;
 }
 
+std::string file_of_typed(const std::string& text) {
+  const std::size_t equals = text.find('=');
+  return equals != text.npos && text.ends_with(".npy") ? text.substr(equals + 1) : text;
+}
+
+NamedTensors read_typed(const std::string& text) {
+  const std::string file = file_of_typed(text);
+  if (file == text) return read_tensors(file).tensors;
+  NamedTensors tensors;
+  tensors.emplace(text.substr(0, text.find('=')), read_npy(file));
+  return tensors;
+}
+
 }  // namespace mxo
