@@ -65,7 +65,8 @@ std::optional<std::uint8_t> sentinel_of(const std::string& text) {
   unsigned byte = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), byte, 16);
   if (error != std::errc{} || end != text.data() + text.size() || text.size() != 2) {
-    throw Error(Fault::argument, "--sentinel: found " + text + ", needs two hexadecimal digits");
+    throw Error(Fault::argument,
+                "--sentinel: found " + text + ", needs two hexadecimal digits, as A5");
   }
   return static_cast<std::uint8_t>(byte);
 }
@@ -231,7 +232,7 @@ std::function<int()> prepare_compare(CLI::App& app, const Settings& settings) {
   options->report.add_to(app);
   app.parse_complete_callback([options] {
     if (options->repeats.empty() && (options->expected.empty() || options->actual.empty())) {
-      throw CLI::RequiredError("EXPECTED with ACTUAL, or --repeat with two or more outputs,");
+      throw CLI::RequiredError("EXPECTED and ACTUAL, or --repeat with two or more outputs");
     }
   });
   return [options, &app, &settings] {

@@ -98,7 +98,8 @@ std::function<int()> prepare_explain(CLI::App& app, const Settings& settings) {
     if (options->actual.empty() && !options->inputs.empty())
       options->actual.swap(options->expected);
     if (options->actual.empty()) {
-      throw CLI::RequiredError(options->expected.empty() ? "CASE with ACTUAL" : "ACTUAL");
+      throw CLI::RequiredError(
+          options->expected.empty() && options->inputs.empty() ? "CASE and ACTUAL" : "ACTUAL");
     }
   });
   return [options, &settings] { return explain_file(*options, settings); };

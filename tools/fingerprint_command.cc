@@ -95,9 +95,13 @@ int read_outputs(const std::string& directory, const Settings& settings) {
     all_fit = all_fit && !f.fits.empty();
   }
   if (!any) {
-    throw Error(Fault::file, directory +
-                                 ": holds no outputs; needs <kind>.y.safetensors, kind "
-                                 "one of fp8, fp8_fnuz, bf16, mx");
+    std::error_code ignored;
+    throw Error(Fault::file,
+                directory +
+                    (std::filesystem::is_directory(directory, ignored) ? ": holds no outputs"
+                                                                       : ": is no directory") +
+                    "; needs <kind>.y.safetensors, kind "
+                    "one of fp8, fp8_fnuz, bf16, mx");
   }
   return all_fit ? kAgree : kDisagree;
 }

@@ -1,6 +1,7 @@
 // Tensor files of either kind.
 #include "golden/files/read_tensors.h"
 
+#include "formats/error.h"
 #include "golden/files/safetensors.h"
 
 namespace mxo {
@@ -19,6 +20,13 @@ std::string file_of_typed(const std::string& text) {
 
 NamedTensors read_typed(const std::string& text) {
   const std::string file = file_of_typed(text);
+  const std::string after = text.substr(text.find('=') + 1);
+  std::error_code ignored;
+  if (file == text && after != text && !std::filesystem::exists(text, ignored)) {
+    throw Error(Fault::file,
+                text + ": no such file; NAME= is for a .npy, other files name their tensors: " +
+                    "needs " + after);
+  }
   if (file == text) return read_tensors(file).tensors;
   NamedTensors tensors;
   tensors.emplace(text.substr(0, text.find('=')), read_npy(file));
