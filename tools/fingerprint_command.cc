@@ -26,7 +26,9 @@ std::filesystem::path outputs_file(const std::filesystem::path& dir, const Probe
 }
 
 int generate_probes(const std::string& directory, const Settings& settings) {
-  const bool made = std::filesystem::create_directories(directory);
+  std::error_code error;
+  const bool made = std::filesystem::create_directories(directory, error);
+  if (error) throw Error(Fault::file, directory + ": " + error.message() + "; needs a directory");
   std::vector<std::unique_ptr<OutputFile>> files;
   for (const ProbeKind& kind : probe_kinds()) {
     TensorFile file;

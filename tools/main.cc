@@ -143,6 +143,7 @@ std::string in_our_words(std::string what) {
       {"Could not convert: (\\S+) = (.*)", "$1: found $2, needs a number"},
       {": Value (.*) not in range ", ": found $1, needs "},
       {": \\d+ required \\w+ missing", ": a value is missing"},
+      {": At Most 1 required but received (\\d+)", ": found $1 values, needs one"},
       {"The following arguments? (?:was|were) not expected: (.*)",
        "found $1, which no argument takes"},
   };
