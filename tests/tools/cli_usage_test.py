@@ -24,7 +24,7 @@ WRONG_CALLS = [
     ("show ex2.aprox 1", "did you mean ex2.approx?"), ("show ex2.approx 0x1FFFFFFFF", "needs the bits of an f32"),
     ("show sin 1", "rcp.approx, rcp.approx.ftz, rsqrt.approx"), ("show e4m3 0x", "hex code"),
     ("run", "needs OP: the operator"), ("run quantize {x}", "found {x}, which no argument takes; needs --input: the op"), ("run quantise", "did you mean quantize?"),
-    ("run quantise --output {out}", "did you mean quantize?"), ("run quantize", "--input"),
+    ("run quantise --output {out}", "did you mean quantize? (see --help)"), ("run quantize", "--input"),
     ("run quantize -i {x}", "'-i'"), ("run quantize --format e4m3", "a parameter of quantize is given as --set format=VALUE"), ("run quantize --inptu {x}", "did you mean --input?"),
     ("run quantize --input {x}", "--output"),
     ("run quantize --input {x} --output {out} --bogus=3", "'--bogus'"),
