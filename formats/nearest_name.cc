@@ -28,6 +28,9 @@ std::size_t edits(std::string_view a, std::string_view b) {
   return row[b.size()];
 }
 
+/// Names that are listed beside the nearest one; more would hide it.
+constexpr std::size_t kMostListedBeside = 32;
+
 std::string joined(const std::vector<std::string_view>& names) {
   std::string text;
   for (const std::string_view name : names) {
@@ -58,7 +61,9 @@ std::string with_nearest(std::string said, std::string_view wanted,
   if (nearest.empty()) {
     said += choice.starts_with("needs") ? ", " : "; ";
   } else {
-    said += ", did you mean " + std::string(nearest) + "? ";
+    said += ", did you mean " + std::string(nearest) + "?";
+    if (names.size() > kMostListedBeside) return said;
+    said += " ";
     choice[0] = static_cast<char>(std::toupper(static_cast<unsigned char>(choice[0])));
   }
   return said + choice + " " + joined(names);

@@ -14,7 +14,8 @@ std::string_view nearest_name(std::string_view wanted, const std::vector<std::st
 
 /// `said`, the nearest name and the choice:
 /// "sum: found 'exakt', did you mean exact? Needs one of exact, fma_chain", or, if none is near,
-/// "sum: found 'h100', needs one of exact, fma_chain".  `choice` begins "needs", "there are", ...
+/// "sum: found 'h100', needs one of exact, fma_chain".  Beside a near one no long list is given.
+/// `choice` begins "needs", "there are", ...
 std::string with_nearest(std::string said, std::string_view wanted,
                          const std::vector<std::string_view>& names, std::string choice);
 

@@ -105,9 +105,9 @@ void Check::rank_between(std::string_view operand, const std::string& found, int
 void Check::dtype_among(std::string_view operand, Dtype found,
                         std::initializer_list<Dtype> allowed) const {
   std::string names;
-  for (const Dtype d : allowed) {
+  for (const Dtype& d : allowed) {
     if (d == found) return;
-    if (!names.empty()) names += " or ";
+    if (!names.empty()) names += &d == allowed.end() - 1 ? " or " : ", ";
     names += name_of(d);
   }
   throw Error(Fault::dtype, std::string(op_) + ": " + std::string(operand) + ": found " +

@@ -52,16 +52,22 @@ const TableRow& table_named(std::string_view name) {
 }
 
 void check(const BenchArguments& options, const TableRow& row) {
-  const auto refuse = [&](const std::string& option, const std::string& needs) {
-    throw Error(Fault::argument, option + ": table " + std::string(row.name) + " " + needs);
+  const auto check_taken = [&](const std::string& option, bool given, bool TableRow::*takes) {
+    if (!given || row.*takes) return;
+    std::string names;
+    for (const TableRow& other : kTables) {
+      if (other.*takes) names += (names.empty() ? "" : ", ") + std::string(other.name);
+    }
+    throw Error(Fault::argument,
+                option + ": found table " + std::string(row.name) + ", needs one of " + names);
   };
-  if (!options.model.empty() && !row.of_model) refuse("--model", "has no expert layer of a model");
+  check_taken("--model", !options.model.empty(), &TableRow::of_model);
   if (options.bench.tokens % 128 != 0) {
     throw Error(Fault::argument, "--tokens: found " + std::to_string(options.bench.tokens) +
                                      ", needs a multiple of 128");
   }
-  if (!options.bench.ranks.empty() && !row.on_ranks) refuse("--ranks", "is of one rank");
-  if (!options.bench.input.empty() && !row.of_file) refuse("--input", "makes its own operands");
+  check_taken("--ranks", !options.bench.ranks.empty(), &TableRow::on_ranks);
+  check_taken("--input", !options.bench.input.empty(), &TableRow::of_file);
 }
 
 int run(const BenchArguments& options, const Settings& settings) {
@@ -97,7 +103,7 @@ int run(const BenchArguments& options, const Settings& settings) {
 
 std::function<int()> prepare_bench(CLI::App& app, const Settings& settings) {
   const auto options = std::make_shared<BenchArguments>();
-  std::string tables = "the table:";
+  std::string tables = "the table";
   for (const TableRow& row : kTables) {
     tables += "\n" + std::string(row.name) + ": " + std::string(row.purpose);
   }

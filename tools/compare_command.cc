@@ -19,6 +19,7 @@
 #include "golden/suites/repeat.h"
 #include "ops/sums.h"
 #include "tools/commands.h"
+#include "tools/operands.h"
 #include "tools/operators.h"
 #include "tools/options_read.h"
 #include "tools/process.h"
@@ -64,7 +65,8 @@ std::optional<std::uint8_t> sentinel_of(const std::string& text) {
   unsigned byte = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), byte, 16);
   if (error != std::errc{} || end != text.data() + text.size() || text.size() != 2) {
-    throw Error(Fault::argument, "--sentinel: found " + text + ", needs two hexadecimal digits");
+    throw Error(Fault::argument,
+                "--sentinel: found " + text + ", needs two hexadecimal digits, as A5");
   }
   return static_cast<std::uint8_t>(byte);
 }
@@ -79,11 +81,7 @@ CallGiven call_given(const CompareArguments& options) {
   given.op = operator_named(options.op).name;
   for (const std::string& assignment : options.settings) given.parameters.set(assignment);
   given.parameters.check(given.op, catalogue_entry(given.op).parameters);
-  for (const std::string& file : options.inputs) {
-    for (auto& [name, tensor] : read_tensors(file).tensors) {
-      given.operands.insert_or_assign(name, std::move(tensor));
-    }
-  }
+  given.operands = read_operands(given.op, options.inputs);
   return given;
 }
 
@@ -218,7 +216,7 @@ std::function<int()> prepare_compare(CLI::App& app, const Settings& settings) {
                  "the operator that computed these outputs; gives their groups and bounds")
       ->check(operator_there);
   app.add_option("--input", options->inputs,
-                 "with --op: a file of its operands, needed for a bound; may be repeated")
+                 std::string("with --op, needed for a bound: ") + kOperandFiles)
       ->allow_extra_args(false);
   app.add_option("--set", options->settings,
                  "with --op: its parameters, key=value; may be repeated")
@@ -234,7 +232,7 @@ std::function<int()> prepare_compare(CLI::App& app, const Settings& settings) {
   options->report.add_to(app);
   app.parse_complete_callback([options] {
     if (options->repeats.empty() && (options->expected.empty() || options->actual.empty())) {
-      throw CLI::RequiredError("EXPECTED with ACTUAL, or --repeat with two or more outputs,");
+      throw CLI::RequiredError("EXPECTED and ACTUAL, or --repeat with two or more outputs");
     }
   });
   return [options, &app, &settings] {

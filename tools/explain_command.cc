@@ -1,16 +1,18 @@
 // mxo explain CASE ACTUAL: why an output is not the expected one.
 #include "golden/explain/explain.h"
 
-#include <filesystem>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include <fmt/core.h>
 #include <CLI/CLI.hpp>
 
 #include "emu/communicators.h"
 #include "formats/error.h"
-#include "golden/files/read_tensors.h"
 #include "golden/suites/case_file.h"
 #include "tools/commands.h"
+#include "tools/operands.h"
 #include "tools/operators.h"
 #include "tools/terminal.h"
 
@@ -21,16 +23,19 @@ struct ExplainArguments {
   std::string expected;
   std::string actual;
   std::string op;
+  std::vector<std::string> inputs;
   std::vector<std::string> settings;
   bool json = false;
 };
 
-/// --op OP on the operands of a file.
+/// --op OP on the operands of CASE and of each --input.
 AnsweredCall given_call(const ExplainArguments& options) {
   AnsweredCall given;
   for (const std::string& assignment : options.settings) given.parameters.set(assignment);
   given.op = operator_named(options.op).name;
-  given.inputs = read_tensors(options.expected).tensors;
+  std::vector<std::string> files = options.inputs;
+  if (!options.expected.empty()) files.insert(files.begin(), options.expected);
+  given.inputs = read_operands(given.op, files);
   check_call(given.op, given.inputs, given.parameters);
   return given;
 }
@@ -46,8 +51,11 @@ void print(const Explanation& e) {
 
 int explain_file(const ExplainArguments& options, const Settings& settings) {
   const std::unique_ptr<Backend> backend = chosen_backend(settings, "cpu");
-  if (options.op.empty() && !options.settings.empty()) {
-    throw Error(Fault::argument, "--set: needs --op; a case has its own parameters");
+  for (const auto& [name, texts] :
+       {std::pair{"--set", &options.settings}, std::pair{"--input", &options.inputs}}) {
+    if (!options.op.empty() || texts->empty()) continue;
+    throw Error(Fault::argument,
+                std::string(name) + ": needs --op; a case has its own operands and parameters");
   }
   const std::unique_ptr<World> world = make_world("in_process");
   AnsweredCall known = options.op.empty() ? read_call(options.expected) : given_call(options);
@@ -75,15 +83,25 @@ int explain_file(const ExplainArguments& options, const Settings& settings) {
 std::function<int()> prepare_explain(CLI::App& app, const Settings& settings) {
   const auto options = std::make_shared<ExplainArguments>();
   app.add_option("CASE", options->expected,
-                 "SUITE/cases/ID.safetensors; with --op, a file of the operator's operands")
-      ->required();
+                 "SUITE/cases/ID.safetensors; with --op, operands as --input reads them");
   app.add_option("ACTUAL", options->actual,
-                 "the kernel's outputs under their names, as y or codes and scales")
-      ->required();
+                 "the kernel's outputs under their names, as y or codes and scales: .safetensors "
+                 "or [NAME=]FILE.npy");
   app.add_option("--op", options->op, "the operator that computed ACTUAL")->check(operator_there);
+  app.add_option("--input", options->inputs,
+                 std::string("with --op, beside or instead of CASE: ") + kOperandFiles)
+      ->allow_extra_args(false);
   app.add_option("--set", options->settings, "with --op: a parameter, key=value; may be repeated")
       ->allow_extra_args(false);
   app.add_flag("--json", options->json, "print the explanation as JSON, schema mxo-explain/1");
+  app.parse_complete_callback([options] {
+    if (options->actual.empty() && !options->inputs.empty())
+      options->actual.swap(options->expected);
+    if (options->actual.empty()) {
+      throw CLI::RequiredError(
+          options->expected.empty() && options->inputs.empty() ? "CASE and ACTUAL" : "ACTUAL");
+    }
+  });
   return [options, &settings] { return explain_file(*options, settings); };
 }
 

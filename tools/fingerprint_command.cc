@@ -26,7 +26,9 @@ std::filesystem::path outputs_file(const std::filesystem::path& dir, const Probe
 }
 
 int generate_probes(const std::string& directory, const Settings& settings) {
-  const bool made = std::filesystem::create_directories(directory);
+  std::error_code error;
+  const bool made = std::filesystem::create_directories(directory, error);
+  if (error) throw Error(Fault::file, directory + ": " + error.message() + "; needs a directory");
   std::vector<std::unique_ptr<OutputFile>> files;
   for (const ProbeKind& kind : probe_kinds()) {
     TensorFile file;
@@ -95,9 +97,13 @@ int read_outputs(const std::string& directory, const Settings& settings) {
     all_fit = all_fit && !f.fits.empty();
   }
   if (!any) {
-    throw Error(Fault::file, directory +
-                                 ": holds no outputs; needs <kind>.y.safetensors, kind "
-                                 "one of fp8, fp8_fnuz, bf16, mx");
+    std::error_code ignored;
+    throw Error(Fault::file,
+                directory +
+                    (std::filesystem::is_directory(directory, ignored) ? ": holds no outputs"
+                                                                       : ": is no directory") +
+                    "; needs <kind>.y.safetensors, kind "
+                    "one of fp8, fp8_fnuz, bf16, mx");
   }
   return all_fit ? kAgree : kDisagree;
 }

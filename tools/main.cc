@@ -16,6 +16,7 @@
 #include "formats/nearest_name.h"
 #include "golden/reports/text.h"
 #include "tools/commands.h"
+#include "tools/operators.h"
 #include "tools/process.h"
 #include "tools/terminal.h"
 
@@ -64,6 +65,23 @@ std::string unknown_command(int argc, char** argv) {
   return known ? "" : unknown_name("command", given, names);
 }
 
+/// Of "--format" after an operator that has this parameter: how it is given.
+std::string as_parameter(const CLI::App& app, const std::string& option) {
+  if (!option.starts_with("--")) return "";
+  for (const CLI::App* sub : app.get_subcommands()) {
+    for (const char* name : {"OP", "--op"}) {
+      const CLI::Option* op = sub->get_option_no_throw(name);
+      if (op == nullptr || op->count() == 0 || !operator_there(op->results()[0]).empty()) continue;
+      for (const ParameterSpec& spec : operator_named(op->results()[0]).parameters) {
+        if (spec.key != option.substr(2)) continue;
+        return "a parameter of " + op->results()[0] + " is given as --set " + option.substr(2) +
+               "=VALUE";
+      }
+    }
+  }
+  return "";
+}
+
 /// An option that neither mxo nor the command has; CLI11 would first say what else is missing.
 std::string unknown_option(const CLI::App& app) {
   std::vector<std::string> known;
@@ -75,12 +93,30 @@ std::string unknown_option(const CLI::App& app) {
   add(app);
   for (const CLI::App* sub : app.get_subcommands()) add(*sub);
   for (const std::string& given : app.remaining(true)) {
-    if (given.starts_with("--") && given.size() > 2) {
-      known.erase(known.begin());  // --help, which each command has again
-      return unknown_name("option", given.substr(0, given.find('=')), {known.begin(), known.end()});
-    }
+    if (given.size() < 2 || given[0] != '-' || given == "--") continue;
+    known.erase(known.begin());  // --help, which each command has again
+    const std::string name = given.substr(0, given.find('='));
+    const std::string set = as_parameter(app, name);
+    return set.empty() ? unknown_name("option", name, {known.begin(), known.end()})
+                       : "unknown option '" + name + "'; " + set;
   }
   return "";
+}
+
+/// CLI11's "NAME is required" with what was found in its place, and what the help says of NAME.
+std::string what_is_missing(const CLI::App& app, std::string name) {
+  name.erase(name.rfind(" is required"));
+  std::string said;
+  for (const std::string& given : app.remaining(true)) {
+    said += "found " + given + ", which no argument takes; ";
+  }
+  said += "needs " + name;
+  for (const CLI::App* sub : app.get_subcommands()) {
+    const CLI::Option* option = sub->get_option_no_throw(name);
+    if (option == nullptr) continue;
+    said += ": " + std::regex_replace(option->get_description(), std::regex("\n"), "; ");
+  }
+  return said;
 }
 
 /// "b=2" of "--set a=1 b=2", where it would be taken for a file.
@@ -107,7 +143,9 @@ std::string in_our_words(std::string what) {
       {"Could not convert: (\\S+) = (.*)", "$1: found $2, needs a number"},
       {": Value (.*) not in range ", ": found $1, needs "},
       {": \\d+ required \\w+ missing", ": a value is missing"},
-      {"The following arguments? (?:was|were) not expected: ", "found what it does not take: "},
+      {": At Most 1 required but received (\\d+)", ": found $1 values, needs one"},
+      {"The following arguments? (?:was|were) not expected: (.*)",
+       "found $1, which no argument takes"},
   };
   for (const auto& [theirs, ours] : kWords)
     what = std::regex_replace(what, std::regex(theirs), ours);
@@ -155,7 +193,10 @@ int run_command_line(int argc, char** argv) {
       if (!what.empty()) return fail(who, what, kUsage);
     }
     if (error.get_exit_code() == 0) return app.exit(error);  // --help, --version
-    return fail(who, in_our_words(error.what()) + " (see --help)", kUsage);
+    const std::string what = dynamic_cast<const CLI::RequiredError*>(&error) != nullptr
+                                 ? what_is_missing(app, error.what())
+                                 : in_our_words(error.what());
+    return fail(who, what + " (see --help)", kUsage);
   }
   for (const auto& [sub, action] : actions) {
     if (sub->parsed()) return run_guarded(sub->get_name(), action);

@@ -111,7 +111,8 @@ std::function<int()> prepare_reduce(CLI::App& app, const Settings& settings) {
   app.add_option("CASE", options->whole, "SUITE/cases/ID.safetensors, which ACTUAL fails")
       ->required();
   app.add_option("ACTUAL", options->actual,
-                 "the kernel's outputs under their names, as y or codes and scales");
+                 "the kernel's outputs under their names, as y or codes and scales: .safetensors "
+                 "or [NAME=]FILE.npy");
   app.add_option(
          "--output", options->output,
          "directory to write to: a suite of the small case, and actual/, the outputs that fail it")

@@ -1,7 +1,5 @@
 // mxo run OP: one operator on the tensors of a file.
-#include <algorithm>
 #include <filesystem>
-#include <span>
 #include <string>
 #include <vector>
 
@@ -14,9 +12,9 @@
 #include "golden/files/read_tensors.h"
 #include "golden/files/safetensors.h"
 #include "golden/files/sha256.h"
-#include "ops/catalogue/ranks.h"
 #include "tools/commands.h"
 #include "tools/counted.h"
+#include "tools/operands.h"
 #include "tools/operators.h"
 #include "tools/process.h"
 
@@ -41,47 +39,6 @@ Parameters parameters_of(const RunArguments& options) {
   return parameters;
 }
 
-/// Reads "FILE", or "NAME=FILE.npy": a .npy holds one tensor without a name, which is the stem of
-/// the file if no NAME is given.
-NamedTensors read_input(const std::string& op, const std::string& text) {
-  const std::size_t equals = text.find('=');
-  const bool array = text.ends_with(".npy");
-  if (array && equals != std::string::npos) {
-    NamedTensors tensors;
-    tensors.emplace(text.substr(0, equals), read_npy(text.substr(equals + 1)));
-    return tensors;
-  }
-  NamedTensors tensors = read_tensors(text).tensors;
-  const std::span<const OperandSpec> specs = catalogue_entry(op).inputs;
-  std::string names;
-  for (const OperandSpec& spec : specs) {
-    names += (names.empty() ? "" : ", ") + std::string(spec.name);
-  }
-  if (tensors.empty()) throw Error(Fault::file, text + ": holds no tensor, needs " + names);
-  for (const auto& [name, tensor] : tensors) {
-    if (std::any_of(specs.begin(), specs.end(),
-                    [&](const OperandSpec& spec) { return names_operand(spec.name, name); })) {
-      continue;
-    }
-    throw Error(Fault::file, text + ": " + op + " has no operand '" + name + "'; needs " +
-                                 (array ? "--input NAME=" + text + ", with NAME " : "") +
-                                 "one of " + names);
-  }
-  return tensors;
-}
-
-NamedTensors read_inputs(const RunArguments& options) {
-  NamedTensors all;
-  for (const std::string& text : options.inputs) {
-    for (auto& [name, tensor] : read_input(options.op, text)) {
-      if (!all.emplace(name, std::move(tensor)).second) {
-        throw Error(Fault::file, text + ": tensor '" + name + "' was in an earlier --input too");
-      }
-    }
-  }
-  return all;
-}
-
 /// What every process of a job must have been asked.
 std::string question_of(std::string_view op, const Parameters& parameters,
                         const NamedTensors& inputs) {
@@ -103,11 +60,8 @@ void check_output(const RunArguments& options) {
   }
   for (const std::string& input : options.inputs) {
     std::error_code ignored;
-    const std::size_t equals = input.find('=');
-    for (const std::string& file : {input, input.substr(equals == input.npos ? 0 : equals + 1)}) {
-      if (std::filesystem::equivalent(output, file, ignored)) {
-        throw Error(Fault::argument, options.output + ": is also an --input");
-      }
+    if (std::filesystem::equivalent(output, file_of_typed(input), ignored)) {
+      throw Error(Fault::argument, options.output + ": is also an --input");
     }
   }
 }
@@ -142,7 +96,7 @@ int run(const RunArguments& options, const Settings& settings) {
   const Parameters parameters = parameters_of(options);
   parameters.check(entry.name, entry.parameters);
   const std::unique_ptr<Backend> backend = chosen_backend(settings, "cpu");
-  const NamedTensors inputs = read_inputs(options);
+  const NamedTensors inputs = read_operands(options.op, options.inputs);
 
   TensorFile result;
   const std::unique_ptr<World> world = make_world(options.communicator);
@@ -172,10 +126,7 @@ std::function<int()> prepare_run(CLI::App& app, const Settings& settings) {
   app.add_option("OP", options->op, "the operator (mxo list ops)")
       ->required()
       ->check(operator_there);
-  app.add_option("--input", options->inputs,
-                 "the operands, by name: .safetensors, or [NAME=]FILE.npy; may be repeated")
-      ->required()
-      ->allow_extra_args(false);
+  app.add_option("--input", options->inputs, kOperandFiles)->required()->allow_extra_args(false);
   app.add_option("--output", options->output, "the .safetensors to write")->required();
   app.add_option("--set", options->settings, "a parameter, key=value; may be repeated")
       ->allow_extra_args(false);

@@ -4,7 +4,7 @@
 
 namespace mxo {
 
-std::string why_no_cuda() { return "this build has no CUDA"; }
+std::string why_no_cuda() { return "this build has no CUDA; -DMXO_CUDA=ON builds it"; }
 
 std::vector<std::string> cuda_devices() { return {}; }
 

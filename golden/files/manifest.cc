@@ -182,7 +182,9 @@ Manifest read_manifest(const std::filesystem::path& suite) {
   const std::filesystem::path path = suite / kManifestName;
   std::error_code error;
   if (!std::filesystem::exists(path, error)) {
-    throw Error(Fault::file, path.string() + ": no such file; a suite has one");
+    throw Error(Fault::file,
+                path.string() +
+                    ": no such file; needs the directory of a suite, as mxo generate writes it");
   }
   return parse_manifest(read_text_file(path), path.string());
 }

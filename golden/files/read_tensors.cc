@@ -1,6 +1,7 @@
 // Tensor files of either kind.
 #include "golden/files/read_tensors.h"
 
+#include "formats/error.h"
 #include "golden/files/safetensors.h"
 
 namespace mxo {
@@ -10,6 +11,26 @@ TensorFile read_tensors(const std::filesystem::path& path) {
   TensorFile file;
   file.tensors.emplace(path.stem().string(), read_npy(path));
   return file;
+}
+
+std::string file_of_typed(const std::string& text) {
+  const std::size_t equals = text.find('=');
+  return equals != text.npos && text.ends_with(".npy") ? text.substr(equals + 1) : text;
+}
+
+NamedTensors read_typed(const std::string& text) {
+  const std::string file = file_of_typed(text);
+  const std::string after = text.substr(text.find('=') + 1);
+  std::error_code ignored;
+  if (file == text && after != text && !std::filesystem::exists(text, ignored)) {
+    throw Error(Fault::file,
+                text + ": no such file; NAME= is for a .npy, other files name their tensors: " +
+                    "needs " + after);
+  }
+  if (file == text) return read_tensors(file).tensors;
+  NamedTensors tensors;
+  tensors.emplace(text.substr(0, text.find('=')), read_npy(file));
+  return tensors;
 }
 
 }  // namespace mxo

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <filesystem>
+#include <string>
 
 #include "golden/files/tensor_file.h"
 
@@ -11,6 +12,12 @@ namespace mxo {
 /// By extension: .npy gives one tensor named as the file without its extension ("x.codes.npy"
 /// holds x.codes); everything else is read as safetensors.  Throws Error(file).
 TensorFile read_tensors(const std::filesystem::path& path);
+
+/// The same of what a user types: a file, or NAME=FILE.npy for an array whose name is not the
+/// file's.
+NamedTensors read_typed(const std::string& text);
+/// The file in it.
+std::string file_of_typed(const std::string& text);
 
 /// One array of a .npy file (format 1.0 to 3.0): little-endian numbers and bool, either order.
 /// Types NumPy does not know follow from their size: 1 byte u8, 2 bytes bf16.

@@ -64,7 +64,8 @@ Trace read_trace(const std::filesystem::path& directory) {
   const std::filesystem::path path = directory / kTraceName;
   std::error_code none;
   if (!std::filesystem::exists(path, none)) {
-    throw Error(Fault::file, path.string() + ": no such file; a Recorder's directory has one");
+    throw Error(Fault::file,
+                path.string() + ": no such file; needs the directory that a Recorder wrote");
   }
   InputFile file = open_input(path);
   Trace trace;

@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "formats/error.h"
+#include "formats/nearest_name.h"
 #include "golden/files/read_tensors.h"
 #include "golden/files/sha256.h"
 #include "golden/judge/group_rows.h"
@@ -214,7 +215,10 @@ AnsweredCall read_call(const std::filesystem::path& path) {
                                     (suite / kManifestName).lexically_normal().string()) +
                     "; needs SUITE/cases/ID.safetensors; operands of your own: mxo explain --op");
   }
-  for (const ManifestCase& item : read_manifest(suite).cases) {
+  const Manifest manifest = read_manifest(suite);
+  std::vector<std::string_view> ids;
+  for (const ManifestCase& item : manifest.cases) {
+    ids.push_back(item.id);
     if (item.id != id) continue;
     StoredCase stored = read_case(suite, item);
     AnsweredCall call{id, item.op, Parameters(item.parameters), {}, {}, {}};
@@ -226,11 +230,15 @@ AnsweredCall read_call(const std::filesystem::path& path) {
     }
     return call;
   }
-  throw Error(Fault::file, path.string() + ": the manifest beside it has no case '" + id + "'");
+  const std::string_view nearest = nearest_name(id, ids);
+  throw Error(Fault::file,
+              path.string() + ": found no case '" + id + "' in " +
+                  (suite / kManifestName).lexically_normal().string() +
+                  (nearest.empty() ? "" : ", did you mean " + std::string(nearest) + "?"));
 }
 
 NamedTensors read_answer(const AnsweredCall& call, const std::string& path) {
-  NamedTensors given = read_tensors(path).tensors;
+  NamedTensors given = read_typed(path);
   std::string names;
   for (const auto& [name, tensor] : call.expected) {
     if (given.count(name) > 0) return given;

@@ -36,7 +36,7 @@ SuiteCase suite_case_of(const AnsweredCall& call);
 /// Throws Error(file).
 AnsweredCall read_call(const std::filesystem::path& path);
 
-/// The tensors of `path` as what a kernel gave to `call`.
+/// The tensors of `path`, or of NAME=FILE.npy, as what a kernel gave to `call`.
 /// Throws Error(file) where none of them has the name of an expected output.
 NamedTensors read_answer(const AnsweredCall& call, const std::string& path);
 

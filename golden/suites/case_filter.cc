@@ -2,20 +2,41 @@
 #include "golden/suites/case_filter.h"
 
 #include <algorithm>
+#include <set>
 
 #include "formats/error.h"
+#include "formats/nearest_name.h"
 #include "golden/suites/suites.h"
 
 namespace mxo {
 namespace {
 
+std::vector<std::string> values_of(const ManifestCase& item, const std::string& key) {
+  if (key == "op") return {item.op};
+  if (key == "id") return {item.id};
+  if (key == "flag") return item.flags;
+  return {parameter_of(item.op, item.parameters, key)};
+}
+
 bool has(const ManifestCase& item, const std::string& key, const std::string& value) {
-  if (key == "op") return item.op == value;
-  if (key == "id") return item.id.starts_with(value);
-  if (key == "flag") {
-    return std::find(item.flags.begin(), item.flags.end(), value) != item.flags.end();
+  const std::vector<std::string> values = values_of(item, key);
+  if (key == "id") return values[0].starts_with(value);
+  return std::find(values.begin(), values.end(), value) != values.end();
+}
+
+/// "--only: no case has op=quantise, did you mean quantize? There are dequantize, quantize".
+std::string no_case_has(const std::string& key, const std::string& value,
+                        const std::vector<ManifestCase>& cases) {
+  std::set<std::string> values;
+  for (const ManifestCase& item : cases) {
+    for (const std::string& one : values_of(item, key)) values.insert(one);
   }
-  return parameter_of(item.op, item.parameters, key) == value;
+  values.erase("");
+  if (values.empty()) {
+    return "--only: no case has " + key + "; needs op, id, flag or a parameter of their operators";
+  }
+  return with_nearest("--only: no case has " + key + "=" + value, value,
+                      {values.begin(), values.end()}, "there are");
 }
 
 }  // namespace
@@ -40,12 +61,18 @@ bool CaseFilter::takes(const ManifestCase& item) const {
 }
 
 Manifest CaseFilter::of(Manifest manifest) const {
-  const bool some = !manifest.cases.empty();
+  const std::vector<ManifestCase> all = manifest.cases;
   std::erase_if(manifest.cases, [&](const ManifestCase& item) { return !takes(item); });
-  if (some && manifest.cases.empty()) {
-    throw Error(Fault::argument, "--only: no case has " + text_);
+  if (all.empty() || !manifest.cases.empty()) return manifest;
+  for (const auto& [key, value] : wanted_) {
+    const auto has_it = [&, &key = key, &value = value](const ManifestCase& item) {
+      return has(item, key, value);
+    };
+    if (key != "id" && std::none_of(all.begin(), all.end(), has_it)) {
+      throw Error(Fault::argument, no_case_has(key, value, all));
+    }
   }
-  return manifest;
+  throw Error(Fault::argument, "--only: no case has " + text_);
 }
 
 }  // namespace mxo

@@ -32,22 +32,24 @@ struct CallInFile {
            std::any_of(outputs.begin(), outputs.end(),
                        [&](const std::string& spec) { return names_operand(spec, name); });
   }
-  /// True if every operand that the operator cannot do without is here.
-  bool whole() const {
-    if (op.empty()) return false;
+  /// The operands that the operator cannot do without and that are not here: "w, group_ends".
+  std::string missing() const {
     const auto& specs = catalogue_entry(op).inputs;
     const auto here = [&](const std::string& spec) {
       return std::any_of(inputs.begin(), inputs.end(),
                          [&](const auto& operand) { return names_operand(spec, operand.first); });
     };
-    return std::all_of(specs.begin(), specs.end(), [&](const OperandSpec& spec) {
+    std::string names;
+    for (const OperandSpec& spec : specs) {
       const std::string name(spec.name);
       // A plain operand or its codes, where the operator takes either.
       const bool either = std::any_of(specs.begin(), specs.end(), [&](const OperandSpec& other) {
         return other.name == name + ".codes";
       });
-      return either ? here(name) || here(name + ".codes") : spec.optional || here(name);
-    });
+      if (here(name) || (either ? here(name + ".codes") : spec.optional)) continue;
+      names += (names.empty() ? "" : ", ") + name;
+    }
+    return names;
   }
 };
 
@@ -149,9 +151,11 @@ void check(const fs::path& path, const CallInFile& call, const CompareOptions& o
     throw Error(Fault::argument, path.string() + ": " + gate +
                                      " needs the operator; compare with a case file, or give --op");
   }
-  if (!call.whole()) {
+  const std::string missing = call.op.empty() ? "all" : call.missing();
+  if (!missing.empty()) {
     if (!bound) return;
     throw Error(Fault::argument, path.string() + ": " + gate + " needs the operands of " + call.op +
+                                     ", found no " + missing +
                                      "; compare with a case file, or add --op " + call.op +
                                      " --input FILE");
   }

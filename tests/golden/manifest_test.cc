@@ -167,7 +167,8 @@ TEST(Manifest, TakesIdsThatAreFileNames) {
 TEST(Manifest, IsAFileOfItsSuite) {
   const Scratch scratch;
   EXPECT_EQ(refusal([&] { read_manifest(scratch.path()); }),
-            (scratch / "manifest.json").string() + ": no such file; a suite has one");
+            (scratch / "manifest.json").string() +
+                ": no such file; needs the directory of a suite, as mxo generate writes it");
 }
 
 }  // namespace

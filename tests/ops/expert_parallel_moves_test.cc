@@ -82,7 +82,7 @@ TEST_F(Moves, TakeCodesThatTravelAsTheyAre) {
   EXPECT_EQ(dispatched({flat.operand(), scales.operand(), kMxColumns}),
             "dispatch: x.codes: found e4m3 [3], needs rank 2");
   EXPECT_EQ(dispatched({x.operand(), scales.operand(), kMxColumns}),
-            "dispatch: x.codes: found bf16, needs e4m3 or e4m3fnuz or e5m2 or e5m2fnuz");
+            "dispatch: x.codes: found bf16, needs e4m3, e4m3fnuz, e5m2 or e5m2fnuz");
   EXPECT_EQ(dispatched({four.operand(), long_scales.operand(), kMxColumns}),
             "dispatch: x.codes: found e4m3 [4, 64], needs [3, 64]");
   EXPECT_EQ(dispatched({codes.operand(), long_scales.operand(), kMxColumns}),
@@ -108,7 +108,7 @@ TEST_F(Moves, GoBackAsRowsOfThePlan) {
     EXPECT_EQ(combined(y, out.result()), "combine: y: " + what);
   };
   both(flat.operand(), "found bf16 [6], needs rank 2");
-  both(wide.operand(), "found f64, needs bf16 or f16 or f32");
+  both(wide.operand(), "found f64, needs bf16, f16 or f32");
   both(five.operand(), "found bf16 [5, 64], needs [6, 64]");
   both(stepped, "needs contiguous rows");
   EXPECT_EQ(back(rows.operand(), flat_out.result()),

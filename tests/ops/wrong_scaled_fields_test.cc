@@ -45,7 +45,7 @@ TEST(WrongFields, OfGatesThatQuantizeAreRefused) {
   back.expect_that_checks_see_all();
   gate.op.rounding = back.op.rounding = Dtype::e4m3;
   for (const std::string& said : {gate.complaint(gate.op), back.complaint(back.op)}) {
-    EXPECT_NE(said.find("rounding: found e4m3, needs f32 or bf16 or f16"), said.npos) << said;
+    EXPECT_NE(said.find("rounding: found e4m3, needs f32, bf16 or f16"), said.npos) << said;
   }
   back.op.rounding = Dtype::f32;
   back.op.probs = {};
@@ -68,7 +68,7 @@ TEST(WrongFields, OfDelayedScalesAreRefused) {
   right.expect_that_checks_see_all();
   D bad = op;
   bad.x.dtype = Dtype::i32;
-  EXPECT_EQ(right.complaint(bad), "delayed_scale: x: found i32, needs f32 or bf16 or f16");
+  EXPECT_EQ(right.complaint(bad), "delayed_scale: x: found i32, needs f32, bf16 or f16");
   bad = op;
   bad.format = Dtype::bf16;
   EXPECT_NE(right.complaint(bad).find("delayed_scale: format: found bf16, needs e4m3"),

@@ -123,9 +123,9 @@ class Bench(Case):
         for args, says in [
             (["kernel"], "did you mean kernels?"),
             (["pad", "--model", "dsv4"], "did you mean dsv3?"),
-            (["pad", "--ranks", "2"], "--ranks: table pad is of one rank"),
-            (["training", "--model", "dsv3"], "--model: table training has no expert layer"),
-            (["pad", "--input", "x.npy"], "--input: table pad makes its own operands"),
+            (["pad", "--ranks", "2"], "--ranks: found table pad, needs one of pipelines, recompute"),
+            (["training", "--model", "dsv3"], "--model: found table training, needs one of pad, "),
+            (["pad", "--input", "x.npy"], "--input: found table pad, needs one of requantize"),
             (["pad", "--scale", "2"], "--scale"),
             (["pad", "--tokens", "200"], "--tokens: found 200, needs a multiple of 128"),
             (["pad", "--repeats", "0"], "--repeats"),

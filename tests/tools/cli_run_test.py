@@ -26,12 +26,12 @@ class Run(Case):
     def test_takes_npy_and_f32_bits(self):
         dtype, shape, data = ramp()
         want = self.quantize((dtype, shape, data))
-        array = self.path("x.npy", st.npy("<f4", tuple(shape), data))
-        other = self.path("other.npy", array.read_bytes())
-        for text in [array, f"x={other}"]:
-            output = self.path("npy.safetensors")
+        array, output = self.path("x.npy", st.npy("<f4", tuple(shape), data)), self.path("npy.out")
+        for text in [array, f"x={self.path('other.npy', array.read_bytes())}"]:
             self.ok("run", "quantize", "--input", text, "--output", output)
             self.assertEqual(st.decode(output.read_bytes()), want)
+            for call in [("compare", output, "--gate", "bound", "--input"), ("explain", "--input"), ("explain",)]:
+                self.ok(*call, text, output, "--op", "quantize")
         self.assertEqual(self.quantize(("I32", shape, data)), want)
 
     def test_native_dtypes_are_written_on_request(self):

@@ -67,7 +67,7 @@ class Compare(Case):
         out = self.ok("compare", expected, actual, code=DISAGREE)
         self.assertIn("worst group 0 (0 to 2)", out)
         self.assertIn("rows 5 to 7 belong to no group and hold NaN: not compared", out)
-        self.refused("compare", expected, actual, "--gate", "bound", code=USAGE, says="operands")
+        self.refused("compare", expected, actual, "--gate", "bound", code=USAGE, says="found no x, w;")
         self.ok("compare", expected, actual, "--gate", "bound", "--op", "grouped_matmul",
                 "--input", operands, "--set", "out=f32")
         call = ["--op", "grouped_matmul", "--input", operands, "--set", "out=f32", "--groups"]

@@ -23,9 +23,9 @@ WRONG_CALLS = [
     ("show div.full 1", "a divisor"), ("show div.full.f32 1 x", "found 'x'"), ("show e4m3 1.2.3", "'1.2.3'"),
     ("show ex2.aprox 1", "did you mean ex2.approx?"), ("show ex2.approx 0x1FFFFFFFF", "needs the bits of an f32"),
     ("show sin 1", "rcp.approx, rcp.approx.ftz, rsqrt.approx"), ("show e4m3 0x", "hex code"),
-    ("run", "OP"), ("run --bogus", "'--bogus'"), ("run quantise", "did you mean quantize?"),
-    ("run quantise --output {out}", "did you mean quantize?"), ("run quantize", "--input"),
-    ("run quantize --bogus", "'--bogus'"), ("run quantize --inptu {x}", "did you mean --input?"),
+    ("run", "needs OP: the operator"), ("run quantize {x}", "found {x}, which no argument takes; needs --input: the op"), ("run quantise", "did you mean quantize?"),
+    ("run quantise --output {out}", "did you mean quantize? (see --help)"), ("run quantize", "--input"),
+    ("run quantize -i {x}", "'-i'"), ("run quantize --format e4m3", "a parameter of quantize is given as --set format=VALUE"), ("run quantize --inptu {x}", "did you mean --input?"),
     ("run quantize --input {x}", "--output"),
     ("run quantize --input {x} --output {out} --bogus=3", "'--bogus'"),
     ("run quantize --input {x} --output {out} --set colour=red", "'colour'"),
@@ -43,7 +43,7 @@ WRONG_CALLS = [
     ("run quantize --input {x} --output {out} --communicator pigeons", "in_process, mpi, nccl"),
     ("run quantize --input {x} --output {x}", "also an --input"),
     ("run quantize --input {x} --output {out}.npy", "safetensors"),
-    ("run quantize --input {x} --output {out} extra", "does not take: extra"),
+    ("run quantize --input {x} --output {out} extra", "found extra, which no argument takes"),
     ("generate", "DIR"), ("generate {out} --suite quantum", "'quantum'"),
     ("generate {out} --suite quantize --op quantize --shape rows=4,columns=32", "--suite"),
     ("generate {out} --model dsv3 --groups 0", "groups"), ("judge {folder} {folder} --diff", "twice"),
@@ -52,8 +52,8 @@ WRONG_CALLS = [
     ("generate {out} --level 9", "level"), ("generate {out} --level x", "level"),
     ("generate {out} --seed -1", "needs a whole number from 0 to 18446744073709551615 (see --help)\n"), ("generate {out} --bogus", "'--bogus'"),
     ("verify", "DIR"), ("verify {suite} --bogus", "'--bogus'"), ("verify {suite} --only x", "--only"),
-    ("verify {suite} --only op=none", "--only"), ("compare {suite} {folder} --op quantize", "found a suite"),
-    ("compare", "EXPECTED"), ("compare {y}", "ACTUAL"), ("compare {y} {y} --bogus", "'--bogus'"),
+    ("verify {suite} --only op=quantise", "did you mean quantize?"), ("compare {suite} {folder} --op quantize", "found a suite"),
+    ("compare", "EXPECTED"), ("compare {y}", "needs EXPECTED and ACTUAL"), ("compare {y} {y} --bogus", "'--bogus'"),
     ("compare {y} {y} --gate", "--gate: a value is missing"), ("compare {y} {y} --gate nearly", "nearly"),
     ("compare {y} {y} --gate ulp=x", "ulp=x"), ("compare {y} {y} --gate sqnr=-1x", "sqnr=-1x"),
     ("compare {y} {y} --gate bound --sum abacus", "'abacus'"),
@@ -61,13 +61,13 @@ WRONG_CALLS = [
     ("compare {y} {y} --op quantise", "did you mean quantize?"),
     ("compare {y} {y} --op quantize --set colour=red", "'colour'"),
     ("compare {y} {y} --input {x}", "--op"), ("compare {y} {y} --sentinel xyz", "hexadecimal"),
-    ("compare {y} {y} --json {y}", "cannot replace"), ("compare --repeat {y}", "two"),
+    ("compare {y} {y} --json {y}", "cannot replace"), ("compare {y} {y} --gate bits --gate bits", "--gate: found 2 values, needs one"), ("compare --repeat {y}", "two"),
     ("compare {y} {y} --json - --html -", "two reports"),
     ("explain", "CASE"), ("explain {case}", "ACTUAL"), ("explain --set a=1 b=2", "--set b=2"),
     ("explain {x} {y} --op quantise", "did you mean quantize?"),
     ("explain {x} {y} --op quantize --set colour=red", "'colour'"),
     ("explain {x} {y} --op quantize --set format=e4m3 block=1x32", "--set block=1x32"),
-    ("explain {case} {y} --set a=1", "--op"), ("explain {case} {y} --bogus", "'--bogus'"),
+    ("explain {case} {y} --set a=1", "--op"), ("explain {y} --input {x}", "--input: needs --op"), ("explain --input {x}", "needs ACTUAL: "), ("explain {case} {y} --bogus", "'--bogus'"),
     ("reduce", "CASE"), ("reduce {case} {y}", "--output"), ("reduce {case} --output {out}", "ACTUAL"),
     ("reduce {case} {y} --output {out} --gate x", "gate"),
     ("reduce {case} {y} --output {out} --runs 0", "runs"),
@@ -122,9 +122,9 @@ WRONG_CALLS = [
 ]
 
 BAD_FILES = [
-    ("run quantize --input {none} --output {out}", "no such file"),
+    ("run quantize --input x={x} --output {out}", "needs {x}"), ("explain {suite}/cases/a {y}", "found no case 'a' in {suite}"),
     ("run quantize --input {y} --output {out}", "quantize has no operand 'y'; needs one of x, group_ends"),
-    ("run quantize --input {x} --input {x} --output {out}", "earlier --input"),
+    ("run quantize --input {x} --input {x} --output {out}", "earlier file too"),
     ("run quantize --input {empty} --output {out}", "holds no tensor, needs x"),
     ("run quantize --input {text} --output {out}", "needs safetensors"),
     ("run quantize --input {flat} --output {out}", "found rank 1"),
@@ -137,17 +137,17 @@ BAD_FILES = [
     ("run grouped_linear --input {scales} --output {out}", "x.scales: found without x.codes"),
     ("judge {blank}", "is empty"), ("judge {nothing} {none_there} --diff", "no product in either"),
     ("generate {suite} --suite quantize", "suite"), ("verify {none}", "none"),
-    ("verify {folder}", "manifest"), ("compare {none} {y}", "none"), ("compare {y} {none}", "none"),
+    ("verify {folder}", "manifest.json: no such file; needs the directory of a suite"), ("compare {none} {y}", "none"), ("compare {y} {none}", "none"),
     ("compare {suite} {y}", "needs a directory"), ("compare {text} {y}", "needs safetensors"),
     ("compare {unknown} {y}", "'quantise'"), ("compare {y} {y} --json {none}/j", "none"),
     ("explain {none} {none}", "no case of a suite: found no "), ("explain {suite} {y}", "is a suite; needs SUITE/cases/ID"), ("explain {x} {y} --op quantize", "holds no output"),
-    ("explain {y} {y} --op quantize", "unknown operand 'y'"),
+    ("explain {y} {y} --op quantize", "quantize has no operand 'y'; needs one of x"),
     ("reduce {none} {y} --output {out}", "own: mxo explain --op"),
     ("reduce {case} {case} --output {out}", "passes"),
     ("reduce {case} {x} --output {out}", "holds no output of quantize; needs one of codes, scales"),
     ("compare {outputs} {outputs} --op grouped_matmul", "holds no output of grouped_matmul"),
     ("reduce {case} {outputs} --output {suite}", "not an empty directory"),
-    ("fingerprint read {folder}", "no outputs"), ("judge {folder}", "Recorder"),
+    ("fingerprint read {folder}", "no outputs"), ("fingerprint read {none}", "is no directory"), ("fingerprint generate {x}", "needs a directory"), ("judge {folder}", "Recorder"),
     ("judge {trace}", "'quantise'"),
     ("train --text {none}", "no such file"), ("train --replay {x}", "rceil.x"),
     ("train --diff-digests {none} {none}", "no such file"),
@@ -206,24 +206,23 @@ class Usage(Case):
                                                                   {"mxo.op": "quantise"})),
         }
 
-    def words(self, call):
-        text = call
+    def filled(self, text):
         for name, path in self.names.items():
             text = text.replace("{%s}" % name, str(path))
-        return text.split()
+        return text
 
     def test_a_wrong_command_line_is_usage(self):
         for call, says in WRONG_CALLS:
             with self.subTest(call):
-                self.refused(*self.words(call), code=USAGE, says=says)
+                self.refused(*self.filled(call).split(), code=USAGE, says=self.filled(says))
 
     def test_a_wrong_file_is_bad_input(self):
         for call, says in BAD_FILES:
             with self.subTest(call):
-                self.refused(*self.words(call), code=BAD_INPUT, says=says)
+                self.refused(*self.filled(call).split(), code=BAD_INPUT, says=self.filled(says))
 
     def ends(self, call, redirection):
-        done = subprocess.run(["sh", "-c", f'exec "$0" "$@" {redirection}', MXO, *self.words(call)],
+        done = subprocess.run(["sh", "-c", f'exec "$0" "$@" {redirection}', MXO, *self.filled(call).split()],
                               capture_output=True, text=True, check=False)
         return done.returncode, done.stdout, done.stderr
 

@@ -184,8 +184,9 @@ std::vector<ReplayRow> replay(Backend& backend, const TensorFile& capture,
       runs.emplace_back(backend, capture, mode);
   }
   if (runs.empty()) {
-    throw Error(Fault::file,
-                "--replay: found no capture of training steps: neither 'rceil.x' nor 'floor.x'");
+    throw Error(
+        Fault::file,
+        "--replay: needs a capture of training steps, found no tensor 'rceil.x' or 'floor.x'");
   }
   std::vector<ReplayRow> rows;
   double done = 0;

@@ -33,7 +33,7 @@ void Text::read(const std::vector<std::filesystem::path>& files, const char* opt
       const std::string text = read_text_file(path);
       bytes_.insert(bytes_.end(), text.begin(), text.end());
     } catch (const Error& error) {
-      throw Error(Fault::file, std::string(error.what()) + " (" + option + " names another text)");
+      throw Error(Fault::file, std::string(error.what()) + "; " + option + " FILE names a text");
     }
   }
 }

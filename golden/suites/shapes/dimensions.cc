@@ -56,8 +56,8 @@ Dimensions parse_dimensions(std::string_view text) {
     text.remove_prefix(std::min(comma + 1, text.size()));
     const std::size_t equals = part.find('=');
     if (equals == part.npos) {
-      throw Error(Fault::argument,
-                  "shape: found '" + std::string(part) + "', needs rows=384,columns=7168");
+      throw Error(Fault::argument, "shape: found '" + std::string(part) +
+                                       "', needs DIMENSION=EXTENT,.., as rows=384,columns=7168");
     }
     const std::string_view name = part.substr(0, equals);
     const auto* word = std::find_if(std::begin(kNames), std::end(kNames),
