@@ -329,12 +329,42 @@ TEST(Repeat, SeesWhatOneRunOfThreeLacksOrHasAsNan) {
   EXPECT_THROW(compare_repeats(std::span(runs).first(1)), Error);
 }
 
+/// A directory of one output, which it links to, through a link to a directory.
+fs::path linked_run(const fs::path& made, const fs::path& output) {
+  fs::create_directories(made / "kept");
+  fs::create_directory(made / "run");
+  fs::create_symlink(output, made / "kept" / "y.safetensors");
+  fs::create_directory_symlink(made / "kept", made / "run" / "link");
+  return made / "run";
+}
+
+TEST(Repeat, ReadsWhatRunsLinkToAndNothingTwice) {
+  const Scratch scratch;
+  const fs::path a = run_of(scratch, "a", [](float* y) { y[0] = 1; });
+  const fs::path b = run_of(scratch, "b", [](float* y) { y[0] = 2; });
+  const std::vector<fs::path> runs{linked_run(scratch / "c", a), linked_run(scratch / "d", b)};
+  const RepeatReport report = compare_repeats(runs);
+  EXPECT_EQ(report.tensors[0].moving, 1);
+  EXPECT_EQ(report.tensors[0].file, "link/y.safetensors");
+  const fs::path link = runs[0] / "link" / "y.safetensors";
+  const std::vector<std::vector<fs::path>> twice{
+      {a, b, a}, {a, link}, {runs[0], linked_run(scratch / "e", a)}, {runs[0], runs[0]}};
+  for (const auto& again : twice) EXPECT_THROW(compare_repeats(again), Error);
+}
+
+TEST(Repeat, RefusesRunsWithoutAnElement) {
+  const Scratch scratch;
+  TensorFile file;
+  file.tensors.emplace("y", Tensor(Dtype::f32, {0, 4}));
+  for (const char* name : {"a", "b"}) write_safetensors(scratch / name, file);
+  EXPECT_THROW(compare_repeats(std::vector{scratch / "a", scratch / "b"}), Error);
+}
+
 TEST(Repeat, PutsPlacesIntoWords) {
   EXPECT_EQ(place_in_words({0, 1, 2, 3}, 2, 2), "every row, every column");
   EXPECT_EQ(place_in_words({0, 32, 64, 96}, 1, 128), "row 0, every 32 columns from 0 to 96");
   EXPECT_EQ(place_in_words({5, 7, 12}, 4, 64),
-            "row 0, 3 columns between 5 and 12 (in one tile of "
-            "16 columns)");
+            "row 0, 3 columns between 5 and 12 (in one tile of 16 columns)");
 }
 
 }  // namespace
