@@ -31,7 +31,9 @@ bool everywhere(const ExpectedOutput& expected_output, const Tensor& actual, Sam
 
 std::string other_type(const ExpectedOutput& expected_output, const Tensor& actual) {
   const Tensor& expected = *expected_output.expected;
-  const Dtype want = is_float8(expected_output.format) ? expected_output.format : expected.dtype();
+  const Dtype format = expected_output.format;
+  const bool named = is_float8(format) || (is_wide_float(format) && expected.dtype() == Dtype::u16);
+  const Dtype want = named ? format : expected.dtype();
   const Dtype have = actual.dtype();
   if (have == want || (is_float8(want) && have == Dtype::u8)) return {};
   if (want == Dtype::u8 && is_float8(have)) return {};
