@@ -81,7 +81,8 @@ CallGiven call_given(const CompareArguments& options) {
   given.parameters.check(given.op, catalogue_entry(given.op).parameters);
   for (const std::string& file : options.inputs) {
     for (auto& [name, tensor] : read_tensors(file).tensors) {
-      given.operands.insert_or_assign(name, std::move(tensor));
+      if (given.operands.emplace(name, std::move(tensor)).second) continue;
+      throw Error(Fault::file, file + ": tensor '" + name + "' was in an earlier --input too");
     }
   }
   return given;

@@ -125,6 +125,7 @@ BAD_FILES = [
     ("run quantize --input {none} --output {out}", "no such file"),
     ("run quantize --input {y} --output {out}", "quantize has no operand 'y'; needs one of x, group_ends"),
     ("run quantize --input {x} --input {x} --output {out}", "earlier --input"),
+    ("compare {y} {y} --op quantize --input {x} --input {x}", "earlier --input"),
     ("run quantize --input {empty} --output {out}", "holds no tensor, needs x"),
     ("run quantize --input {text} --output {out}", "needs safetensors"),
     ("run quantize --input {flat} --output {out}", "found rank 1"),
