@@ -24,10 +24,15 @@ JudgedRecord judge_parts(Backend& backend, const std::filesystem::path& director
       return judge_call({record.op, rows.inputs, record.parameters}, expected, rows.actual, options,
                         WhichOutputs::given);
     };
-    const CaseVerdict bits = under("bits");
-    judged.elements += bits.outputs.front().all.elements;
-    judged.differing += bits.outputs.front().all.differing;
+    const TensorVerdict bits = under("bits").outputs.front();
+    judged.elements += bits.all.elements;
+    judged.differing += bits.all.differing;
     if (bits.outcome != Outcome::fail) continue;
+    if (bits.all.elements == 0) {  // of another shape or type
+      judged.distance = Distance::beyond;
+      judged.cause = bits.reason;
+      continue;
+    }
     if (under("bound").outcome != Outcome::fail) {
       judged.distance = std::max(judged.distance, Distance::bound);
       continue;

@@ -43,7 +43,7 @@ int judge_trace(const JudgeArguments& options, const Settings& settings) {
       continue;
     }
     const JudgedRecord judged = judge_record(*backend, options.trace, record);
-    if (judged.elements == 0) {
+    if (judged.elements == 0 && judged.distance == Distance::bits) {
       ++unkept;
       if (!settings.quiet) fmt::print("{:<64} nothing compared\n", record.place());
       continue;

@@ -37,7 +37,7 @@ void check_names(const std::string& op, const std::string& text, const NamedTens
 NamedTensors read_operands(const std::string& op, const std::vector<std::string>& texts) {
   NamedTensors all;
   for (const std::string& text : texts) {
-    NamedTensors tensors = read_typed(text);
+    NamedTensors tensors = read_typed(text).tensors;
     check_names(op, text, tensors);
     for (auto& [name, tensor] : tensors) {
       if (!all.emplace(name, std::move(tensor)).second) {

@@ -16,6 +16,7 @@
 #include "golden/explain/finders.h"
 #include "golden/explain/steps/steps.h"
 #include "golden/explain/words/places.h"
+#include "golden/judge/declared_type.h"
 
 namespace mxo {
 namespace {
@@ -30,7 +31,8 @@ std::string percent(double share) {
 }
 
 std::string said(const Explanation& e, bool kinds) {
-  if (e.verdict == ExplainVerdict::same) return "bit-identical in all that is compared";
+  const std::string more = e.pattern.empty() ? "" : "; " + e.pattern;
+  if (e.verdict == ExplainVerdict::same) return "bit-identical in all that is compared" + more;
   if (e.verdict == ExplainVerdict::unknown) return "no known cause: " + e.pattern;
   // All of it is told, but not what made it so.
   const bool seen = e.verdict == ExplainVerdict::partly && e.causes.size() == 1 &&
@@ -69,8 +71,7 @@ class Measuring {
       try_instead(claims, [&] { return one_cause(several); });
     // Codes that follow from scales say nothing where altered calls give both, each its part.
     const auto follows = [](const Claim& claim) { return claim.kind == FindingKind::follows; };
-    if (std::any_of(claims.begin(), claims.end(), follows) &&
-        (claims.size() > 1 || left_of(c_.outputs) > 0))
+    if (std::ranges::any_of(claims, follows) && (claims.size() > 1 || left_of(c_.outputs) > 0))
       try_instead(claims, [&] { return by_runs(Extent::part); });
     keep_call_alone(c_, claims);
     name_by_fewest_causes(c_, claims);
@@ -196,13 +197,8 @@ void show_later(const Case& c, const NamedTensors& actual, std::vector<std::vect
 }  // namespace
 
 std::string_view name_of(ExplainVerdict verdict) {
-  switch (verdict) {
-    case ExplainVerdict::same: return "same";
-    case ExplainVerdict::explained: return "explained";
-    case ExplainVerdict::partly: return "partly";
-    case ExplainVerdict::unknown: break;
-  }
-  return "unknown";
+  constexpr std::string_view kNames[] = {"same", "explained", "partly", "unknown"};
+  return kNames[static_cast<std::size_t>(verdict)];
 }
 
 std::string Explanation::sentence() const { return said(*this, false); }
@@ -228,6 +224,12 @@ Explanation explain(Backend& backend, const Call& call, const NamedTensors& expe
     note("rows " + std::to_string(o.compared_rows) + " to " + std::to_string(o.rows - 1) + " of " +
          o.name + " belong to no group and were not compared");
   }
+  for (const Output& o : outputs.list) {
+    const std::string unlike = other_shape_or_type(*o.expected, *o.actual);
+    if (unlike.empty() || e.differing > 0) continue;
+    e.verdict = ExplainVerdict::unknown;
+    note(o.name + ": " + unlike);
+  }
   if (e.differing == 0) return e;
   keep_first_step(call, outputs);
   note(outputs.later);
@@ -242,8 +244,7 @@ Explanation explain(Backend& backend, const Call& call, const NamedTensors& expe
   const auto rank = [](const Claim& c) {
     return std::pair(c.kind == FindingKind::follows, -c.judged());
   };
-  std::stable_sort(claims.begin(), claims.end(),
-                   [&](const Claim& a, const Claim& b) { return rank(a) < rank(b); });
+  std::ranges::stable_sort(claims, {}, rank);
   double not_judged = 0.0;
   bool only_seen = false;
   for (Claim& c : claims) {
@@ -279,7 +280,7 @@ Explanation explain(Backend& backend, const Call& call, const NamedTensors& expe
   note(shown.pattern);
   for (const Cause& cause : idle) note(cause.sentence);
   // Integers are not near one another.
-  const bool floats = std::any_of(shown.outputs.begin(), shown.outputs.end(), [](const Output& o) {
+  const bool floats = std::ranges::any_of(shown.outputs, [](const Output& o) {
     const Dtype type = o.expected->dtype();
     return o.left > 0 && type != Dtype::i32 && type != Dtype::i64;
   });

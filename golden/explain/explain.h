@@ -12,7 +12,7 @@
 namespace mxo {
 
 enum class ExplainVerdict : std::uint8_t {
-  same,       ///< every bit is the one expected
+  same,       ///< every bit is the one expected, and shape and type are
   explained,  ///< every differing element was computed with a cause and holds what it gives
   partly,     ///< some were, and do; others were not computed, or hold something else
   unknown,    ///< none explains any; `pattern` says what the differences look like

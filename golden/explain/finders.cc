@@ -74,8 +74,7 @@ bool codes_are_right(const Case& c) {
 
 /// Rows that moved.  Scales that codes follow were made where they are, whatever they look like.
 Claims moved(const Case& c) {
-  const bool follow =
-      std::any_of(c.outputs.begin(), c.outputs.end(), [](const Output& o) { return o.follows; });
+  const bool follow = std::ranges::any_of(c.outputs, [](const Output& o) { return o.follows; });
   Claims claims;
   for (Output& o : c.outputs) {
     if (!follow || o.name != "scales")
@@ -90,7 +89,7 @@ Claims quantiser_of_all(const Case& c) {
   mark_what_follows(c.call, c.outputs);
   // Where blocks of zeros have a cause, the others have another.
   const auto begun = [](const Output& o) { return o.left != o.differing; };
-  if (std::any_of(c.outputs.begin(), c.outputs.end(), begun)) return {};
+  if (std::ranges::any_of(c.outputs, begun)) return {};
   const auto find = [&] {
     Claims claims = recover_quantiser(c.call, c.outputs);
     for (Output& o : c.outputs) o.without_rule = claims.empty();

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <limits>
 #include <map>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -79,16 +80,24 @@ T json_field(const Json& object, const char* key) {
 }
 
 /// The whole text.  What lies deeper than any field of ours is refused, because it is copied and
-/// freed by recursion.  Throws Error(file) naming the place at which it is no JSON.
+/// freed by recursion, and so is a key that is there twice, of which one value would be lost.
+/// Throws Error(file) naming the place at which it is no JSON.
 template <typename Json>
 Json parse_json(std::string_view text) {
-  const auto shallow = [](int depth, typename Json::parse_event_t, const Json&) {
+  using Event = typename Json::parse_event_t;
+  std::vector<std::set<std::string>> keys;  // of each object that is open
+  const auto checked = [&keys](int depth, Event event, const Json& key) {
     constexpr int kDeepest = 16;
     if (depth > kDeepest) throw Error(Fault::file, "nested deeper than 16 levels");
+    if (event == Event::object_start) keys.emplace_back();
+    if (event == Event::object_end) keys.pop_back();
+    if (event == Event::key && !keys.back().insert(key.template get<std::string>()).second) {
+      throw Error(Fault::file, "found key " + key.dump() + " twice in one object");
+    }
     return true;
   };
   try {
-    return Json::parse(text, shallow);
+    return Json::parse(text, checked);
   } catch (const typename Json::exception& error) {
     std::string said = error.what();  // "[json.exception.parse_error.101] parse error at line 2"
     said.erase(0, said.find("] ") + 2);

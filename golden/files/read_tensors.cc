@@ -18,7 +18,7 @@ std::string file_of_typed(const std::string& text) {
   return equals != text.npos && text.ends_with(".npy") ? text.substr(equals + 1) : text;
 }
 
-NamedTensors read_typed(const std::string& text) {
+TensorFile read_typed(const std::string& text) {
   const std::string file = file_of_typed(text);
   const std::string after = text.substr(text.find('=') + 1);
   std::error_code ignored;
@@ -27,10 +27,10 @@ NamedTensors read_typed(const std::string& text) {
                 text + ": no such file; NAME= is for a .npy, other files name their tensors: " +
                     "needs " + after);
   }
-  if (file == text) return read_tensors(file).tensors;
-  NamedTensors tensors;
-  tensors.emplace(text.substr(0, text.find('=')), read_npy(file));
-  return tensors;
+  if (file == text) return read_tensors(file);
+  TensorFile named;
+  named.tensors.emplace(text.substr(0, text.find('=')), read_npy(file));
+  return named;
 }
 
 }  // namespace mxo

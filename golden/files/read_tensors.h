@@ -15,7 +15,7 @@ TensorFile read_tensors(const std::filesystem::path& path);
 
 /// The same of what a user types: a file, or NAME=FILE.npy for an array whose name is not the
 /// file's.
-NamedTensors read_typed(const std::string& text);
+TensorFile read_typed(const std::string& text);
 /// The file in it.
 std::string file_of_typed(const std::string& text);
 

@@ -24,16 +24,6 @@ constexpr Index kHeatCells = 64;  // along either side
 constexpr std::size_t kBatch = 32;
 constexpr Index kSharedElements = 1 << 18;  // fewer are read before a thread has started
 
-std::string shape_text(const Tensor& tensor) {
-  std::string text(name_of(tensor.dtype()));
-  text += " [";
-  for (int i = 0; i < tensor.rank(); ++i) {
-    if (i > 0) text += ", ";
-    text += std::to_string(tensor.extent(i));
-  }
-  return text + "]";
-}
-
 /// The tensor as rows x columns, cut at blocks and at group ends.
 class Walk {
  public:
@@ -341,12 +331,7 @@ TensorVerdict compare_tensor(std::string_view name, const ExpectedOutput& expect
   verdict.name = name;
   verdict.format = expected_output.format;
   verdict.shape = expected_output.expected->shape();
-  if (actual.shape() != expected_output.expected->shape()) {
-    verdict.reason =
-        "found " + shape_text(actual) + ", needs " + shape_text(*expected_output.expected);
-  } else {
-    verdict.reason = other_type(expected_output, actual);
-  }
+  verdict.reason = other_shape_or_type(expected_output, actual);
   if (!verdict.reason.empty()) {
     verdict.outcome = Outcome::fail;
     return verdict;

@@ -16,6 +16,16 @@ std::string_view stored_name(Dtype type) {
   return {};
 }
 
+std::string shape_text(const Tensor& tensor) {
+  std::string text(name_of(tensor.dtype()));
+  text += " [";
+  for (int i = 0; i < tensor.rank(); ++i) {
+    if (i > 0) text += ", ";
+    text += std::to_string(tensor.extent(i));
+  }
+  return text + "]";
+}
+
 /// True if `same` holds at every position that is compared.
 template <typename Same>
 bool everywhere(const ExpectedOutput& expected_output, const Tensor& actual, Same same) {
@@ -31,7 +41,9 @@ bool everywhere(const ExpectedOutput& expected_output, const Tensor& actual, Sam
 
 std::string other_type(const ExpectedOutput& expected_output, const Tensor& actual) {
   const Tensor& expected = *expected_output.expected;
-  const Dtype want = is_float8(expected_output.format) ? expected_output.format : expected.dtype();
+  const Dtype format = expected_output.format;
+  const bool named = is_float8(format) || (is_wide_float(format) && expected.dtype() == Dtype::u16);
+  const Dtype want = named ? format : expected.dtype();
   const Dtype have = actual.dtype();
   if (have == want || (is_float8(want) && have == Dtype::u8)) return {};
   if (want == Dtype::u8 && is_float8(have)) return {};
@@ -49,6 +61,19 @@ std::string other_type(const ExpectedOutput& expected_output, const Tensor& actu
   const std::string what = values ? "the values are right, " : bytes ? "the bytes are right, " : "";
   return what + "the type is " + std::string(stored_name(have)) + " rather than " +
          std::string(stored_name(want));
+}
+
+std::string other_shape_or_type(const ExpectedOutput& expected_output, const Tensor& actual) {
+  const Tensor& expected = *expected_output.expected;
+  if (actual.shape() == expected.shape()) return other_type(expected_output, actual);
+  return "found " + shape_text(actual) + ", needs " + shape_text(expected);
+}
+
+std::string other_shape_or_type(const Tensor& expected, const Tensor& actual) {
+  ExpectedOutput expected_output;
+  expected_output.expected = &expected;
+  expected_output.format = expected.dtype();
+  return other_shape_or_type(expected_output, actual);
 }
 
 }  // namespace mxo

@@ -12,4 +12,8 @@ namespace mxo {
 /// which nothing says what they mean.  Shapes agree.
 std::string other_type(const ExpectedOutput& expected_output, const Tensor& actual);
 
+/// "found f32 [2, 1], needs f32 [1, 2]", or else of its type.
+std::string other_shape_or_type(const ExpectedOutput& expected_output, const Tensor& actual);
+std::string other_shape_or_type(const Tensor& expected, const Tensor& actual);
+
 }  // namespace mxo

@@ -145,12 +145,13 @@ bool Judge::within(Index i, const Element& actual) const {
 
 bool Judge::refused(Index i, const Finding& found, const ElementBound& bound) const {
   if (expected_output_.expectation.kind == Expectation::Kind::interval) return true;
+  const bool nan_both = found.expected.nan && found.actual.nan;
+  if (nan_both && options_.nan == NanCompare::by_bits) return found.differs;
   if (by_value() && expected_output_.by_values != nullptr &&
       (*expected_output_.by_values)[static_cast<std::size_t>(i)]) {
     return false;  // seen in the values of the codes
   }
-  if (by_value() && expected_output_.pair != nullptr && found.expected.nan && found.actual.nan)
-    return false;
+  if (by_value() && expected_output_.pair != nullptr && nan_both) return false;
   const bool nan_differs = found.expected.nan || found.actual.nan;
   switch (options_.gate.kind) {
     case Gate::Kind::bits: return true;

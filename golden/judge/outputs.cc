@@ -25,8 +25,7 @@ std::string joined(const std::string& a, const std::string& b) {
 
 bool comparable(const JudgedOutput& output) {
   return output.actual != nullptr &&
-         output.actual->shape() == output.expected_output.expected->shape() &&
-         other_type(output.expected_output, *output.actual).empty();
+         other_shape_or_type(output.expected_output, *output.actual).empty();
 }
 
 TensorVerdict missing(const JudgedOutput& output) {

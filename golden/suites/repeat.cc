@@ -23,8 +23,10 @@ bool is_tensor_file(const fs::path& path) {
   return path.extension() == ".safetensors" || path.extension() == ".npy";
 }
 
-/// The names of the files that some run has; one empty name where runs are files themselves.
+/// The names of the files that some run has; one empty name where runs are files themselves.  What
+/// is linked to has the name of the link.
 std::set<std::string> files_of(std::span<const fs::path> runs) {
+  constexpr auto into_links = fs::directory_options::follow_directory_symlink;
   std::set<std::string> names;
   std::error_code error;
   for (const fs::path& run : runs) {
@@ -32,8 +34,8 @@ std::set<std::string> files_of(std::span<const fs::path> runs) {
       names.insert("");
       continue;
     }
-    for (const auto& entry : fs::recursive_directory_iterator(run)) {
-      if (is_tensor_file(entry.path())) names.insert(fs::relative(entry.path(), run).string());
+    for (const auto& entry : fs::recursive_directory_iterator(run, into_links)) {
+      if (is_tensor_file(entry.path())) names.insert(entry.path().lexically_relative(run).string());
     }
   }
   if (names.contains("") && names.size() > 1) {
@@ -118,11 +120,26 @@ void compare_column(const Column& column, Stability& found) {
   }
 }
 
+/// Throws Error(argument) if one file, or a link to it, is there for two runs.
+void check_two_runs(std::span<const fs::path> paths) {
+  for (auto path = paths.begin(); path != paths.end(); ++path) {
+    const auto first = std::find_if(paths.begin(), path, [&](const fs::path& other) {
+      std::error_code none;  // what is not there is said by who opens it
+      return fs::equivalent(other, *path, none);
+    });
+    if (first == path) continue;
+    throw Error(Fault::argument, "--repeat: found " + first->string() + " and " + path->string() +
+                                     ", which are the same file, needs outputs of two runs");
+  }
+}
+
 void compare_file(std::span<const fs::path> runs, const std::string& file, RepeatReport& report) {
+  std::vector<fs::path> paths;
+  for (const fs::path& run : runs) paths.push_back(file.empty() ? run : run / file);
+  check_two_runs(paths);
   std::vector<TensorFile> contents;
   std::map<std::string, Dtype> names;
-  for (const fs::path& run : runs) {
-    const fs::path path = file.empty() ? run : run / file;
+  for (const fs::path& path : paths) {
     std::error_code error;
     const bool there = file.empty() || fs::exists(path, error);
     contents.push_back(there ? read_tensors(path) : TensorFile{});
@@ -184,15 +201,6 @@ RepeatReport compare_repeats(std::span<const fs::path> runs, const Progress& pro
     throw Error(Fault::argument,
                 "--repeat: needs two or more outputs, found " + std::to_string(runs.size()));
   }
-  for (auto run = runs.begin(); run != runs.end(); ++run) {
-    const auto first = std::find_if(runs.begin(), run, [&](const fs::path& other) {
-      std::error_code none;  // what is not there is said by who opens it
-      return fs::equivalent(other, *run, none);
-    });
-    if (first == run) continue;
-    throw Error(Fault::argument, "--repeat: found " + first->string() + " and " + run->string() +
-                                     ", which are the same file, needs outputs of two runs");
-  }
   RepeatReport report;
   for (const fs::path& run : runs) report.runs.push_back(run.string());
   const std::set<std::string> files = files_of(runs);
@@ -202,8 +210,9 @@ RepeatReport compare_repeats(std::span<const fs::path> runs, const Progress& pro
     compare_file(runs, file, report);
     ++done;
   }
-  if (report.tensors.empty()) {
-    throw Error(Fault::file, runs[0].string() + ": holds no tensor to compare");
+  const auto empty = [](const Stability& s) { return s.stable() && s.elements == 0; };
+  if (std::all_of(report.tensors.begin(), report.tensors.end(), empty)) {
+    throw Error(Fault::file, runs[0].string() + ": holds no element to compare");
   }
   return report;
 }

@@ -127,6 +127,8 @@ TEST(DeclaredType, FilesSayWhatTheirBytesMean) {
   EXPECT_EQ(exit_code(halves, "", words, ""), 1);
   EXPECT_EQ(exit_code(halves, "", words, "bf16"), 0) << "declared";
   EXPECT_EQ(exit_code(halves, "", words, "f16"), 1);
+  EXPECT_EQ(exit_code(words, "bf16", halves, "") + exit_code(words, "bf16", words, "bf16"), 0);
+  EXPECT_EQ(exit_code(words, "bf16", words, ""), 1);
 }
 
 /// The call names the format of codes that a file holds as bytes.

@@ -133,8 +133,9 @@ TEST(Manifest, NamesTheValueThatDoesNotFit) {
             "m: case 1: id: found 'a b', needs letters, digits, '.', '_' and '-', not '.' first");
   EXPECT_EQ(with("/cases", 7), "m: cases: found 7, needs a list, each entry an object");
   EXPECT_EQ(with("/schema", 1), "m: schema: found 1, needs a string");
-  for (const char* text : {"", "1e999", "{"})
-    EXPECT_THROW(parse_manifest(text, "m"), Error) << text;
+  for (const std::string text : {"", "1e999", "{"}) EXPECT_THROW(parse_manifest(text, "m"), Error);
+  EXPECT_EQ(refusal([] { parse_manifest(R"({"schema": [{"a": 1}, {"a": 2, "a": 3}]})", "m"); }),
+            "m: found key \"a\" twice in one object");
   EXPECT_NE(with("/cases/1/operands/0/format", "e9m9"), "");
   EXPECT_NE(with("/cases/1/operands/0/shape", Json::array({-1})), "");
 }

@@ -37,14 +37,18 @@ struct Quantised {
   const Tensor& codes() const { return outputs.at("codes"); }
   const Tensor& scales() const { return outputs.at("scales"); }
 
+  NanCompare nan = NanCompare::as_class;
+
   std::vector<TensorVerdict> against(const NamedTensors& actual, std::string_view gate) const {
+    CompareOptions options = gated(gate);
+    options.nan = nan;
     std::vector<JudgedOutput> questions;
     for (const auto& [name, tensor] : outputs) {
       const auto at = actual.find(name);
       questions.push_back(question(name, tensor, at == actual.end() ? nullptr : &at->second));
       if (name == "codes") questions.back().expected_output.groups = groups;
     }
-    return judge_outputs({op, inputs, set}, questions, gated(gate));
+    return judge_outputs({op, inputs, set}, questions, options);
   }
   Outcome outcome(const NamedTensors& actual, std::string_view gate) const {
     Outcome worst = Outcome::not_compared;
@@ -286,6 +290,9 @@ TEST(QuantizedPair, NanOnOneSideFailsAndOnBothPasses) {
   q.outputs.at("scales").data()[1] = std::byte{255};
   actual.at("codes").data()[40] ^= std::byte{1};  // NaN whatever the code is
   EXPECT_EQ(q.outcome(actual, "ulp=0"), Outcome::pass);
+  q.nan = NanCompare::by_bits;
+  EXPECT_EQ(q.outcome(actual, "ulp=0"), Outcome::fail);
+  EXPECT_EQ(q.outcome(q.outputs, "ulp=0"), Outcome::pass);
 }
 
 TEST(QuantizedPair, PartsThatMakeNoPairAreHeldToBits) {

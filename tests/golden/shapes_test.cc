@@ -156,17 +156,13 @@ class ShapeSuites : public testing::Test {
   }
 
   static std::vector<ShapeRequest> requests() {
-    return {{"cut",
-             "quantize",
-             settings("block=32x1 transpose=true"),
-             parse_dimensions("rows=1024,columns=2048"),
-             {}},
-            {"product",
-             "grouped_matmul",
-             settings("format_x=e4m3"),
-             parse_dimensions("rows=1088,columns=32,features=2048,groups=2"),
-             {}},
-            {"whole", "route", settings(""), parse_dimensions("rows=512,experts=16,top_k=4"), {}}};
+    const auto of = [](const char* id, const char* op, const char* set, const char* shape) {
+      return ShapeRequest{id, op, settings(set), parse_dimensions(shape), {}};
+    };
+    return {of("cut", "quantize", "block=32x1 transpose=true", "rows=1024,columns=2048"),
+            of("product", "grouped_matmul", "format_x=e4m3",
+               "rows=1088,columns=32,features=2048,groups=2"),
+            of("whole", "route", "", "rows=512,experts=16,top_k=4")};
   }
 
   Report compared(const std::map<std::string, NamedTensors>& outputs,
@@ -243,7 +239,9 @@ TEST_F(ShapeSuites, FailWhatIsMissingOrHasAnotherShape) {
   auto other = right_;
   other["cut"].erase("scales");
   other["whole"].insert_or_assign("weights", Tensor(Dtype::f32, {511, 4}));
+  other["product"].at("y").reinterpret_as(Dtype::u16);
   const Report report = compared(other);
+  EXPECT_EQ(report.cases[1].outputs[0].reason, "found u16 [1088, 2048], needs bf16 [1088, 2048]");
   EXPECT_EQ(report.cases[0].outputs[1].reason, "is not in ACTUAL");
   EXPECT_EQ(report.cases[2].outputs[2].reason, "found f32 [511, 4], needs f32 [512, 4]");
   EXPECT_EQ(report.outcome(), Outcome::fail);

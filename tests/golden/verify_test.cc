@@ -113,16 +113,9 @@ fs::path suite_of_one(const Scratch& scratch, const std::string& op, const Tenso
     operand.shape = tensor.shape();
     operand.sha256 = sha256(tensor.data(), tensor.bytes());
   }
+  const std::string digest = sha256_of_file(case_file(suite, "a"));
   Manifest manifest;
-  manifest.cases.push_back({"a",
-                            op,
-                            {},
-                            "",
-                            "",
-                            "definition",
-                            {},
-                            std::move(operands),
-                            sha256_of_file(case_file(suite, "a"))});
+  manifest.cases = {{"a", op, {}, "", "", "definition", {}, std::move(operands), digest}};
   std::ofstream(suite / kManifestName) << to_json(manifest);
   return suite;
 }

@@ -178,14 +178,8 @@ TEST(QuantizeChecks, SettleTheRuleOfGatesByTheirRounding) {
   Noting noting;
   swiglu_quantize(
       noting, {x.operand(), {}, {}, Dtype::bf16, {y.result(), scales.result(), {1, 128}}, rule});
-  swiglu_quantize_backward(noting, {x.operand(),
-                                    {},
-                                    dy.operand(),
-                                    {},
-                                    Dtype::bf16,
-                                    {dx.result(), scales.result(), {1, 128}},
-                                    rule,
-                                    {}});
+  const ScaledResult to{dx.result(), scales.result(), {1, 128}};
+  swiglu_quantize_backward(noting, {x.operand(), {}, dy.operand(), {}, Dtype::bf16, to, rule, {}});
   ASSERT_EQ(noting.rules.size(), 2u);
   for (const ScaleRule& settled : noting.rules) {
     EXPECT_EQ(settled.f32.epsilon, 1);
@@ -200,24 +194,13 @@ TEST(QuantizeChecks, RefuseGatesThatNoRuleHas) {
     Noting noting;
     const auto storage = blocked ? ScaleStorage::blocked : ScaleStorage::row_major;
     return refusal([&] {
+      const ScaledResult dx_to{dx.result(), dscales.result(), {1, 32}, storage};
+      const ScaledResult to{y.result(), scales.result(), {1, 32}, storage};
       if (back) {
-        swiglu_quantize_backward(noting, {x.operand(),
-                                          {},
-                                          dy.operand(),
-                                          {},
-                                          Dtype::f32,
-                                          {dx.result(), dscales.result(), {1, 32}, storage},
-                                          {},
-                                          {},
-                                          gate});
+        swiglu_quantize_backward(
+            noting, {x.operand(), {}, dy.operand(), {}, Dtype::f32, dx_to, {}, {}, gate});
       } else {
-        swiglu_quantize(noting, {x.operand(),
-                                 {},
-                                 {},
-                                 Dtype::f32,
-                                 {y.result(), scales.result(), {1, 32}, storage},
-                                 {},
-                                 gate});
+        swiglu_quantize(noting, {x.operand(), {}, {}, Dtype::f32, to, {}, gate});
       }
     });
   };

@@ -30,14 +30,10 @@ TEST(Ranges, OfExpertsAreOfTwoAxes) {
 
 TEST(Ranges, OfGradientsKnowNoMachine) {
   Tensor x(Dtype::f32, {2, 6}), half(Dtype::f32, {2, 3}), dx(Dtype::f32, {2, 6});
-  EXPECT_EQ(
-      check_refusal<SwigluBackward>(swiglu_backward, {x.operand(),
-                                                      {},
-                                                      half.operand(),
-                                                      dx.result(),
-                                                      {},
-                                                      {.arithmetic = GateArithmetic::triton_sm90}}),
-      "swiglu_backward: arithmetic: found Triton's, needs rounded: gradients have no other");
+  SwigluBackward op{x.operand(), {}, half.operand(), dx.result(), {}};
+  op.gate.arithmetic = GateArithmetic::triton_sm90;
+  EXPECT_EQ(check_refusal(swiglu_backward, op),
+            "swiglu_backward: arithmetic: found Triton's, needs rounded: gradients have no other");
 }
 
 TEST(Ranges, OfBiasesInPlaceAreTheSameElements) {

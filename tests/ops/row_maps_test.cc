@@ -291,15 +291,9 @@ TEST(MapViews, BlocksBesideAViewAreNotRead) {
   const Tensor experts = test::integers_of({4, 3}, {0, 1, 1, 1, -1, 1, 1, 0, 1, 1, 1, 1});
   Tensor ids(Dtype::i32, {8}), blocks(Dtype::i32, {2}), rows(Dtype::i32, {1}),
       ends(Dtype::i32, {2});
-  EXPECT_EQ(check_refusal(moe_align_block_size, {inside(experts),
-                                                 {},
-                                                 ids.result(),
-                                                 blocks.result(),
-                                                 rows.result(),
-                                                 ends.result(),
-                                                 4,
-                                                 -1}),
-            "");
+  const MoeAlignBlockSize align{
+      inside(experts), {}, ids.result(), blocks.result(), rows.result(), ends.result(), 4, -1};
+  EXPECT_EQ(check_refusal(moe_align_block_size, align), "");
   const Tensor sorted = test::integers_of({7, 0, 3, 4, 1, 7}), taken = test::integers_of({3, 4, 3});
   Tensor slots(Dtype::i32, {2, 2});
   EXPECT_EQ(check_refusal(blocks_to_experts,

@@ -31,16 +31,9 @@ TEST(WrongFields, OfGatesThatQuantizeAreRefused) {
       "swiglu_quantize",
       swiglu_quantize,
       {x.operand(), probs.operand(), {}, Dtype::f32, {codes.result(), scales.result()}}};
-  RightCall<SwigluQuantizeBackward> back{"swiglu_quantize_backward",
-                                         swiglu_quantize_backward,
-                                         {x.operand(),
-                                          probs.operand(),
-                                          dy.operand(),
-                                          {},
-                                          Dtype::f32,
-                                          {dcodes.result(), dscales.result()},
-                                          {},
-                                          dprobs.result()}};
+  RightCall<SwigluQuantizeBackward> back{"swiglu_quantize_backward", swiglu_quantize_backward, {}};
+  const ScaledResult to{dcodes.result(), dscales.result()};
+  back.op = {x.operand(), probs.operand(), dy.operand(), {}, Dtype::f32, to, {}, dprobs.result()};
   gate.expect_that_checks_see_all();
   back.expect_that_checks_see_all();
   gate.op.rounding = back.op.rounding = Dtype::e4m3;

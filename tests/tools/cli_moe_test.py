@@ -117,9 +117,10 @@ class Train(Case):
 
     def test_a_capture_without_a_tensor_is_refused(self):
         tensors = self.first_step()
-        del tensors["rceil.w2.0"]
-        file = self.path("less.safetensors", st.encode(tensors))
-        self.refused("train", "--replay", file, says="rceil.w2.0")
+        for name, says in (("rceil.y.1", "no output"), ("rceil.w2.0", "rceil.w2.0")):
+            del tensors[name]
+            file = self.path("less.safetensors", st.encode(tensors))
+            self.refused("train", "--replay", file, says=says)
 
     def test_recipes_are_compared_in_a_table_and_a_picture(self):
         out = self.ok(*self.small("--compare", "bf16,mxfp8_rceil,e4m3fnuz", "--output",

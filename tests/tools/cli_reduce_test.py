@@ -105,7 +105,8 @@ class Audit(Case):
         self.assertIn("0 of 2", self.ok("audit", "--command", own, "--row", 35))
         self.assertIn("2 of 2", self.ok("audit", "--command", "true {expected} {actual}",
                                         "--row", 35, code=DISAGREE))
-        self.refused("audit", "--command", "false {expected} {actual}", code=USAGE, says="right outputs")
+        for wrong in ("false {expected} {actual}", "grep -q wgrad {expected} && " + own):
+            self.refused("audit", "--command", wrong, code=USAGE, says="right outputs")
 
 
 if __name__ == "__main__":

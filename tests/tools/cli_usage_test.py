@@ -6,7 +6,7 @@ Usage: cli_usage_test.py MXO [unittest arguments].
 import subprocess
 import unittest
 
-from cli_case import AGREE, BAD_INPUT, MXO, NOT_RUN, USAGE, Case, ramp
+from cli_case import AGREE, BAD_INPUT, DISAGREE, MXO, NOT_RUN, USAGE, Case, ramp
 import safetensors as st
 
 # In a call, {x} is a file of operands, {y} one of outputs, {suite} a suite, {case} a case of quantize in it,
@@ -125,6 +125,7 @@ BAD_FILES = [
     ("run quantize --input x={x} --output {out}", "needs {x}"), ("explain {suite}/cases/a {y}", "found no case 'a' in {suite}"),
     ("run quantize --input {y} --output {out}", "quantize has no operand 'y'; needs one of x, group_ends"),
     ("run quantize --input {x} --input {x} --output {out}", "earlier file too"),
+    ("compare {y} {y} --op quantize --input {x} --input {x}", "earlier file too"),
     ("run quantize --input {empty} --output {out}", "holds no tensor, needs x"),
     ("run quantize --input {text} --output {out}", "needs safetensors"),
     ("run quantize --input {flat} --output {out}", "found rank 1"),
@@ -254,6 +255,10 @@ class NothingCompared(Case):
             ends = {"group_ends": ("I32", [1], bytes([rows, 0, 0, 0]))}
             trace = self.trace({**zeros, **ends}, '"op": "grouped_matmul", "parameters": {"out": "f32"}')
             self.assertIn(f"{int(rows > 0)} bits", self.ok("judge", trace, code=code))
+        for other in (st.f32([2], [9.0] * 2), ("I32", [2, 1], bytes(8))):
+            trace = self.trace({**zeros, "group_ends": ("I32", [1], bytes([2, 0, 0, 0])), "output.y": other},
+                               '"op": "grouped_matmul", "parameters": {"out": "f32"}')
+            self.assertIn("0 bits, 0 bound, 1 FAIL", self.ok("judge", trace, code=DISAGREE))
 
 
 if __name__ == "__main__":

@@ -197,6 +197,9 @@ std::vector<ReplayRow> replay(Backend& backend, const TensorFile& capture,
       if (progress) progress(done, "step " + std::to_string(step));
     }
   }
+  if (std::all_of(rows.begin(), rows.end(), [](const ReplayRow& row) { return row.values == 0; })) {
+    throw Error(Fault::file, "--replay: the capture holds no output or weight of a later step");
+  }
   return rows;
 }
 

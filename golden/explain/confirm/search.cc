@@ -38,7 +38,7 @@ bool is_another_cause(const Hypothesis& h, const Hypothesis& first) {
 /// Both of a pair have to matter: neither gives as much alone, where the pair was run, nor all but
 /// an element or two, which any other would do that alters these.
 bool both_matter(AlteredCallRunner& runner, const Candidate& pair) {
-  return std::all_of(pair.hypotheses.begin(), pair.hypotheses.end(), [&](const Hypothesis* h) {
+  return std::ranges::all_of(pair.hypotheses, [&](const Hypothesis* h) {
     const auto alone = runner.run({h});
     return !alone || (alone->fixed < pair.trial.fixed && alone->broken >= kLeastNews);
   });
@@ -202,8 +202,7 @@ class Search {
             moves_ends_so(h, runner_))
           found.push_back({{&h}, std::move(*trial)});
       }
-      const bool all =
-          std::any_of(found.begin(), found.end(), [](const Candidate& c) { return c.trial.all(); });
+      const bool all = std::ranges::any_of(found, [](const Candidate& c) { return c.trial.all(); });
       std::vector<Claim> claims;
       if (!all) claims = but_for_last_bits(near_of_f32);
       if (claims.empty() && (all || whole_operands || !runner_.windowed()))

@@ -62,8 +62,8 @@ std::string ActualOutputs::unfit(const ShapedOutput& output) const {
   const std::vector<Index> shape =
       by_digest_ ? std::vector<Index>{count, Index{sizeof(Digest)}} : output.whole.shape;
   const Dtype format = by_digest_ ? Dtype::u8 : output.whole.format;
-  const bool raw = found->dtype() == Dtype::u8 || found->dtype() == Dtype::u16;
-  const bool type = found->dtype() == format || (raw && size_of(found->dtype()) == size_of(format));
+  const bool codes = is_minifloat8(format) || format == Dtype::e8m0;
+  const bool type = found->dtype() == format || (codes && found->dtype() == Dtype::u8);
   if (type && found->shape() == shape) return "";
   std::string needs = std::string(name_of(format)) + " [";
   for (std::size_t d = 0; d < shape.size(); ++d) {

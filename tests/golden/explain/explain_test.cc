@@ -72,6 +72,14 @@ TEST(Explain, ReadsAFlatTensor) {
   std::memcpy(flat.data(), p.actual.at("y").data(), flat.bytes());
   p.actual.insert_or_assign("y", flat);
   EXPECT_EQ(explain(*backend, p.call, p.expected, p.actual).verdict, ExplainVerdict::explained);
+  // What differs in nothing but its shape or its type is not the same.
+  Tensor& halves = p.actual.insert_or_assign("y", p.expected.at("y")).first->second;
+  halves.reinterpret_as(Dtype::f16);
+  EXPECT_EQ(explain(*backend, p.call, p.expected, p.actual).sentence(),
+            "no known cause: y: the bytes are right, the type is F16 rather than BF16");
+  std::memcpy(flat.data(), halves.data(), flat.bytes());
+  p.actual.insert_or_assign("y", flat);
+  EXPECT_EQ(explain(*backend, p.call, p.expected, p.actual).verdict, ExplainVerdict::unknown);
 }
 
 Explanation of_causes(ExplainVerdict verdict, const std::vector<double>& shares) {
@@ -87,7 +95,7 @@ Explanation of_causes(ExplainVerdict verdict, const std::vector<double>& shares)
 
 TEST(Explanation, IsOneSentence) {
   EXPECT_EQ(of_causes(ExplainVerdict::same, {}).sentence(),
-            "bit-identical in all that is compared");
+            "bit-identical in all that is compared; rows differ");
   EXPECT_EQ(of_causes(ExplainVerdict::unknown, {}).sentence(), "no known cause: rows differ");
   EXPECT_EQ(of_causes(ExplainVerdict::explained, {1}).sentence(), "explained: it is a");
   EXPECT_EQ(of_causes(ExplainVerdict::partly, {0.5}).sentence(), "partly: 50.0 %: it is a");

@@ -136,8 +136,7 @@ std::optional<FoundFunction> function_of(Pairs pairs, Index count) {
       const auto of = [of = row.of, n, count = row.wraps ? count : Index{0}](Index i) {
         return count > 0 ? of(i, n) % count : of(i, n);
       };
-      if (!std::all_of(pairs.begin(), pairs.end(),
-                       [&](const auto& p) { return of(p.first) == p.second; }))
+      if (!std::ranges::all_of(pairs, [&](const auto& p) { return of(p.first) == p.second; }))
         continue;
       return FoundFunction{
           filled(row.words, n) + (row.wraps ? " modulo " + std::to_string(count) : std::string()),
