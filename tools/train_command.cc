@@ -54,6 +54,9 @@ int print_replay(const std::string& path, const Settings& settings) {
 }
 
 int print_difference(const std::vector<std::string>& paths, const Settings& settings) {
+  std::error_code none;  // what is not there is said by who opens it
+  if (std::filesystem::equivalent(paths[0], paths[1], none))
+    throw Error(Fault::argument, "--diff-digests: found one file twice, needs those of two runs");
   const std::vector<DigestRow> a = read_digest_csv(paths[0]);
   const std::vector<DigestRow> b = read_digest_csv(paths[1]);
   if (const auto difference = first_difference(a, b)) {

@@ -141,7 +141,8 @@ Fingerprint fit_sum(Backend& backend, const Call& product, OperandKind kind, con
                     const Progress& progress) {
   const NamedTensors shapes = check_call(product.op, product_views(product), product.set);
   const Tensor& needed = shapes.at("y");
-  if (y.shape() != needed.shape() || size_of(y.dtype()) != size_of(needed.dtype())) {
+  const bool other_float = is_wide_float(y.dtype()) && y.dtype() != needed.dtype();
+  if (y.shape() != needed.shape() || size_of(y.dtype()) != size_of(needed.dtype()) || other_float) {
     throw Error(Fault::shape, "fingerprint: y: found " + describe(y.operand()) + ", needs " +
                                   describe(needed.operand()));
   }

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "formats/any_view.h"
+#include "formats/error.h"
 #include "golden/judge/declared_type.h"
 #include "golden/judge/judge.h"
 #include "golden/judge/measures.h"
@@ -327,6 +328,9 @@ void decide(TensorVerdict& verdict, const ExpectedOutput& expected_output,
 
 TensorVerdict compare_tensor(std::string_view name, const ExpectedOutput& expected_output,
                              const Tensor& actual, const CompareOptions& options) {
+  check_gate(options.gate);
+  if (options.row_block < 1 || options.column_block < 1)
+    throw Error(Fault::argument, "compare: found a block of no rows or columns, needs 1 or more");
   TensorVerdict verdict;
   verdict.name = name;
   verdict.format = expected_output.format;

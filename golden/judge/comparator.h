@@ -62,7 +62,8 @@ struct ExpectedOutput {
   const std::vector<bool>* by_values = nullptr;  ///< of scales: those that judged codes use
 };
 
-/// A wrong shape or type is FAIL with a reason, never an exception.
+/// A wrong shape or type is FAIL with a reason, never an exception.  Throws Error(argument) for
+/// an SQNR that zeros reach, and for blocks without rows or columns.
 TensorVerdict compare_tensor(std::string_view name, const ExpectedOutput& expected_output,
                              const Tensor& actual, const CompareOptions& options = {});
 

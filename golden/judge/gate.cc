@@ -50,6 +50,9 @@ constexpr SqnrPreset kPresets[] = {
      "pytorch/ao 36027d8, test/prototype/moe_training/test_mxfp8_grouped_mm.py:337"},
 };
 
+/// Zeros reach 0 dB.
+bool is_threshold(double decibels) { return std::isfinite(decibels) && decibels > 0; }
+
 /// The name of a preset nearest to what was typed, for a message; or what the gates are.
 [[noreturn]] void refuse(std::string_view text, std::string_view value) {
   std::string message = "gate: found '" + std::string(text) +
@@ -86,11 +89,16 @@ Gate parse_gate(std::string_view text) {
     gate.kind = Gate::Kind::ulp;
     return gate;
   }
-  if (kind == "sqnr" && parse(value, gate.sqnr) && std::isfinite(gate.sqnr) && gate.sqnr > 0) {
+  if (kind == "sqnr" && parse(value, gate.sqnr) && is_threshold(gate.sqnr)) {
     gate.kind = Gate::Kind::sqnr;
     return gate;
   }
   refuse(text, value);
+}
+
+void check_gate(const Gate& gate) {
+  if (gate.kind != Gate::Kind::sqnr || is_threshold(gate.sqnr)) return;
+  throw Error(Fault::argument, "gate: found " + to_text(gate) + ", needs sqnr=DB above 0");
 }
 
 std::string to_text(const Gate& gate) {

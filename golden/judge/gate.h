@@ -43,6 +43,8 @@ std::span<const GateRow> gates();
 
 /// "bits", "ulp=2", "sqnr=40", "sqnr=auto", "sqnr=PRESET", "bound".  Throws Error(argument).
 Gate parse_gate(std::string_view text);
+/// Throws Error(argument) for an SQNR that zeros reach, or that is no number.
+void check_gate(const Gate& gate);
 std::string to_text(const Gate& gate);
 
 }  // namespace mxo

@@ -225,16 +225,9 @@ TEST_P(RouterBackends, GiveTheSlopeOfTheWeightsInF64) {
       Tensor chosen(Dtype::i32, {tokens, k});
       Tensor weights(Dtype::f32, {tokens, k});
       Tensor counts(Dtype::i32, {experts});
-      route(*backend, {logits.operand(),
-                       {},
-                       chosen.result(),
-                       weights.result(),
-                       counts.result(),
-                       score,
-                       1,
-                       1,
-                       normalize,
-                       2.0f});
+      const Result into[] = {chosen.result(), weights.result(), counts.result()};
+      route(*backend,
+            {logits.operand(), {}, into[0], into[1], into[2], score, 1, 1, normalize, 2.0f});
       Tensor dlogits(Dtype::f32, {tokens, experts});
       route_backward(*backend, {logits.operand(), chosen.operand(), dweights.operand(),
                                 dlogits.result(), score, normalize, 2.0f});

@@ -177,10 +177,8 @@ TEST(Blockwise, ANanSpoilsItsBlockInTorchaoAndOnlyItselfInTransformerEngine) {
   for (const bool torchao : {true, false}) {
     Tensor codes(Dtype::e4m3, {1, 129});
     Tensor scales(Dtype::f32, {1, 2});
-    quantize(*backend, {x.operand(),
-                        {},
-                        {codes.result(), scales.result(), kRowBlock},
-                        f32_rule(torchao ? kTorchaoBlockwise : kTeBlockwise)});
+    const ScaledResult to{codes.result(), scales.result(), kRowBlock};
+    quantize(*backend, {x.operand(), {}, to, f32_rule(torchao ? kTorchaoBlockwise : kTeBlockwise)});
     const auto* code = codes.as<std::uint8_t>();
     EXPECT_EQ(code[5], 0x7F);
     EXPECT_EQ(code[6], torchao ? 0x7F : 0x78);    // 256 under te: a power of two

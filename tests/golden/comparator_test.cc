@@ -63,6 +63,18 @@ TEST(Comparator, FollowsTheSqnrRulesAtTheirEdges) {
             Outcome::fail);
 }
 
+TEST(Comparator, RefusesOptionsThatLetAllPass) {
+  const Tensor y = floats({2}, {1, 2});
+  for (const double least : {0.0, -1.0, -kInfinity, std::nan("")}) {
+    CompareOptions options;
+    options.gate = {Gate::Kind::sqnr, 0, least};
+    EXPECT_THROW(compare_tensor("y", owe(y), floats({2}, {0, 0}), options), Error) << least;
+  }
+  CompareOptions options;
+  options.row_block = 0;
+  EXPECT_THROW(compare_tensor("y", owe(y), y, options), Error);
+}
+
 TEST(Comparator, TakesNanAsAClassUnlessAskedOtherwise) {
   const Tensor a = tensor_from<std::uint8_t>(Dtype::u8, {2}, {0x7F, 0x10});
   const Tensor b = tensor_from<std::uint8_t>(Dtype::u8, {2}, {0xFF, 0x10});

@@ -39,6 +39,8 @@ TEST(Fingerprint, RefusesAnOutputOfAnotherShape) {
     EXPECT_THROW(fit_sum(*backend, call, kind.kind, Tensor(Dtype::f32, shape)), Error);
   }
   EXPECT_THROW(fit_sum(*backend, call, kind.kind, Tensor(Dtype::f64, {48, 24})), Error);
+  const Call halves = make_call(kind.op, make_probe(kind), probe_parameters(kind, Dtype::bf16));
+  EXPECT_THROW(fit_sum(*backend, halves, kind.kind, Tensor(Dtype::f16, {48, 24})), Error);
 }
 
 TEST(Fingerprint, SaysSoWhenNoAccumulationFits) {

@@ -96,6 +96,7 @@ WRONG_CALLS = [
     *[("train " + words, words.split()[-2] + ": has no effect with " + words.split()[0])
       for words in ["--sample a --from {x} --steps 5", "--export {out} --from {x} --seed 5",
                     "--replay {x} --steps 5", "--diff-digests {x} {x} --steps 5"]],
+    ("train --diff-digests {x} {x}", "one file twice"),
     ("compare {y} {y} --only op=combine", "--only"),
     ("train --from {x}", "needs --sample or --export"),
     ("reduce {case} {y} --output {out} --runs 5", "--runs"),

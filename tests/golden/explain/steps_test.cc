@@ -45,13 +45,9 @@ struct StepFault {
   const char* pattern;                                      ///< how it begins
 };
 
+constexpr const char* kLostRow = "codes as quantize: row 2 of codes holds NaN";
 const StepFault kGates[] = {
-    {"a row of codes",
-     false,
-     lose_row,
-     ExplainVerdict::explained,
-     {{"codes", "codes as quantize: row 2 of codes holds NaN"}},
-     ""},
+    {"a row of codes", false, lose_row, ExplainVerdict::explained, {{"codes", kLostRow}}, ""},
     {"a row and noise",
      false,
      [](NamedTensors& out) {
@@ -59,7 +55,7 @@ const StepFault kGates[] = {
        spoil(out);
      },
      ExplainVerdict::partly,
-     {{"codes", "codes as quantize: row 2 of codes holds NaN"}},
+     {{"codes", kLostRow}},
      "codes as quantize: 32 elements differ"},
     {"both outputs",
      false,
@@ -68,8 +64,7 @@ const StepFault kGates[] = {
        std::memset(out.at("scales").data(), 0, out.at("scales").bytes());
      },
      ExplainVerdict::explained,
-     {{"codes", "codes as quantize: row 2 of codes holds NaN"},
-      {"scales", "codes as quantize: all of scales hold zeros"}},
+     {{"codes", kLostRow}, {"scales", "codes as quantize: all of scales hold zeros"}},
      ""},
     // The gradient of probabilities is no output of a step that is a call.
     {"more than a step has",
