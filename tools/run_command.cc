@@ -58,7 +58,8 @@ NamedTensors read_input(const std::string& op, const std::string& text) {
     names += (names.empty() ? "" : ", ") + std::string(spec.name);
   }
   if (tensors.empty()) throw Error(Fault::file, text + ": holds no tensor, needs " + names);
-  for (const auto& [name, tensor] : tensors) {
+  for (const auto& tensor : tensors) {
+    const std::string& name = tensor.first;
     if (std::any_of(specs.begin(), specs.end(),
                     [&](const OperandSpec& spec) { return names_operand(spec.name, name); })) {
       continue;
