@@ -42,13 +42,9 @@ ANY_OF = {  # names of std::, and the headers any of which gives them
 }
 # The standard says so, or every library there is.
 ALSO_BY = {
-    "string_view": {"string", "filesystem"},
-    "cstring": {"string.h"},
-    "cstdint": {"stdint.h"},
-    "cmath": {"math.h"},
-    "system_error": {"charconv", "filesystem", "fstream", "iostream", "ios"},
-    "string": {"filesystem", "sstream", "iostream", "fstream"},
-    "tuple": {"map"},
+    "string_view": {"string", "filesystem"}, "cstring": {"string.h"}, "cstdint": {"stdint.h"},
+    "cmath": {"math.h"}, "system_error": {"charconv", "filesystem", "fstream", "iostream", "ios"},
+    "string": {"filesystem", "sstream", "iostream", "fstream"}, "tuple": {"map"},
     "iterator": {"vector", "string", "array", "map", "set", "span", "string_view", "unordered_map", "filesystem"},
     "utility": {"vector", "string", "array", "map", "set", "optional", "algorithm", "memory", "functional",
                 "tuple", "unordered_map", "numeric", "span", "string_view", "filesystem", "variant"},

@@ -1,6 +1,7 @@
 // Grouped products that are hard to get right: shapes, memory, and numbers.
 #pragma once
 
+#include <array>
 #include <utility>
 
 #include "ops/grouped_matmul.h"
@@ -31,17 +32,12 @@ enum class Scales : std::uint8_t {
 };
 inline constexpr Scales kUsualScales[] = {Scales::mx, Scales::none, Scales::rowwise,
                                           Scales::blockwise};
-inline constexpr Scales kMixedScales[] = {Scales::half,
-                                          Scales::single,
-                                          Scales::half_by_rows,
-                                          Scales::rows_by_tensor,
-                                          Scales::rows_by_squares,
-                                          Scales::blocks_by_blocks,
-                                          Scales::squares,
-                                          Scales::squares_by_blocks,
-                                          Scales::mx_by_rows,
-                                          Scales::mx_squares,
-                                          Scales::mx_by_64};
+inline constexpr auto kMixedScales = [] {
+  using enum Scales;
+  return std::to_array({half, single, half_by_rows, rows_by_tensor, rows_by_squares,
+                        blocks_by_blocks, squares, squares_by_blocks, mx_by_rows, mx_squares,
+                        mx_by_64});
+}();
 std::string_view name_of(Scales scales);
 
 /// One side: codes with scales of `type`, one for `block.rows` lines x `block.columns` of K; or

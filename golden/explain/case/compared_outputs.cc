@@ -4,11 +4,38 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <span>
 
 #include "golden/judge/elements.h"
 #include "golden/judge/step_order.h"
 
 namespace mxo {
+namespace {
+
+/// The choice of a token is one witness: its weights follow from it where no others differ, and
+/// counts of experts that are as they came.
+void mark_choices(std::vector<Output>& outputs) {
+  Output* experts = output_named(outputs, "experts");
+  if (experts == nullptr || experts->differing == 0) return;
+  experts->tile = {1, experts->columns};
+  if (Output* weights = output_named(outputs, "weights")) {
+    weights->follows = true;
+    for (Index r = 0; r < weights->rows && weights->rows == experts->rows; ++r)
+      weights->follows &= !weights->differs_in(r * weights->columns, weights->columns) ||
+                          experts->differs_in(r * experts->columns, experts->columns);
+  }
+  if (Output* counts = output_named(outputs, "tokens_per_expert")) {
+    std::vector<std::int32_t> came(static_cast<std::size_t>(counts->columns));
+    for (Index i = 0; i < experts->rows * experts->columns; ++i) {
+      const Index e = experts->actual->as<std::int32_t>()[i];
+      if (e >= 0 && e < counts->columns) ++came[static_cast<std::size_t>(e)];
+    }
+    counts->follows =
+        std::ranges::equal(came, std::span(counts->actual->as<std::int32_t>(), came.size()));
+  }
+}
+
+}  // namespace
 
 Outputs outputs_of(const Call& call, const NamedTensors& expected, const NamedTensors& actual) {
   Outputs outputs;
@@ -20,6 +47,7 @@ Outputs outputs_of(const Call& call, const NamedTensors& expected, const NamedTe
       outputs.list.push_back(make_output(call, name, tensor, at->second));
     }
   }
+  mark_choices(outputs.list);
   return outputs;
 }
 

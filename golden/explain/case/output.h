@@ -81,7 +81,8 @@ struct Output {
   Index left = 0;                    ///< not the same and not explained
   UnexplainedRegion live;            ///< as it was when find_live() was called
   Tile tile;
-  bool follows = false;       ///< codes that are right for the actual scales
+  /// From another output: codes that are right for the actual scales, weights of other choices.
+  bool follows = false;
   bool without_rule = false;  ///< no rule of a quantiser gives any part of what differs
 
   Mark& mark(Index r, Index c) { return marks[static_cast<std::size_t>(r * columns + c)]; }

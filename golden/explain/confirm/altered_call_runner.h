@@ -120,9 +120,11 @@ struct Candidate {
   RunResult trial;
 };
 
+/// Whether a trial was run on all rows that fail, or on some that are spread over them.
+enum class Rows : std::uint8_t { some, all };
 /// Whether what a trial gives are not rows here and there among more that it alters and does not
 /// give.
-bool is_a_place(const RunResult& trial);
+bool is_a_place(const RunResult& trial, Rows of = Rows::some);
 /// Whether a trial gives something worth a closer look, in a place; the score decides.
 bool worth_running(const RunResult& trial);
 /// Whether a hypothesis is of a kind that cannot give what it gives and no more.

@@ -18,6 +18,7 @@ namespace {
 
 constexpr double kOfLine = 6.0;   ///< bits of a line whose scales lie in another way
 constexpr double kOfPower = 4.0;  ///< bits of a power of two
+constexpr double kMany = 1000.0;  ///< bits that no cost exceeds
 constexpr double kAny = std::numeric_limits<double>::infinity();
 
 /// Bits of scales that may each come by chance: as they are rare.
@@ -93,6 +94,37 @@ double bits_of_choices(const Call& call, const Output& y, const std::vector<Inde
          std::log2(static_cast<double>(call.input("router").extent(0)));
 }
 
+/// Of values that an altered call took for others, in the lines that it explains: all elements of a
+/// line follow from these, each of which is worth its place in the line.  Where both sides of a
+/// product are altered, the one that tells less.
+double bits_of_values(const Call& altered, const Product& p, const Output& y,
+                      const std::vector<Index>& explained) {
+  const std::optional<Product> now = product_of(altered);
+  if (!now || now->groups() != p.groups() || now->a_lines != p.a_lines || now->n != p.n)
+    return kAny;
+  double least = kAny;
+  for (const Side side : kSides) {
+    const ProductSides s{p, side};
+    const ProductSides t{*now, side};
+    double sum = 0.0;
+    for (const auto& [g, line] : lines_of(s, y, explained)) {
+      std::map<Index, std::pair<double, double>> values;  // by row of a gradient, or depth
+      const ProductSides::Line was = s.line(g, line);
+      const ProductSides::Line is = t.line(g, line);
+      for (Index d = 0; d < std::ssize(was); ++d)
+        values[d + (p.wgrad ? p.begin(g) : 0)].first = nth(was, d);
+      for (Index d = 0; d < std::ssize(is); ++d)
+        values[d + (p.wgrad ? now->begin(g) : 0)].second = nth(is, d);
+      const auto changed = std::ranges::count_if(
+          values, [](const auto& at) { return at.second.first != at.second.second; });
+      sum += static_cast<double>(changed) * std::log2(static_cast<double>(values.size()) + 1.0);
+      if (sum > kMany) break;
+    }
+    if (sum > 0.0 && sum <= kMany) least = std::min(least, sum);
+  }
+  return least;
+}
+
 /// Of what one hypothesis alters.
 double bits_of_one(const Call& call, const Product& p, const Hypothesis& made_by, const Output& y,
                    const std::vector<Index>& explained) {
@@ -102,7 +134,7 @@ double bits_of_one(const Call& call, const Product& p, const Hypothesis& made_by
   } catch (const Error&) {
     return kAny;
   }
-  if (!alters_scales_alone(call, altered, p)) return kAny;
+  if (!alters_scales_alone(call, altered, p)) return bits_of_values(altered, p, y, explained);
   double most = 0.0;  // one factor of an output tells of one side
   for (const Side side : kSides) {
     const ProductSides s{p, side};
@@ -149,8 +181,29 @@ double bits_of_operands(const Call& call, const std::vector<const Hypothesis*>& 
   return least;
 }
 
+bool is_of_one_scale(const Output& scales, const Variant& patch, const VariantMatch& given) {
+  if (scales.expected->dtype() != Dtype::e8m0) return false;
+  std::set<std::uint64_t> expected;  // of rows in which it gives some
+  bool all = true;
+  const auto columns = std::ssize(patch.columns);
+  for (Index r = 0; r < std::ssize(patch.rows); ++r) {
+    const auto gives = [&](Index c) { return nth(given.mask, r * columns + c) != 0; };
+    const std::vector<Index> places = range_of(columns);
+    if (std::ranges::none_of(places, gives)) continue;
+    all = all && std::ranges::all_of(places, gives);
+    for (const Index c : patch.columns)
+      expected.insert(scales.expected_bits(nth(patch.rows, r) * scales.columns + c));
+  }
+  return expected.size() == 1 && (all || given.broken > 0);
+}
+
 double bits_of_powers(const Output& y, const std::vector<Index>& explained) {
   if (!is_wide_float(y.expected->dtype())) return kAny;
+  const auto is_first = [&](Index i) {
+    return y.expected_bits(i) == y.expected_bits(explained.front()) &&
+           y.actual_bits(i) == y.actual_bits(explained.front());
+  };
+  if (explained.size() > 1 && std::ranges::all_of(explained, is_first)) return kOfPower;
   const ElementReader read(y.expected->dtype());
   const auto exponent = [&](Index i) -> std::optional<int> {
     const double ratio = read(y.actual_bits(i)).value / read(y.expected_bits(i)).value;

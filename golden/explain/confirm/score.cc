@@ -101,8 +101,8 @@ bool gives_in(const Variant& patch, const VariantMatch& c, std::size_t r) {
 
 /// Whether the rows that a model gives are a place; not where they are here and there among more
 /// that it alters and does not give, as rows are to which two causes do the same.
-bool is_in_place(const Variant& patch, const VariantMatch& c,
-                 const std::vector<std::uint8_t>& idle) {
+bool is_in_place(const Variant& patch, const VariantMatch& c, const std::vector<std::uint8_t>& idle,
+                 Rows of) {
   std::vector<Index> given;  // numbers of rows that it gives, of those that it alters
   std::vector<Index> rows;
   Index number = 0;
@@ -118,7 +118,10 @@ bool is_in_place(const Variant& patch, const VariantMatch& c,
   if (places > kMostRuns && c.fixed * 10 < c.seen * 9) return false;
   const auto height = static_cast<Index>(patch.rows.size());
   const bool gapless = height > 1 && patch.rows.back() - patch.rows.front() + 1 == height;
-  if (c.misses <= c.hits || !gapless || std::ssize(given) >= kLeastRun * places) return true;
+  // Of rows with others between them only those count in which something differs, and all of them.
+  const Index misses = gapless ? c.misses : of == Rows::all ? c.misses - c.beside : 0;
+  const Index least = kLeastRun * (gapless ? places : std::min<Index>(places, 2));
+  if (misses <= c.hits || std::ssize(given) >= least) return true;
   return places > kFewRuns && (is_pattern(given) || (idle.size() == patch.rows.size() &&
                                                      is_pattern(joined(rows, idle, {}))));
 }
@@ -324,14 +327,14 @@ bool Weighing::names(const std::vector<Claim>& claims, const std::vector<Output>
   return !any || std::min(gain(outputs), most) - cost >= kCertain;
 }
 
-bool is_a_place(const RunResult& trial) {
+bool is_a_place(const RunResult& trial, Rows of) {
   if (trial.broken == 0) return true;
   for (std::size_t o = 0; o < trial.credits.size(); ++o) {
     const VariantMatch& c = trial.credits[o];
     if (!c.by_columns && is_everywhere_but_not_all(trial.patches[o], c)) return false;
     if (!c.by_columns &&
         !is_in_place(trial.patches[o], c,
-                     o < trial.idle.size() ? trial.idle[o] : std::vector<std::uint8_t>{}))
+                     o < trial.idle.size() ? trial.idle[o] : std::vector<std::uint8_t>{}, of))
       return false;
   }
   return true;

@@ -47,8 +47,12 @@ double bits_of_operands(const Call& call, const std::vector<const Hypothesis*>& 
                         const Output& y, const std::vector<Index>& explained);
 
 /// Bits of rows, or columns, of which each came as what is expected times one power of two: one
-/// number each.  Infinity where they did not.
+/// number each, or as one number for one other.  Infinity where they did not.
 double bits_of_powers(const Output& y, const std::vector<Index>& explained);
+
+/// Whether one scale alone is expected in the rows in which a call gives some, and the call alters
+/// all of these: many calls have that step.
+bool is_of_one_scale(const Output& scales, const Variant& patch, const VariantMatch& given);
 
 /// Whether all that was explained since came as zero.
 bool are_zeros_since(const Snapshot& before, const std::vector<Output>& outputs);

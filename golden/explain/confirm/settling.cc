@@ -8,6 +8,7 @@
 #include "golden/explain/alter/alterations.h"
 #include "golden/explain/case/biased_product.h"
 #include "golden/explain/case/output.h"
+#include "golden/explain/confirm/score.h"
 #include "golden/explain/find/finding.h"
 #include "golden/explain/words/places.h"
 
@@ -87,6 +88,7 @@ class Settling {
       candidate_ = &confirmed;
     }
     if (!runner_.windowed()) {
+      if (gives_one_scale()) return {};
       for (std::size_t o = 0; o < runner_.outputs().size(); ++o) mark_run(o);
     } else {
       mark_window();
@@ -107,6 +109,13 @@ class Settling {
   }
 
  private:
+  bool gives_one_scale() const {
+    const RunResult& trial = candidate_->trial;
+    for (std::size_t o = 0; o < trial.credits.size(); ++o) {
+      if (is_of_one_scale(runner_.outputs()[o], trial.patches[o], trial.credits[o])) return true;
+    }
+    return false;
+  }
   /// The whole was run: its credit is what is explained.
   void mark_run(std::size_t o) {
     Output& output = runner_.outputs()[o];
@@ -222,7 +231,7 @@ class Settling {
       const std::optional<RunResult> trial = runner_.run(candidate_->hypotheses, *altered);
       if (!trial) return false;
       all = all && trial->broken == 0;
-      if (!is_a_place(*trial)) continue;
+      if (!is_a_place(*trial, Rows::all)) continue;
       mark_given(output, *trial, fixed);
       mark_given(output, *trial, nearly, &VariantMatch::nearly);
       given += trial->fixed;

@@ -137,37 +137,13 @@ TEST(Explanation, AsJsonHasWhatIsKnown) {
   e.causes[0].where = {"y", "0-1", "2", "3-4", "5"};
   e.causes[1].where.tensor = "y";
   e.causes[1].kind = FindingKind::symptom;
-  EXPECT_EQ(to_json(e), R"({
-  "schema": "mxo-explain/1",
-  "verdict": "partly",
-  "elements": 64,
-  "differing": 16,
-  "causes": [
-    {
-      "id": "id.a",
-      "kind": "cause",
-      "sentence": "it is a",
-      "share": 0.5,
-      "where": {
-        "tensor": "y",
-        "groups": "0-1",
-        "rows": "2",
-        "columns": "3-4",
-        "blocks": "5"
-      }
-    },
-    {
-      "id": "id.b",
-      "kind": "symptom",
-      "sentence": "it is b",
-      "share": 0.25,
-      "where": {
-        "tensor": "y"
-      }
-    }
-  ],
-  "pattern": "rows differ"
-})");
+  std::string json = to_json(e);
+  std::erase_if(json, [](char c) { return c == ' ' || c == '\n'; });
+  EXPECT_EQ(json, R"({"schema":"mxo-explain/1","verdict":"partly","elements":64,"differing":16,"c)"
+                  R"(auses":[{"id":"id.a","kind":"cause","sentence":"itisa","share":0.5,"where":{)"
+                  R"("tensor":"y","groups":"0-1","rows":"2","columns":"3-4","blocks":"5"}},{"id":)"
+                  R"("id.b","kind":"symptom","sentence":"itisb","share":0.25,"where":{"tensor":"y)"
+                  R"("}}],"pattern":"rowsdiffer"})");
 }
 
 }  // namespace

@@ -261,7 +261,7 @@ TEST(OutputUnwritten, FillsAreNamedByTheirBits) {
               row.words.empty() ? row.id : constant);
   }
   EXPECT_EQ(of_fills(of_no_fill(Dtype::f32, {8, 4}), {{8, 8, 0x3E800000}}),
-            "constant.fill: rows 2 to 3 of y hold 1 / 4: equal shares, all alike");
+            "constant.fill: rows 2 to 3 of y hold 1 / 4, as equal shares are");
   const Tensor rows = of_no_fill(Dtype::bf16, {4, 8});
   EXPECT_EQ(of_fills(rows, {{16, 4, 0x7FC0}, {20, 4, 0xFFFF}}), "never_written." + nan);
   EXPECT_EQ(of_fills(rows, {{8, 16}}), zeros("rows 1 to 2 of y hold"));

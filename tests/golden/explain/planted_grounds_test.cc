@@ -5,6 +5,7 @@
 
 #include "golden/explain/confirm/score.h"
 #include "tests/golden/kinds.h"
+#include "tests/golden/two_ranks.h"
 
 namespace mxo::planted_grounds_test {
 namespace {
@@ -123,6 +124,19 @@ TEST(PlantedGrounds, ElementsOfALineFollowFromItsScales) {
   EXPECT_EQ(bits_of_operands(call, {&h}, y, row), HUGE_VAL);
 }
 
+TEST(PlantedGrounds, SlotsOfATokenAreOneChoice) {
+  const auto b = make_cpu_backend();
+  const Call call = router(*b);
+  const NamedTensors right = run_call(*b, call);
+  NamedTensors actual = right;
+  for (const char* name : {"experts", "weights"})
+    runs_from(actual.at(name), right.at(name), 4, [=](Index i) { return i < 12 ? i ^ 1 : i; });
+  std::vector<Output> outputs = outputs_of(call, right, actual).list;
+  const Weighing before(outputs);
+  for (Output& o : outputs) o.mark_all();
+  EXPECT_FALSE(before.names_call(outputs)) << "three tokens, 24 elements";
+}
+
 /// The row of a token follows from its expert, where that is its only one.
 TEST(PlantedGrounds, RowsOfATokenFollowFromItsExpert) {
   const auto b = make_cpu_backend();
@@ -207,13 +221,16 @@ TEST(PlantedGrounds, EpiloguesThatDoNotBelongThere) {
   }
 }
 
+Call gradient(Tensor dy, NamedTensors in = {}) {
+  in.emplace("dy", std::move(dy));
+  in.emplace("x", random_bf16({100, 48}, 4));
+  in.emplace("group_ends", ends_of({100}));
+  return of("grouped_matmul_wgrad", std::move(in));
+}
+
 TEST(PlantedGrounds, SumsAreRoundedBeforeMainGrad) {
-  NamedTensors in;
-  in.emplace("dy", random_bf16({96, 64}, 3));
-  in.emplace("x", random_bf16({96, 48}, 4));
-  in.emplace("group_ends", ends_of({40, 96}));
-  in.emplace("main_grad", random_floats({2, 64, 48}, 5));
-  const Call call = of("grouped_matmul_wgrad", std::move(in));
+  const Call call =
+      gradient(random_bf16({100, 64}, 3), {{"main_grad", random_floats({1, 64, 48}, 5)}});
   EXPECT_EQ(
       said_with(call, [](Call& c) { c.set.set("product", "bf16"); }),
       "explained: before it is added to main_grad the sum is rounded to bf16 rather than f32");
@@ -293,7 +310,50 @@ Call two_values(Backend& b) {
   return call;
 }
 
+Call threes(Backend&) {
+  return of_x("quantize", filled<float>(Dtype::f32, {16, 256},
+                                        [](Index i) { return i % 32 == 0 ? 3.0f : -1.5f; }));
+}
+Edit scales_from_row_4(int to) {
+  return output_as<std::uint8_t>("scales", [=](Index i, const Call&) { return i < 32 ? 120 : to; });
+}
+Call of_ones(Backend& b) {
+  Call call = floats(b);
+  for (const char* name : {"x", "w"})
+    call.replace(name, mapped(call.input(name), [](Index, float) { return 1.0f; }));
+  return call;
+}
+Edit group_0(int to) {
+  return output_as<std::uint16_t>("y", [=](Index i, const Call&) { return i < 1920 ? to : 17024; });
+}
+
+/// dy with zeros but for one of eight; of the last four tokens column 6 has none, column 7 one.
+Call sparse(Backend&) {
+  return gradient(mapped(random_bf16({100, 16}, 3), [](Index i, float v) {
+    const bool last = i >= 1536 && (i % 16 == 6 || i % 16 == 7);
+    return last ? static_cast<float>(i == 1559) : uniform(i) < 0.12 ? v : 0.0f;
+  }));
+}
+
 const Kind kNearMisses[] = {
+    {"those of rank0",
+     [](Backend&) {
+       Call call = returned();
+       call.replace("rank0.weights",
+                    mapped(call.input("rank0.weights"), [](Index, float) { return 0.25f; }));
+       return call;
+     },
+     elements_as<float>("rank1.weights",
+                        [](Index i, const float* w) { return i < 4 * kSlots ? 0.25f : w[i]; })},
+    {"whatever amax", threes, scales_from_row_4(121)},
+    {"CEIL", threes, altered([](Call& c) { c.set.set("scale_mode", "ceil"); })},
+    {"bit 1", threes, scales_from_row_4(122)},
+    {"least value", threes, scales_from_row_4(119)},
+    {"of every 4 of k", of_ones, group_0(0x4240)},
+    {"bit 6", of_ones, group_0(0x42C0)},
+    {"line before", sparse,
+     elements_as<std::uint16_t>(
+         "dy", [](Index i, const std::uint16_t* given) { return i == 1559 ? 0 : given[i]; })},
     {"scales of line", two_values, scaled_groups},
     {"wrong axis", [](Backend& b) { return mx_product(b, 5, kTwoBlocks); },
      elements_as<std::uint8_t>("w.scales",

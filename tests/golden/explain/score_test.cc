@@ -132,6 +132,14 @@ TEST(Plausible, ManyTurnsAreNoPlace) {
   EXPECT_TRUE(promises(repeated("gggggggggm", 8))) << "nine of ten are given";
 }
 
+/// Some rows among more that a cause misses are no place, where these are all that differ.
+TEST(Plausible, FewRowsAmongOthersAreNoPlace) {
+  Made made("mmmgmmmgmmmgmmmm");
+  for (Index& row : made.trial.patches.front().rows) row *= 2;
+  EXPECT_FALSE(is_a_place(made.trial, Rows::all));
+  EXPECT_TRUE(is_a_place(made.trial));
+}
+
 bool impossible(Target target, const RunResult& trial) {
   Hypothesis h{"id", "", Stage::rule};
   h.target = target;

@@ -248,6 +248,10 @@ Claims claim_flipped_bit(Output& output, const Words& f) {
   // Neighbours differ in the last bit by rounding alone, and a number that is an index or a count
   // says what it means rather than which bits it has.
   const Dtype dtype = output.expected->dtype();
+  const auto differs = [&](Index i) { return output.differs(i); };
+  // One number that came as one other is one pair.
+  const bool sign = f.fraction != 0 && mask == f.sign();
+  if (!sign && output.left > 2 && !are_of_several_values(output, differs, 2)) return {};
   if (std::countr_zero(mask) == 0 || dtype == Dtype::i32 || dtype == Dtype::i64) return {};
   ClaimId id{"bit.flipped", FindingKind::symptom};
   std::string words = "bit " + std::to_string(std::countr_zero(mask)) + " is flipped in ";
@@ -256,11 +260,11 @@ Claims claim_flipped_bit(Output& output, const Words& f) {
     id.id = "row.reordered";
     words = "values change places within their rows in ";
     part.clear();
-  } else if (f.fraction != 0 && mask == f.sign() && zeros) {
+  } else if (sign && zeros) {
     if (lost_number) return {};  // of formats whose -0 is NaN
     id.id = "value.zero_sign";
     part = words = "zeros have the other sign: ";
-  } else if (f.fraction != 0 && mask == f.sign() && output.left >= kLeastSigns) {
+  } else if (sign && output.left >= kLeastSigns) {
     // Where all that differ were negative, the others in between lost nothing.
     id = {lost ? "value.sign_lost" : "value.negated"};
     words = lost ? "signs are lost in " : "signs are turned in ";

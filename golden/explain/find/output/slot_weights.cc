@@ -189,9 +189,13 @@ class SlotWeights {
       return row >= 0 && row < call_.input(rank(s) + "experts").extent(0);
     };
     if (std::ranges::count_if(slots_, is_there) * 2 < std::ssize(slots_)) return;
-    add(id, words, [&](const Slot& s) {
+    const auto weight = [&](const Slot& s) {
       return is_there(s) ? given_weight(call_, rank(s), s.row + further, s.number) : s.seen;
-    });
+    };
+    // One weight for all tells no place.
+    std::set<double> read;
+    for (const Slot& s : slots_) read.insert(weight(s));
+    if (read.size() > 1 || slots_.size() == 1) add(id, words, weight);
   }
 
  private:

@@ -45,7 +45,7 @@ Fill described(Dtype dtype, std::uint64_t fill, Index columns) {
             bits + ": the largest number, saturated, or the fill of the buffer"};
   const double value = read(fill).value;
   if (columns > 1 && value == static_cast<double>(1.0f / static_cast<float>(columns)))
-    return {"constant.fill", "1 / " + std::to_string(columns) + ": equal shares, all alike"};
+    return {"constant.fill", "1 / " + std::to_string(columns) + ", as equal shares are"};
   return {"constant.fill",
           bits + ": the fill of the buffer, never written, or one value for all of them"};
 }

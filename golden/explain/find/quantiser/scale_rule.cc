@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <set>
 
 #include "golden/explain/alter/alterations.h"
 #include "golden/explain/find/finding.h"
@@ -142,7 +143,9 @@ std::optional<ScaleRuleFound> e8m0_rule(const std::vector<float>& amax, const Te
     const int byte = scales.as<std::uint8_t>()[b];
     if (usable(amax[b]) && byte > 0 && byte < 254) steps.push_back(step_of(amax[b], byte));
   }
-  if (steps.size() < kLeastBytes) return std::nullopt;
+  // Blocks of one amax are one witness.
+  const std::set<float> told(amax.begin(), amax.end());
+  if (steps.size() < kLeastBytes || told.size() < kLeastNumbers) return std::nullopt;
   const auto [least, most] = std::ranges::minmax(steps, {}, &Step::step);
   const int low = least.step;
   const bool two = most.step > low;
@@ -272,7 +275,7 @@ struct NumberRule {
 /// The quotient, floor and power of two that give these scales, if some do.
 std::optional<ScaleRuleFound> f32_rule(const std::vector<float>& amax, const Tensor& scales,
                                        Dtype format) {
-  if (amax.size() < kLeastNumbers) return std::nullopt;
+  if (std::set<float>(amax.begin(), amax.end()).size() < kLeastNumbers) return std::nullopt;
   const auto own_max = static_cast<float>(largest(format));
   // How many blocks a floor raises; those of the least amax, if many have their scale, measure one.
   const auto raised = [&amax](float floor) {

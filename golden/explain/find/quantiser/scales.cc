@@ -43,6 +43,11 @@ std::optional<OneScale> one_scale(const Output& scales, const std::vector<float>
   for (const float a : amax) most = std::max(most, a);
   const bool of_whole = stored && static_cast<double>(stored(most)) == one;
   if (of_whole && one != 1.0) return std::nullopt;
+  // Of one amax it is not told that it is that whatever amax is.
+  const auto other = [&](Index s) {
+    return scales.differs(s) && scales.expected_bits(s) != scales.expected_bits(at);
+  };
+  if (std::ranges::none_of(range_of(std::ssize(amax)), other)) return std::nullopt;
   const auto has_it = [&, bits = scales.actual_bits(at)](Index s) {
     const bool unused = nth(amax, s) == 0.0f && nth(scales.marks, s) == Mark::same;
     return unused || scales.actual_bits(s) == bits;
@@ -348,7 +353,11 @@ std::optional<Claim> claim_scales(Output& scales, QuantiserCall& q) {
   if (one && (one->of_all || one->of_whole)) {
     if (auto claim = claim_one(scales, *one)) return claim;
   }
-  if (!stored) return std::nullopt;
+  std::set<float> told;
+  for (Index s = 0; s < std::ssize(q.amax); ++s) {
+    if (scales.differs(s)) told.insert(nth(q.amax, s));
+  }
+  if (!stored || told.size() < 2) return std::nullopt;  // blocks of one amax are one witness
   // What gives every scale goes first: a running amax is that of the tensor, but for what comes
   // before its largest value.
   std::vector<AmaxWindow> windows = other_windows(q.blocks, q.amax);
