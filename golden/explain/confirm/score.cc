@@ -31,15 +31,23 @@ double bits_off(const Output& output, const ElementReader& read, Index i) {
   return std::log2(2.0 * static_cast<double>(ulp_distance(want.order, got.order)) + 1.0);
 }
 
-/// Of elements that one scale made, the one that differs most.
+/// Of elements that one scale made, or one choice, the one that differs most.  Tokens of one
+/// choice that came as one other are one witness.
 std::vector<Index> one_a_scale(const Output& output, const std::vector<Index>& elements) {
   if (output.tile.rows * output.tile.columns == 1) return elements;
   const ElementReader read(output.expected->dtype());
   const auto apart = [&](Index i) { return bits_off(output, read, i); };
-  std::map<std::pair<Index, Index>, Index> most;
+  std::map<std::vector<Index>, Index> most;
   for (const Index i : elements) {
-    const std::pair tile{i / output.columns / output.tile.rows,
-                         i % output.columns / output.tile.columns};
+    const Index row = i / output.columns;
+    std::vector<Index> tile{row / output.tile.rows, i % output.columns / output.tile.columns};
+    if (output.expected->dtype() == Dtype::i32) {
+      tile.clear();
+      for (Index at = row * output.columns; at < (row + 1) * output.columns; ++at) {
+        tile.push_back(static_cast<Index>(output.expected_bits(at)));
+        tile.push_back(static_cast<Index>(output.actual_bits(at)));
+      }
+    }
     const auto [at, first] = most.emplace(tile, i);
     if (!first && apart(i) > apart(at->second)) at->second = i;
   }

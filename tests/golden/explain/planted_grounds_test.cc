@@ -77,11 +77,9 @@ TEST(PlantedGrounds, SourcesThatAreAlikeAreNear) {
   Tensor scales = call.input("x.scales");
   scales.as<float>()[11] = scales.as<float>()[190];
   call.replace("x.scales", scales);
-  const std::string text = said_with(call, [](Call& c) {
-    Tensor clamped = c.input("x.scales");
-    for (Index r = 191; r < clamped.elements(); ++r)
-      clamped.as<float>()[r] = clamped.as<float>()[190];
-    c.replace("x.scales", clamped);
+  const std::string text = said_with(call, [&](Call& c) {
+    const auto clamped = [&](Index r, float v) { return r > 190 ? scales.as<float>()[190] : v; };
+    c.replace("x.scales", mapped(c.input("x.scales"), clamped));
   });
   EXPECT_TRUE(holds(text, "row 191 that of 190, 192 that of 190")) << text;
 }
@@ -89,9 +87,8 @@ TEST(PlantedGrounds, SourcesThatAreAlikeAreNear) {
 /// Two rows of tokens that are all alike are no order of every 32.
 TEST(PlantedGrounds, RowsThatAreAlikeHaveNoOrder) {
   Call call = bf16_product(3, {{40, 80, 128}, 128, 64, 128});
-  Tensor x = call.input("x");
-  runs_from(x, Tensor(x), row_bytes(x), [](Index) { return 0; });
-  call.replace("x", x);
+  const Tensor x = call.input("x");
+  call.replace("x", mapped(x, [&](Index i, float) { return wide_value(x, i % x.extent(1)); }));
   const std::string text = said_with(call, [](Call& c) {
     c.replace("group_ends", ends_of({41, 81, 128}));
   });
@@ -126,15 +123,20 @@ TEST(PlantedGrounds, ElementsOfALineFollowFromItsScales) {
 
 TEST(PlantedGrounds, SlotsOfATokenAreOneChoice) {
   const auto b = make_cpu_backend();
-  const Call call = router(*b);
-  const NamedTensors right = run_call(*b, call);
-  NamedTensors actual = right;
-  for (const char* name : {"experts", "weights"})
-    runs_from(actual.at(name), right.at(name), 4, [=](Index i) { return i < 12 ? i ^ 1 : i; });
-  std::vector<Output> outputs = outputs_of(call, right, actual).list;
-  const Weighing before(outputs);
-  for (Output& o : outputs) o.mark_all();
-  EXPECT_FALSE(before.names_call(outputs)) << "three tokens, 24 elements";
+  for (const Index few : {3, 96}) {  // tokens that differ: of 96, or all, which are alike
+    Call call = router(*b);
+    const auto logit = [](Index i, float) { return static_cast<float>(i % 16); };
+    if (few == 96) call.replace("logits", mapped(call.input("logits"), logit));
+    const NamedTensors right = run_call(*b, call);
+    NamedTensors out = right;
+    const auto other = [=](Index i) { return i < 4 * few ? i ^ 1 : i; };
+    for (const char* name : {"experts", "weights"})
+      runs_from(out.at(name), right.at(name), 4, other);
+    std::vector<Output> outputs = outputs_of(call, right, out).list;
+    const Weighing before(outputs);
+    for (Output& o : outputs) o.mark_all();
+    EXPECT_FALSE(before.names_call(outputs)) << few;
+  }
 }
 
 /// The row of a token follows from its expert, where that is its only one.
