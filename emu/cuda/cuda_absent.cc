@@ -4,7 +4,9 @@
 
 namespace mxo {
 
-std::string why_no_cuda() { return "this build has no CUDA; tools/gpu_check.sh makes one that has"; }
+std::string why_no_cuda() {
+  return "this build has no CUDA; tools/gpu_check.sh makes one that has";
+}
 
 std::vector<std::string> cuda_devices() { return {}; }
 

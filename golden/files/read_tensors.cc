@@ -15,7 +15,10 @@ TensorFile read_tensors(const std::filesystem::path& path) {
 
 std::string file_of_typed(const std::string& text) {
   const std::size_t equals = text.find('=');
-  return equals != text.npos && text.ends_with(".npy") ? text.substr(equals + 1) : text;
+  std::error_code ignored;  // a folder's name may have an equals sign
+  const bool named =
+      equals != text.npos && text.ends_with(".npy") && !std::filesystem::exists(text, ignored);
+  return named ? text.substr(equals + 1) : text;
 }
 
 TensorFile read_typed(const std::string& text) {

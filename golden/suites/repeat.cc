@@ -34,8 +34,17 @@ std::set<std::string> files_of(std::span<const fs::path> runs) {
       names.insert("");
       continue;
     }
-    for (const auto& entry : fs::recursive_directory_iterator(run, into_links)) {
-      if (is_tensor_file(entry.path())) names.insert(entry.path().lexically_relative(run).string());
+    std::vector<fs::path> open{fs::canonical(run)};
+    for (fs::recursive_directory_iterator at(run, into_links); at != fs::end(at); ++at) {
+      const fs::path& path = at->path();
+      if (is_tensor_file(path)) names.insert(path.lexically_relative(run).string());
+      if (!at->is_directory(error)) continue;
+      open.resize(static_cast<std::size_t>(at.depth()) + 1);
+      const fs::path real = fs::canonical(path);
+      if (std::ranges::find(open, real) != open.end()) {
+        throw Error(Fault::file, path.string() + ": links to a folder that it lies in");
+      }
+      open.push_back(real);
     }
   }
   if (names.contains("") && names.size() > 1) {

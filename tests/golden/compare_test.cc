@@ -324,8 +324,7 @@ TEST(Repeat, SeesWhatOneRunOfThreeLacksOrHasAsNan) {
 
 /// A directory of one output, which it links to, through a link to a directory.
 fs::path linked_run(const fs::path& made, const fs::path& output) {
-  fs::create_directories(made / "kept");
-  fs::create_directory(made / "run");
+  for (const char* name : {"kept", "run"}) fs::create_directories(made / name);
   fs::create_symlink(output, made / "kept" / "y.safetensors");
   fs::create_directory_symlink(made / "kept", made / "run" / "link");
   return made / "run";
@@ -343,6 +342,8 @@ TEST(Repeat, ReadsWhatRunsLinkToAndNothingTwice) {
   const std::vector<std::vector<fs::path>> twice{
       {a, b, a}, {a, link}, {runs[0], linked_run(scratch / "e", a)}, {runs[0], runs[0]}};
   for (const auto& again : twice) EXPECT_THROW(compare_repeats(again), Error);
+  fs::create_directory_symlink(".", runs[0] / "back");
+  EXPECT_THROW(compare_repeats(runs), Error);
 }
 
 TEST(Repeat, RefusesRunsWithoutAnElement) {

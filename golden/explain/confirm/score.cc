@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <set>
 #include <unordered_map>
 
 #include "golden/explain/confirm/altered_call_runner.h"
@@ -37,22 +38,23 @@ std::vector<Index> one_a_scale(const Output& output, const std::vector<Index>& e
   if (output.tile.rows * output.tile.columns == 1) return elements;
   const ElementReader read(output.expected->dtype());
   const auto apart = [&](Index i) { return bits_off(output, read, i); };
-  std::map<std::vector<Index>, Index> most;
+  std::map<std::pair<Index, Index>, Index> most;
   for (const Index i : elements) {
-    const Index row = i / output.columns;
-    std::vector<Index> tile{row / output.tile.rows, i % output.columns / output.tile.columns};
-    if (output.expected->dtype() == Dtype::i32) {
-      tile.clear();
-      for (Index at = row * output.columns; at < (row + 1) * output.columns; ++at) {
-        tile.push_back(static_cast<Index>(output.expected_bits(at)));
-        tile.push_back(static_cast<Index>(output.actual_bits(at)));
-      }
-    }
+    const std::pair tile{i / output.columns / output.tile.rows,
+                         i % output.columns / output.tile.columns};
     const auto [at, first] = most.emplace(tile, i);
     if (!first && apart(i) > apart(at->second)) at->second = i;
   }
   std::vector<Index> found;
-  for (const auto& [tile, i] : most) found.push_back(i);
+  std::set<std::vector<std::uint64_t>> choices;
+  for (const auto& [tile, i] : most) {
+    std::vector<std::uint64_t> choice;
+    for (Index c = 0; c < output.columns && output.expected->dtype() == Dtype::i32; ++c) {
+      const Index at = i / output.columns * output.columns + c;
+      choice.insert(choice.end(), {output.expected_bits(at), output.actual_bits(at)});
+    }
+    if (choice.empty() || choices.insert(choice).second) found.push_back(i);
+  }
   return found;
 }
 
