@@ -120,10 +120,12 @@ def _matrix(name: str, output: Any, kind: str, shape: list[int], size: int) -> A
     columns = shape[-1] if len(shape) > 1 else 1
     torch = sys.modules.get("torch")
     if torch is not None and isinstance(output, torch.Tensor):
-        flat = output.detach().contiguous().view(torch.uint8)
+        flat = output.detach().resolve_neg().contiguous().view(torch.uint8)
     else:
         import numpy
 
+        if isinstance(output, numpy.ma.MaskedArray):
+            raise _checks.refusal(f"digests: {name}", output, "a plain array")
         flat = numpy.ascontiguousarray(output).view(numpy.uint8)
     return flat.reshape(-1, columns * size)
 
