@@ -230,6 +230,14 @@ void read_digests(const std::filesystem::path& path, ShapedCase& item) {
     throw Error(Fault::file, path.string() + ": sha256 differs from the manifest's");
   }
   const TensorFile file = read_safetensors(path);
+  const auto held = std::count_if(file.tensors.begin(), file.tensors.end(), [](const auto& tensor) {
+    return tensor.first.ends_with(".regions");
+  });
+  if (held != static_cast<std::ptrdiff_t>(item.outputs.size())) {
+    throw Error(Fault::file, path.string() + ": has " + std::to_string(held) +
+                                 " outputs, the manifest names " +
+                                 std::to_string(item.outputs.size()));
+  }
   const auto slices = static_cast<Index>(Slicer(item.call).slices().size());
   for (ShapedOutput& output : item.outputs) {
     const auto regions = file.tensors.find(output.whole.name + ".regions");
