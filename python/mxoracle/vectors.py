@@ -150,11 +150,12 @@ def digests(case: VectorCase, outputs: dict[str, Any], path: Any, most_bytes: in
     unknown = sorted(set(outputs) - set(case.shapes))
     if unknown:
         raise Error(f"digests: {unknown[0]}: not an output of {case.op}, needs one of {', '.join(case.shapes)}")
+    missing = [name for name in case.shapes if name not in outputs]
+    if missing:
+        raise Error(f"digests: found no {', '.join(missing)}, needs every output of {case.op}")
     tensors: dict[str, tuple[list[int], bytes]] = {}
     differing = 0
     for name, regions in case.regions.items():
-        if name not in outputs:
-            continue
         kind, shape = case.shapes[name]
         size = _SIZES.get(kind, 2 if kind in _TWO else 1)
         matrix = _matrix(name, outputs[name], kind, shape, size)
