@@ -3,6 +3,7 @@
 #include <cstdio>
 #include <exception>
 #include <filesystem>
+#include <vector>
 
 #include <mxoracle/backends.h>
 #include <mxoracle/communicators.h>
@@ -30,10 +31,14 @@ mxo::NamedTensors inputs_of(const mxo::ShapedCall& call) {
 
 int walk(const std::filesystem::path& suite, const std::filesystem::path& outputs) {
   std::filesystem::create_directories(outputs);
-  for (const mxo::ShapedCase& item : mxo::read_shape_suite(suite).cases) {
+  const std::vector<mxo::ShapedCase> cases = mxo::read_shape_suite(suite).cases;
+  const auto path_of = [&](const auto& item) { return outputs / (item.id + ".safetensors"); };
+  // Those of an earlier run would be judged if a kernel fails.
+  for (const mxo::ShapedCase& item : cases) std::filesystem::remove(path_of(item));
+  for (const mxo::ShapedCase& item : cases) {
     mxo::TensorFile file;
     file.tensors = my_kernel(item.call, inputs_of(item.call));
-    mxo::write_safetensors(outputs / (item.id + ".safetensors"), file);
+    mxo::write_safetensors(path_of(item), file);
     std::printf("%s\n", item.id.c_str());
   }
   return 0;

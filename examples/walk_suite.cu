@@ -46,13 +46,18 @@ mxo::Tensor run(const mxo::ShapedCall& call) {
 
 int main(int argc, char** argv) {
   if (argc != 3) return 2;
-  std::filesystem::create_directories(argv[2]);
-  for (const mxo::ShapedCase& item : mxo::read_shape_suite(argv[1]).cases) {
+  const std::filesystem::path outputs = argv[2];
+  std::filesystem::create_directories(outputs);
+  const auto cases = mxo::read_shape_suite(argv[1]).cases;
+  const auto path_of = [&](const auto& item) { return outputs / (item.id + ".safetensors"); };
+  // Those of an earlier run would be judged if the kernel fails.
+  for (const mxo::ShapedCase& item : cases) std::filesystem::remove(path_of(item));
+  for (const mxo::ShapedCase& item : cases) {
     mxo::TensorFile file;
     file.tensors.emplace("y", run(item.call));
     const cudaError_t error = cudaGetLastError();
     std::printf("%s: %s\n", item.id.c_str(), cudaGetErrorString(error));
     if (error != cudaSuccess) return 4;
-    mxo::write_safetensors(std::filesystem::path(argv[2]) / (item.id + ".safetensors"), file);
+    mxo::write_safetensors(path_of(item), file);
   }
 }

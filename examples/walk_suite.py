@@ -4,6 +4,7 @@ SUITE=suite OUTPUTS=outputs pytest examples/walk_suite.py: what each case gives 
 failing rows, a few KB, for `mxo compare suite outputs` on another machine.
 """
 import os
+from pathlib import Path
 
 import pytest
 
@@ -25,6 +26,8 @@ def outputs(tmp_path):
 
 @pytest.mark.parametrize("case", mxoracle.vectors.cases(os.environ["SUITE"]), ids=str)
 def test_my_kernel(case, outputs):
+    path = Path(outputs, f"{case.id}.safetensors")
+    path.unlink(missing_ok=True)  # of an earlier run, if the kernel fails
     found = my_kernel(case.op, case.parameters, case.inputs())
-    differing = mxoracle.digests(case, found, f"{outputs}/{case.id}.safetensors")
+    differing = mxoracle.digests(case, found, path)
     assert differing == 0, f"{differing} regions differ: mxo compare {os.environ['SUITE']} {outputs}"

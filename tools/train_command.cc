@@ -59,17 +59,16 @@ int print_difference(const std::vector<std::string>& paths, const Settings& sett
     throw Error(Fault::argument, "--diff-digests: found one file twice, needs those of two runs");
   const std::vector<DigestRow> a = read_digest_csv(paths[0]);
   const std::vector<DigestRow> b = read_digest_csv(paths[1]);
+  if (a.empty() || b.empty()) {
+    throw Error(Fault::file, paths[a.empty() ? 0 : 1] + ": holds no digests");
+  }
   if (const auto difference = first_difference(a, b)) {
     fmt::print("first difference: step {}, stage {}: {}\n", difference->step, difference->stage,
                difference->why);
     return kDisagree;
   }
-  const std::size_t rows = std::min(a.size(), b.size());
-  if (rows == 0) {
-    throw Error(Fault::file, paths[a.empty() ? 0 : 1] + ": holds no digests");
-  }
   if (!settings.quiet) {
-    fmt::print("{} digests agree, to step {}: {}\n", rows, a[rows - 1].step, a[rows - 1].chain);
+    fmt::print("{} digests agree, to step {}: {}\n", a.size(), a.back().step, a.back().chain);
   }
   return kAgree;
 }

@@ -24,6 +24,14 @@ std::string name_of_file(std::string_view key, std::string file) {
   return file;
 }
 
+/// A SHA-256 in hexadecimal: what is no digest is equal to itself, and proves nothing.
+std::string digest_in(std::string_view key, std::string digest) {
+  constexpr std::size_t kDigits = 64;
+  const bool hex = digest.find_first_not_of("0123456789abcdef") == digest.npos;
+  if (digest.size() == kDigits && hex) return digest;
+  throw Error(Fault::file, std::string(key) + ": found '" + digest + "', needs a SHA-256");
+}
+
 TraceLogProbabilities log_probabilities_of(const Json& line) {
   TraceLogProbabilities step;
   step.sum = json_field<double>(line, "log_probabilities");
@@ -45,9 +53,11 @@ TraceRecord record_of(const Json& line) {
   for (const auto& [key, value] : json_field<Texts>(line, "parameters")) {
     record.parameters.set(key, value);
   }
-  for (const auto& [name, digest] : json_field<Texts>(line, "inputs")) record.inputs[name] = digest;
+  for (const auto& [name, digest] : json_field<Texts>(line, "inputs")) {
+    record.inputs[name] = digest_in(name, digest);
+  }
   record.output = json_field<std::string>(line, "output");
-  record.digest = json_field<std::string>(line, "digest");
+  record.digest = digest_in("digest", json_field<std::string>(line, "digest"));
   record.files = json_field<std::vector<std::string>>(line, "rows");
   for (const std::string& file : record.files) name_of_file("rows", file);
   return record;

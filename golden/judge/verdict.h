@@ -126,6 +126,10 @@ struct Report {
   /// The gravest of all cases; INVALID where nothing at all was compared.
   Outcome outcome() const;
   int exit_code() const { return mxo::exit_code(outcome()); }
+  /// INVALID, though no case is.
+  bool compared_nothing() const {
+    return outcome() == Outcome::invalid && count(Outcome::invalid) == 0;
+  }
   Index count(Outcome outcome) const;
 };
 

@@ -71,16 +71,21 @@ std::string table_row(const CaseVerdict& verdict, const std::string& anchor) {
   const std::string id = escaped(verdict.id);
   text += anchor.empty() ? id : "<a href=\"#" + anchor + "\">" + id + "</a>";
   text += "</td><td>" + escaped(verdict.op) + "</td>";
+  const auto graver = [](const TensorVerdict& a, const TensorVerdict& b) {
+    return a.outcome == b.outcome ? worse(a.all, b.all)
+                                  : worse_of(a.outcome, b.outcome) == a.outcome;
+  };
   const TensorVerdict* worst = nullptr;
   for (const TensorVerdict& tensor : verdict.outputs) {
-    if (worst == nullptr || worse(tensor.all, worst->all)) worst = &tensor;
+    if (worst == nullptr || graver(tensor, *worst)) worst = &tensor;
   }
   std::string reason = verdict.reason;
   if (worst == nullptr) {
     text += "<td></td><td></td><td></td><td></td>";
   } else {
     const Measures& m = worst->all;
-    text += "<td>" + (m.differing > 0 ? escaped(worst->name) : "") + "</td>" +
+    const bool named = m.differing > 0 || worst->outcome == Outcome::fail;
+    text += "<td>" + (named ? escaped(worst->name) : "") + "</td>" +
             cell(std::to_string(m.differing) + " of " + std::to_string(m.elements)) +
             cell(std::to_string(m.max_ulp)) + cell(decibel_text(m.sqnr));
     if (reason.empty()) reason = worst->reason;

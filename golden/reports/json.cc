@@ -116,10 +116,16 @@ std::string json_report(const Report& report) {
 }
 
 std::string junit_report(const Report& report) {
-  const auto count = [&](Outcome outcome) { return std::to_string(report.count(outcome)); };
-  const std::string totals = "tests=\"" + std::to_string(report.cases.size()) + "\" failures=\"" +
-                             count(Outcome::fail) + "\" errors=\"" + count(Outcome::invalid) +
-                             "\" skipped=\"" + count(Outcome::not_run) + "\"";
+  // A report that proves nothing has an error of its own: the code of the exit says so, too.
+  const bool nothing = report.compared_nothing();
+  const auto total = [](const char* name, Index count) {
+    return std::string(name) + "=\"" + std::to_string(count) + "\"";
+  };
+  const std::string totals =
+      total("tests", static_cast<Index>(report.cases.size()) + nothing) +
+      total(" failures", report.count(Outcome::fail)) +
+      total(" errors", report.count(Outcome::invalid) + nothing) +
+      total(" skipped", report.count(Outcome::not_run) + report.count(Outcome::not_compared));
   std::string text = "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites " + totals +
                      ">\n<testsuite name=\"" + escaped(report.title) + "\" " + totals +
                      ">\n<properties><property name=\"schema\" value=\"" + kSchema +
@@ -131,8 +137,8 @@ std::string junit_report(const Report& report) {
             "\" name=\"" + escaped(verdict.id) + "\"";
     const char* element = verdict.outcome == Outcome::fail      ? "failure"
                           : verdict.outcome == Outcome::invalid ? "error"
-                          : verdict.outcome == Outcome::not_run ? "skipped"
-                                                                : nullptr;
+                          : verdict.outcome == Outcome::pass    ? nullptr
+                                                                : "skipped";
     std::string inside;
     if (element != nullptr) {
       inside = std::string("<") + element + " message=\"" + escaped(reasons(verdict)) + "\"/>";
@@ -140,6 +146,9 @@ std::string junit_report(const Report& report) {
     const std::string said = remarks_of(verdict);
     if (!said.empty()) inside += "<system-out>" + escaped(said) + "</system-out>";
     text += inside.empty() ? "/>\n" : ">" + inside + "</testcase>\n";
+  }
+  if (nothing) {
+    text += "<testcase classname=\"report\" name=\"nothing was compared\"><error/></testcase>\n";
   }
   return text + "</testsuite>\n</testsuites>\n";
 }

@@ -183,8 +183,7 @@ std::string table_report(const Report& report, Colour colour, GroupLines groups)
   } else {
     text += suite_lines(report, colour, groups);
   }
-  const bool nothing = report.outcome() == Outcome::invalid && report.count(Outcome::invalid) == 0;
-  if (nothing) text += line(Outcome::invalid, colour, "nothing was compared", "");
+  if (report.compared_nothing()) text += line(Outcome::invalid, colour, "nothing was compared", "");
   for (const Outcome outcome :
        {Outcome::pass, Outcome::fail, Outcome::not_compared, Outcome::not_run, Outcome::invalid}) {
     text += std::to_string(report.count(outcome)) + " " + std::string(name_of(outcome)) +

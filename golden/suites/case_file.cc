@@ -1,6 +1,7 @@
 // One case on disk: written from a call, read back against its manifest entry.
 #include "golden/suites/case_file.h"
 
+#include <algorithm>
 #include <optional>
 
 #include "formats/error.h"
@@ -193,6 +194,16 @@ StoredCase read_case(const std::filesystem::path& suite, const ManifestCase& ite
   }
   if (expected.empty())
     throw Error(Fault::file, path.string() + ": the case has no expected output");
+  // An output that the manifest does not name would not be missed in ACTUAL.
+  for (const auto& [name, tensor] : stored_case.file.tensors) {
+    const bool named = std::any_of(item.operands.begin(), item.operands.end(),
+                                   [&name = name](const ManifestOperand& operand) {
+                                     const Expectation& expect = operand.expect;
+                                     return name == operand.stored_name() || name == expect.mask ||
+                                            name == expect.lo || name == expect.hi;
+                                   });
+    if (!named) throw Error(Fault::file, path.string() + ": " + name + ": is not in the manifest");
+  }
   validate_call(path.string(), item.op, stored_case.inputs, Parameters(item.parameters), expected);
   return stored_case;
 }

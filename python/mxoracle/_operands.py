@@ -57,6 +57,7 @@ class Operands:
     def __init__(self) -> None:
         self.views: list = []
         self.kept: list = []
+        self.names: set[str] = set()
         self.torch = False
         self.elements = 0
         self.devices: set[int] = set()  # the GPUs that some of them lie on
@@ -67,6 +68,9 @@ class Operands:
             self.add(name + ".codes", parts[0])
             self.add(name + ".scales", parts[1])
             return
+        if name in self.names:
+            raise Error(f"{name}: found it twice, needs it once")
+        self.names.add(name)
         view, keep = _arrays.read(name, value)
         if view[5] != _arrays.HOST:
             self.devices.add(view[5])

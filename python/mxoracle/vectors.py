@@ -120,10 +120,12 @@ def _matrix(name: str, output: Any, kind: str, shape: list[int], size: int) -> A
     columns = shape[-1] if len(shape) > 1 else 1
     torch = sys.modules.get("torch")
     if torch is not None and isinstance(output, torch.Tensor):
-        flat = output.detach().contiguous().view(torch.uint8)
+        flat = output.detach().resolve_neg().contiguous().view(torch.uint8)
     else:
         import numpy
 
+        if isinstance(output, numpy.ma.MaskedArray):
+            raise _checks.refusal(f"digests: {name}", output, "a plain array")
         flat = numpy.ascontiguousarray(output).view(numpy.uint8)
     return flat.reshape(-1, columns * size)
 
@@ -148,11 +150,12 @@ def digests(case: VectorCase, outputs: dict[str, Any], path: Any, most_bytes: in
     unknown = sorted(set(outputs) - set(case.shapes))
     if unknown:
         raise Error(f"digests: {unknown[0]}: not an output of {case.op}, needs one of {', '.join(case.shapes)}")
+    missing = [name for name in case.shapes if name not in outputs]
+    if missing:
+        raise Error(f"digests: found no {', '.join(missing)}, needs every output of {case.op}")
     tensors: dict[str, tuple[list[int], bytes]] = {}
     differing = 0
     for name, regions in case.regions.items():
-        if name not in outputs:
-            continue
         kind, shape = case.shapes[name]
         size = _SIZES.get(kind, 2 if kind in _TWO else 1)
         matrix = _matrix(name, outputs[name], kind, shape, size)

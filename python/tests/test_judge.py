@@ -34,6 +34,12 @@ def test_missing_tensor_is_an_error():
         mxoracle.compare({"a": [np.zeros(2)]}, {"a": np.zeros(2)})
 
 
+def test_a_tensor_with_two_names_is_an_error():
+    twice = {"a": [np.zeros(2)], "rank0.a": np.zeros(2)}
+    with pytest.raises(mxoracle.Error, match="rank0.a: found it twice"):
+        mxoracle.compare(twice, {**twice, "rank0.a": np.ones(2)})
+
+
 def test_another_shape_fails_with_a_reason():
     found = mxoracle.compare(np.zeros(4, np.float32), np.zeros(5, np.float32))
     assert not found and found.outputs[0]["reason"]

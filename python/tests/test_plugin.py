@@ -65,6 +65,21 @@ def test_a_failure_of_another_thread_fails_its_test(pytester):
     assert message_of(result).startswith(HEAD)
 
 
+@pytest.mark.parametrize("last", ["pass", "pytest.skip('later')"])
+def test_an_error_of_another_thread_fails_its_test(pytester, last):
+    pytester.makepyfile(f"""
+        import pytest
+        from concurrent.futures import ThreadPoolExecutor
+        def test_empty(oracle):
+            with ThreadPoolExecutor() as pool:
+                pool.submit(oracle.assert_matches, "quantize", {{}}, {{}})
+            {last}
+    """)
+    result = pytester.runpytest_subprocess("-p", "no:cacheprovider")
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(["*outputs: found none*"])
+
+
 def test_the_command_repeats_the_verdict(failing):
     text = message_of(failing.runpytest_subprocess("-p", "no:cacheprovider"))
     command = text[text.index("repeat: mxo ") + len("repeat: mxo ") :].split()

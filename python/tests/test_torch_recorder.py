@@ -160,3 +160,9 @@ def test_folders_in_use_are_refused(tmp_path):
     (tmp_path / "x").write_text("")
     with pytest.raises(mxoracle.Error, match="is not empty"):
         mxt.Recorder(tmp_path)
+    ranks = [mxt.Recorder(tmp_path / "new") for _ in range(2)]
+    with ranks[0]:
+        pass
+    for late in ranks:
+        with pytest.raises(mxoracle.Error, match="is not empty"), late:
+            pass

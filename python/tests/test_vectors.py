@@ -50,6 +50,8 @@ def test_a_region_that_differs_is_sent(tmp_path):
     [
         ({"y": numpy.zeros((2, 2), numpy.uint16)}, r"needs \[33, 16\]"),
         ({"y": numpy.zeros((33, 16), numpy.float32)}, "found f32, needs bf16 or u16"),
+        ({}, "found no y, needs every output of permute"),
+        ({"y": numpy.ma.zeros((33, 16), numpy.uint16)}, "found MaskedArray, needs a plain array"),
     ],
 )
 def test_other_outputs_are_refused_in_a_sentence(tmp_path, outputs, says):

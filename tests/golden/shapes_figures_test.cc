@@ -21,13 +21,9 @@ class ShapeFigures : public testing::Test {
     set.set(setting);
     ShapeOptions options;
     options.offsets = "skewed";
+    const Crew two{[](int each) { return make_cpu_backend({"best", each}); }, 2};
     generate_shapes(scratch_.path() / "suite", "one",
-                    {{"case", op, set, parse_dimensions(shape), options}},
-                    {[](int each) {
-                       return make_cpu_backend({"best", each});
-                     },
-                     2},
-                    ranks());
+                    {{"case", op, set, parse_dimensions(shape), options}}, two, ranks());
     call_ = read_shape_suite(scratch_.path() / "suite").cases.at(0).call;
     call_.cut = Cut::whole;
     inputs_ = Slicer(call_).inputs({});
@@ -97,17 +93,14 @@ TEST_F(ShapeFigures, OfGroupsAreThoseOfBothSidesWhole) {
 
 TEST_F(ShapeFigures, AreNotToldOfADigestAlone) {
   of("grouped_matmul", "rows=256,columns=32,features=64,groups=2", "format_x=e4m3");
-  const std::size_t regions = [&] {
-    ShapedCase item = read_shape_suite(scratch_.path() / "suite").cases.at(0);
-    read_digests(scratch_.path() / "suite" / "cases" / "case.safetensors", item);
-    return item.outputs[0].regions.size();
-  }();
+  ShapedCase item = read_shape_suite(scratch_.path() / "suite").cases.at(0);
+  read_digests(scratch_.path() / "suite" / "cases" / "case.safetensors", item);
+  const auto regions = static_cast<Index>(item.outputs[0].regions.size());
   NamedTensors digests;
-  digests.emplace("y.digests", Tensor(Dtype::u8, {static_cast<Index>(regions), 32}));
-  const TensorVerdict found =
-      compared(digests, "bits", true, {{"mxo.schema", "mxo-outputs/1"}, {"mxo.case", "case"}})
-          .cases[0]
-          .outputs[0];
+  digests.emplace("y.digests", Tensor(Dtype::u8, {regions, 32}));
+  const Report report =
+      compared(digests, "bits", true, {{"mxo.schema", "mxo-outputs/1"}, {"mxo.case", "case"}});
+  const TensorVerdict& found = report.cases[0].outputs[0];
   EXPECT_EQ(found.outcome, Outcome::fail);
   EXPECT_TRUE(std::isnan(found.all.sqnr));
   EXPECT_TRUE(found.groups.empty());

@@ -55,7 +55,8 @@ class Case(unittest.TestCase):
         trace.mkdir(exist_ok=True)
         (trace / "trace.jsonl").write_text(
             '{"schema": "mxo-trace/1"}\n{"step": 0, "operator": "mm", "module": "m", "call": 0, '
-            + call + ', "inputs": {}, "output": "y", "digest": "", "rows": ["r.safetensors"]}\n')
+            + call + ', "inputs": {}, "output": "y", "rows": ["r.safetensors"],'
+            '"digest": "%064d"}\n' % 0)
         (trace / "r.safetensors").write_bytes(st.encode(tensors))
         return trace
 

@@ -49,13 +49,14 @@ class Shapes(Case):
         right = [("codes.digests", [1, 32], digests[0]), ("scales.digests", [1, 32], digests[1])]
         wrong = bytearray(codes)
         wrong[4096 * 3 + 7] ^= 1
-        bad = hashlib.sha256(wrong).digest()
-        rows = ("codes.rows.0", [len(wrong)], bytes(wrong))
+        bad = ("codes.digests", [1, 32], hashlib.sha256(wrong).digest())
+        rows = lambda data: ("codes.rows.0", [len(data)], bytes(data))
         for tensors, code, says in [
             (right, 0, "1 PASS"),
-            ([("codes.digests", [1, 32], bad), right[1]], DISAGREE, "does not have the bytes"),
-            ([("codes.digests", [1, 32], bad), right[1], rows], DISAGREE, "[3, 7]"),
-            ([right[0], right[1], rows], DISAGREE, "[3, 7]"),
+            ([bad, right[1]], DISAGREE, "does not have the bytes"),
+            ([bad, right[1], rows(wrong)], DISAGREE, "[3, 7]"),
+            ([right[0], right[1], rows(wrong)], BAD_INPUT, "digest stands beside"),
+            ([bad, right[1], rows(codes)], BAD_INPUT, "digest stands beside"),
             ([right[1]], DISAGREE, "is not in ACTUAL"),
             ([("codes.digests", [2, 16], digests[0]), right[1]], DISAGREE, "needs u8 [1, 32]"),
             ([*right, ("codes.rows.0", [3], b"abc")], BAD_INPUT, "found 3 bytes"),

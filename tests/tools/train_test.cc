@@ -303,14 +303,12 @@ TEST(Digests, TheFirstDifferenceIsNamed) {
   };
   const auto a = log({{"x", 1u}, {"h", 2u}, {"y", 3u}, {"z", 4u}});
   EXPECT_FALSE(first_difference(a, a).has_value());
-  EXPECT_FALSE(first_difference(a, log({{"x", 1u}, {"h", 2u}})).has_value());
+  EXPECT_EQ(first_difference(log({{"x", 1u}, {"h", 2u}}), a).value().stage, "y");
   const auto other = first_difference(a, log({{"x", 1u}, {"h", 2u}, {"y", 0u}, {"z", 4u}}));
-  ASSERT_TRUE(other.has_value());
-  EXPECT_EQ(other->step, 3);
+  EXPECT_EQ(other.value().step, 3);
   EXPECT_EQ(other->stage, "y");
   const auto lacks = first_difference(a, log({{"x", 1u}, {"y", 3u}}));
-  ASSERT_TRUE(lacks.has_value());
-  EXPECT_EQ(lacks->stage, "h");
+  EXPECT_EQ(lacks.value().stage, "h");
   EXPECT_NE(lacks->why.find("second"), std::string::npos);
   EXPECT_EQ(parse_digest_csv(digest_csv(a), "text"), a);
   std::string forged = digest_csv(a);

@@ -109,7 +109,11 @@ std::optional<DigestDifference> first_difference(const std::vector<DigestRow>& a
     return DigestDifference{row.step, row.stage,
                             fmt::format("the {} file has no such row", lacks ? "second" : "first")};
   }
-  return std::nullopt;
+  if (a.size() == b.size()) return std::nullopt;
+  const DigestRow& row = (a.size() > common ? a : b)[common];
+  return DigestDifference{row.step, row.stage,
+                          fmt::format("the {} file ends before it; {} digests agree",
+                                      a.size() > common ? "second" : "first", common)};
 }
 
 }  // namespace mxo::tools

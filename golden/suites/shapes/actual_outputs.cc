@@ -41,10 +41,16 @@ ActualOutputs::ActualOutputs(const std::filesystem::path& path, const ShapedCase
   for (const ShapedOutput& output : item.outputs) {
     for (std::size_t i = 0; i < output.regions.size(); ++i) {
       const Tensor* rows = tensor(rows_name(output, i));
-      if (rows == nullptr || rows->bytes() == bytes_in(output, i)) continue;
-      throw Error(Fault::file, path.string() + ": " + rows_name(output, i) + ": found " +
-                                   std::to_string(rows->bytes()) + " bytes, needs " +
-                                   std::to_string(bytes_in(output, i)));
+      if (rows == nullptr) continue;
+      const std::string where = path.string() + ": " + rows_name(output, i);
+      if (rows->bytes() != bytes_in(output, i)) {
+        throw Error(Fault::file, where + ": found " + std::to_string(rows->bytes()) +
+                                     " bytes, needs " + std::to_string(bytes_in(output, i)));
+      }
+      if (!unfit(output).empty()) continue;
+      if (digest_of(rows->data(), rows->bytes()) != digest(output, i)) {
+        throw Error(Fault::file, where + ": are not the bytes whose digest stands beside them");
+      }
     }
   }
 }
@@ -74,9 +80,11 @@ std::string ActualOutputs::unfit(const ShapedOutput& output) const {
 }
 
 Digest ActualOutputs::digest(const ShapedOutput& output, std::size_t region) const {
+  if (!by_digest_) {
+    const std::vector<std::byte> all = *bytes(output, region);
+    return digest_of(all.data(), all.size());
+  }
   Digest digest;
-  // Rows that are sent are judged, whatever digest stands beside them.
-  if (const auto rows = bytes(output, region)) return digest_of(rows->data(), rows->size());
   const Tensor* digests = tensor(output.whole.name + ".digests");
   std::memcpy(digest.data(), digests->data() + region * sizeof(Digest), sizeof(Digest));
   return digest;

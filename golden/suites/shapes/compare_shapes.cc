@@ -113,12 +113,12 @@ class CaseJudge {
     verdict.name = output.whole.name;
     verdict.format = output.whole.format;
     verdict.shape = output.whole.shape;
-    verdict.all.sqnr = std::numeric_limits<double>::infinity();
     verdict.reason = actual_.unfit(output);
     if (!verdict.reason.empty()) {
       verdict.outcome = Outcome::fail;
       return verdict;
     }
+    verdict.all.sqnr = std::numeric_limits<double>::infinity();
     verdict.all.elements = elements_of(output.whole);
     verdict.groups = groups_in(item_.call, output.whole);
     if (verdict.all.elements == 0) verdict.outcome = Outcome::not_compared;

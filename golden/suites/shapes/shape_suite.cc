@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstring>
 #include <set>
+#include <tuple>
 
 #include <nlohmann/json.hpp>
 
@@ -116,6 +117,31 @@ ShapedCase parse_case(const Json& json) {
   return item;
 }
 
+/// Each element lies in exactly one region, and regions are in the order of slices: all of a slice
+/// stand together.
+bool hold_each_once(const std::vector<Region>& regions, const Box& all) {
+  std::vector<Box> boxes;
+  for (std::size_t i = 0; i < regions.size(); ++i) {
+    if (i > 0 && regions[i].slice < regions[i - 1].slice) return false;
+    const Box& box = regions[i].box;
+    if (box.rows() > 0 && box.columns() > 0) boxes.push_back(box);
+  }
+  // A grid: regions of the same columns lie below each other, others beside each other.
+  const auto place = [](const Box& box) {
+    return std::tuple(box.column_begin, box.column_end, box.row_begin);
+  };
+  std::sort(boxes.begin(), boxes.end(),
+            [&](const Box& a, const Box& b) { return place(a) < place(b); });
+  const auto meet = [](const Box& a, const Box& b) {
+    const bool below = a.column_begin == b.column_begin && a.column_end == b.column_end;
+    return below ? b.row_begin < a.row_end : b.column_begin < a.column_end;
+  };
+  if (std::adjacent_find(boxes.begin(), boxes.end(), meet) != boxes.end()) return false;
+  Index held = 0;
+  for (const Box& box : boxes) held += box.rows() * box.columns();
+  return held == all.rows() * all.columns();
+}
+
 std::byte nibble(char c) { return static_cast<std::byte>(c <= '9' ? c - '0' : c - 'a' + 10); }
 
 }  // namespace
@@ -204,6 +230,14 @@ void read_digests(const std::filesystem::path& path, ShapedCase& item) {
     throw Error(Fault::file, path.string() + ": sha256 differs from the manifest's");
   }
   const TensorFile file = read_safetensors(path);
+  const auto held = std::count_if(file.tensors.begin(), file.tensors.end(), [](const auto& tensor) {
+    return tensor.first.ends_with(".regions");
+  });
+  if (held != static_cast<std::ptrdiff_t>(item.outputs.size())) {
+    throw Error(Fault::file, path.string() + ": has " + std::to_string(held) +
+                                 " outputs, the manifest names " +
+                                 std::to_string(item.outputs.size()));
+  }
   const auto slices = static_cast<Index>(Slicer(item.call).slices().size());
   for (ShapedOutput& output : item.outputs) {
     const auto regions = file.tensors.find(output.whole.name + ".regions");
@@ -219,7 +253,6 @@ void read_digests(const std::filesystem::path& path, ShapedCase& item) {
       throw Error(Fault::file, where + ": needs regions i64 [n, 5] and digests u8 [n, 32]");
     }
     const Box all = whole_box(output.whole.shape);
-    Index covered = 0;
     for (Index i = 0; i < count; ++i) {
       const std::int64_t* f = regions->second.as<std::int64_t>() + i * kRegionFields;
       Region region{f[0], {f[1], f[2], f[3], f[4]}, {}, {}};
@@ -229,7 +262,6 @@ void read_digests(const std::filesystem::path& path, ShapedCase& item) {
           box.column_end > all.column_end) {
         throw Error(Fault::file, where + ": region " + std::to_string(i) + " lies outside");
       }
-      covered += box.rows() * box.columns();
       std::memcpy(region.digest.data(),
                   digests->second.data() + static_cast<std::size_t>(i) * sizeof(Digest),
                   sizeof(Digest));
@@ -239,7 +271,7 @@ void read_digests(const std::filesystem::path& path, ShapedCase& item) {
       }
       output.regions.push_back(std::move(region));
     }
-    if (covered != all.rows() * all.columns()) {
+    if (!hold_each_once(output.regions, all)) {
       throw Error(Fault::file, where + ": its regions do not hold each element once");
     }
   }

@@ -21,6 +21,7 @@ TensorVerdict verified(const ShapedOutput& output, const std::vector<Region>& mi
   found.all.sqnr = std::numeric_limits<double>::infinity();
   if (mine == output.regions) return found;
   found.outcome = Outcome::fail;
+  found.all.sqnr = std::numeric_limits<double>::quiet_NaN();
   const auto [a, b] =
       std::mismatch(output.regions.begin(), output.regions.end(), mine.begin(), mine.end());
   found.reason =

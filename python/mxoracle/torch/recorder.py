@@ -56,7 +56,7 @@ class Recorder(Watcher):
         super().__init__(1)
         self.folder = Path(_checks.path("Recorder: folder", folder))
         if self.folder.exists() and any(self.folder.iterdir()):
-            raise Error(f"Recorder: {folder} is not empty, needs a new folder", "file")
+            raise self._in_use()
         self._rows = _checks.whole_from("Recorder: rows", rows, 1)
         self._keep_every = _checks.whole_from("Recorder: every", every, 1)
         self._step = 0
@@ -66,9 +66,15 @@ class Recorder(Watcher):
         self._out: Any = None
         self._of_step: list[_Kept] = []
 
+    def _in_use(self) -> Error:
+        return Error(f"Recorder: {self.folder} is not empty, needs a new folder", "file")
+
     def __enter__(self) -> Recorder:
         self.folder.mkdir(parents=True, exist_ok=True)
-        self._file = (self.folder / "trace.jsonl").open("w")
+        try:  # not over the trace of another rank, or of an earlier block
+            self._file = (self.folder / "trace.jsonl").open("x")
+        except FileExistsError:
+            raise self._in_use() from None
         self._write({"schema": "mxo-trace/1", "torch": torch.__version__})
         return super().__enter__()
 
