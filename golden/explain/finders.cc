@@ -276,10 +276,9 @@ std::span<const Finder> finders() { return kFinders; }
 
 std::vector<Claim> found(const Case& c, Turn turn) {
   Claims claims;
-  for (const Finder& finder : kFinders) {
+  for (const Finder& finder : kFinders)
     if (finder.turn == turn && finder.find != nullptr && left_of(c.outputs) > 0)
       append(claims, finder.find(c));
-  }
   return claims;
 }
 

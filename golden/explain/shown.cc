@@ -71,17 +71,15 @@ void show_step(Backend& backend, const StepCall& step, Output& output, Shown& sh
   for (const Cause& cause : inner.causes) {
     Claim claim{cause.id, prefix + cause.sentence, cause.where};
     claim.where.tensor = output.name;
-    for (const StepCall::Same& same : step.outputs) {
+    for (const StepCall::Same& same : step.outputs)
       if (same.inner == cause.where.tensor) claim.where.tensor = same.own;
-    }
     claim.elements = cause.share * static_cast<double>(inner.differing);
     claim.kind = cause.kind;
     claim.yields = cause.yields;
     shown.claims.push_back(std::move(claim));
   }
-  if (inner.verdict != ExplainVerdict::explained) {
+  if (inner.verdict != ExplainVerdict::explained)
     shown.pattern += (shown.pattern.empty() ? "" : "; ") + prefix + inner.pattern;
-  }
   for (Output* o : own) o->mark_all();
 }
 
@@ -187,9 +185,8 @@ void keep_call_alone(const Case& c, std::vector<Claim>& claims) {
     if (made->contains(o.name)) resize_rows(made->at(o.name), *o.expected);
     const Tensor* model = model_of(made, o);
     if (model == nullptr) return;
-    for (Index i = 0; i < compared(o); ++i) {
+    for (Index i = 0; i < compared(o); ++i)
       if (nth(o.marks, i) == Mark::explained && bits_at(*model, i) != o.actual_bits(i)) return;
-    }
   }
   most->elements = all;
   claims = {std::move(*most)};

@@ -31,10 +31,9 @@ TEST_P(CapturedEncode, IsRepeatedByEveryBackendAtBothEndsOfEveryRun) {
                                  .overflow = which.overflow,
                                  .nan = which.nan,
                                  .rounding = which.rounding});
-    for (std::size_t i = 0; i < inputs.size(); ++i) {
+    for (std::size_t i = 0; i < inputs.size(); ++i)
       ASSERT_EQ(codes.as<std::uint8_t>()[i], table.code[i / 2])
           << name << std::hex << " input 0x" << inputs[i];
-    }
   }
 }
 
@@ -51,9 +50,8 @@ struct Case {
 
 std::vector<Case> cases() {
   std::vector<Case> all;
-  for (const char* distribution : {"normal", "wide", "rowscale", "outlier", "edges", "special"}) {
+  for (const char* distribution : {"normal", "wide", "rowscale", "outlier", "edges", "special"})
     for (const Dtype dtype : {Dtype::bf16, Dtype::f32}) all.push_back({distribution, dtype});
-  }
   return all;
 }
 

@@ -12,9 +12,8 @@ namespace {
 /// Numbers of many sizes, each its own.
 Tensor numbers(std::vector<Index> shape) {
   Tensor t(Dtype::f32, std::move(shape));
-  for (Index i = 0; i < t.elements(); ++i) {
+  for (Index i = 0; i < t.elements(); ++i)
     t.as<float>()[i] = static_cast<float>((i * 37 + 11) % 1021 - 510) / 64.0f;
-  }
   return t;
 }
 

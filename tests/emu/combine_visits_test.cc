@@ -18,9 +18,7 @@ constexpr Index kWidth = 300;  // more than a strip
 Tensor slots_of_tokens() { return integers_of({kTokens, kSlots}, {3, -1, 0, 4, 1, -1}); }
 Tensor weights_of_tokens() {
   Tensor t(Dtype::f32, {kTokens, kSlots});
-  for (Index i = 0; i < t.elements(); ++i) {
-    t.as<float>()[i] = 0.37f + 0.21f * static_cast<float>(i);
-  }
+  for (Index i = 0; i < t.elements(); ++i) t.as<float>()[i] = 0.37f + 0.21f * static_cast<float>(i);
   return t;
 }
 float value(Index i) { return std::sin(static_cast<float>(i)); }
@@ -137,9 +135,8 @@ TEST(CombineVisits, RowsThatNoSlotNamesAreCleared) {
 TEST(CombineVisits, TakeTheStepsThatTheCatalogueNames) {
   constexpr Index kMany = 40;
   Tensor experts(Dtype::i32, {kMany, kSlots});
-  for (Index i = 0; i < experts.elements(); ++i) {
+  for (Index i = 0; i < experts.elements(); ++i)
     experts.as<std::int32_t>()[i] = static_cast<std::int32_t>(i % kSlots);
-  }
   for (const Dtype type : {Dtype::bf16, Dtype::f16, Dtype::f32}) {
     const NamedTensors in{{"rank0.y", random_floats(type, {kMany * kSlots, 24}, 25)},
                           {"rank0.weights", normal_floats({kMany, kSlots}, 26, 1.0f)},

@@ -78,9 +78,8 @@ TEST_P(InProcess, RowsExchangedInPlaceAreThoseThatArePackedAndUnpacked) {
     Index coming = 0;
     for (int p = 0; p < ranks_; ++p) {
       send.push_back((c.rank() + 2 * p) % 4);
-      for (Index i = 0; i < send.back(); ++i) {
+      for (Index i = 0; i < send.back(); ++i)
         order.push_back(static_cast<std::int32_t>((p * 3 + 4 * i) % (5 * ranks_)));
-      }
       receive.push_back((p + 2 * c.rank()) % 4);
       coming += receive.back();
     }

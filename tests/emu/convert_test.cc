@@ -37,10 +37,9 @@ TEST(Convert, EveryBf16AndF16PatternGivesTheReferencesCodes) {
   for (const Dtype input : {Dtype::bf16, Dtype::f16}) {
     x.reinterpret_as(input);
     const auto want = encoded(*reference, x.operand(), {65536}, {"contiguous"});
-    for (const auto& contestant : test::contestants()) {
+    for (const auto& contestant : test::contestants())
       EXPECT_EQ(encoded(*contestant.make(), x.operand(), {65536}, {"contiguous"}), want)
           << contestant.name() << " " << name_of(input);
-    }
   }
 }
 
@@ -59,15 +58,13 @@ TEST(Convert, ANegativeNanOf16BitsKeepsItsSignIfAsked) {
 TEST(Convert, F32PatternsAroundEveryStepGiveTheReferencesCodes) {
   Tensor x(Dtype::f32, {1 << 18});
   auto* word = x.as<std::uint32_t>();
-  for (std::uint32_t i = 0; i < 1u << 18; ++i) {
+  for (std::uint32_t i = 0; i < 1u << 18; ++i)
     word[i] = (i >> 2 << 16) + (i % 4 == 0 ? 0x7FFFu : i % 4 == 1 ? 0x8000u : i % 4 == 2 ? 1u : 0u);
-  }
   const auto reference = make_reference_backend();
   const auto want = encoded(*reference, x.operand(), x.shape(), {"contiguous"});
-  for (const auto& contestant : test::contestants()) {
+  for (const auto& contestant : test::contestants())
     EXPECT_EQ(encoded(*contestant.make(), x.operand(), x.shape(), {"contiguous"}), want)
         << contestant.name();
-  }
 }
 
 TEST(Convert, AnyStridesGiveTheReferencesCodesAndValues) {
@@ -78,10 +75,9 @@ TEST(Convert, AnyStridesGiveTheReferencesCodesAndValues) {
       Strided x(Dtype::f32, shape, lie);
       fill(x, Fill::anything, 3);
       const auto want = encoded(*reference, x.operand(), shape, lie);
-      for (const auto& contestant : test::contestants()) {
+      for (const auto& contestant : test::contestants())
         EXPECT_EQ(encoded(*contestant.make(), x.operand(), shape, lie), want)
             << contestant.name() << " " << lie.name << " " << describe(x.operand());
-      }
     }
   }
 }
@@ -97,10 +93,9 @@ TEST(Convert, EveryCodeOfEveryFormatDecodesToTheReferencesBits) {
   const auto reference = make_reference_backend();
   for (const Dtype format : kFormats) {
     codes.reinterpret_as(format);
-    for (const auto& contestant : test::contestants()) {
+    for (const auto& contestant : test::contestants())
       EXPECT_EQ(decoded(*contestant.make()), decoded(*reference))
           << contestant.name() << " " << name_of(format);
-    }
   }
 }
 
@@ -153,9 +148,8 @@ constexpr Rounding kAll[] = {Rounding::even, Rounding::ties_away, Rounding::ties
 template <FormatSpec S>
 std::vector<float> inputs() {
   std::vector<float> all;
-  for (std::uint32_t word = 0; word < 0x10000u; ++word) {
+  for (std::uint32_t word = 0; word < 0x10000u; ++word)
     if ((word & 0x7FFFu) <= 0x7F80u) all.push_back(bit_cast<float>(word << 16));
-  }
   const auto values = line<S>();
   for (std::size_t i = 0; i + 1 < values.size(); ++i) {
     for (const double edge : {values[i].first, 0.5 * (values[i].first + values[i + 1].first)}) {

@@ -190,9 +190,8 @@ TEST(CpuBounds, HoldThreeSlicesRecombinedInBinary32) {
       for (const double f : b.f) b.residuals += std::fabs(f);
     }
     if (round % 7 == 3) {  // the lowest slices alone, whose sum is left out
-      for (Integers* x : {&a, &b}) {
+      for (Integers* x : {&a, &b})
         *x = {std::vector<double>(x->v.size(), -128.0), std::vector<double>(x->v.size(), 0.0)};
-      }
     }
     std::int64_t sums[5] = {};
     for (std::size_t i = 0; i < a.v.size(); ++i) {

@@ -15,10 +15,9 @@ double dot(const NamedTensors& a, const NamedTensors& b) {
   double sum = 0;
   auto other = b.begin();
   for (auto at = a.begin(); at != a.end(); ++at, ++other) {
-    for (Index i = 0; i < at->second.elements(); ++i) {
+    for (Index i = 0; i < at->second.elements(); ++i)
       sum += static_cast<double>(to_float(at->second.as<T>()[i])) *
              static_cast<double>(to_float(other->second.as<T>()[i]));
-    }
   }
   return sum;
 }
@@ -144,9 +143,8 @@ TEST_P(ExpertParallelGradients, CombineBackwardOnAnMxWireSendsTheQuantisedGradie
   const Parameters mx = parameters(case_, "expert_major_padded", "mxfp8", "fused");
   Twister random(4);
   NamedTensors in = only(in_, {"experts"});
-  for (const auto& [name, tensor] : only(call("dispatch", in_, plain), {"x"})) {
+  for (const auto& [name, tensor] : only(call("dispatch", in_, plain), {"x"}))
     in.emplace(name.substr(0, name.find('.')) + ".y", integers(tensor.shape(), random));
-  }
   for (Index p = 0; p < case_.ranks; ++p) {
     in[rank(p) + "dout"] =
         integers({case_.tokens[static_cast<std::size_t>(p)], case_.width}, random);

@@ -71,10 +71,9 @@ TEST_P(ExpertParallel, PaddedRowsAreThePermutationOfRankMajorOnes) {
 
 TEST_P(ExpertParallel, FusedAndUnfusedPlacementGiveTheSameBytes) {
   for (const char* layout : {"rank_major", "expert_major_padded"}) {
-    for (const char* precision : {"mxfp8", "bf16", "fp8_blockwise"}) {
+    for (const char* precision : {"mxfp8", "bf16", "fp8_blockwise"})
       expect_same(call("dispatch", in_, parameters(case_, layout, precision, "fused")),
                   call("dispatch", in_, parameters(case_, layout, precision, "unfused")));
-    }
   }
 }
 

@@ -20,10 +20,9 @@ TEST_P(FarExpertParallel, EveryStepHasTheBytesOfHostMemory) {
   const auto cpu = make_backend("cpu", 1);
   FarBackend far;
   for (const char* layout : {"rank_major", "expert_major_padded"}) {
-    for (const char* precision : {"bf16", "mxfp8", "fp8_blockwise"}) {
+    for (const char* precision : {"bf16", "mxfp8", "fp8_blockwise"})
       expect_same(expert_parallel_chain(*cpu, *world, c, layout, precision),
                   expert_parallel_chain(far, *world, c, layout, precision));
-    }
   }
 }
 

@@ -90,9 +90,7 @@ Tensor random(std::vector<Index> shape, unsigned seed, float spread, Dtype dtype
   std::mt19937 engine(seed);
   std::normal_distribution<float> normal(0.0f, spread);
   Tensor t(dtype, std::move(shape));
-  for (Index i = 0; i < t.elements(); ++i) {
-    put(t, i, normal(engine));
-  }
+  for (Index i = 0; i < t.elements(); ++i) put(t, i, normal(engine));
   return t;
 }
 /// The columns of x that hold a and b.
@@ -117,9 +115,8 @@ TEST(Gates, EveryStackHasItsOwnStepsInEveryOrderOfHalves) {
           ASSERT_EQ(get(out.at("y"), i), gated * get(in.at("probs"), i / kWidth))
               << c.name << " " << halves << " " << i;
         }
-        for (const char* backend : {"cpu", "cpu:scalar"}) {
+        for (const char* backend : {"cpu", "cpu:scalar"})
           expect_same(out, call(backend, "swiglu", in, set));
-        }
       }
     }
   }
@@ -130,15 +127,13 @@ TEST(Gates, AGateWithoutUpMultipliesNothing) {
   const std::string set = "activation=relu_squared halves=gate_only";
   const NamedTensors out = call("cpu", "swiglu", in, set);
   ASSERT_EQ(out.at("y").shape(), (std::vector<Index>{kRows, kWidth}));
-  for (Index i = 0; i < kRows * kWidth; ++i) {
+  for (Index i = 0; i < kRows * kWidth; ++i)
     ASSERT_EQ(get(out.at("y"), i), relu_squared(get(in.at("x"), i)));
-  }
   in.emplace("dy", random({kRows, kWidth}, 4, 1.0f));
   const NamedTensors back = call("reference", "swiglu_backward", in, set);
-  for (Index i = 0; i < kRows * kWidth; ++i) {
+  for (Index i = 0; i < kRows * kWidth; ++i)
     ASSERT_EQ(get(back.at("dx"), i),
               get(in.at("dy"), i) * (2.0f * std::max(get(in.at("x"), i), 0.0f)));
-  }
   expect_same(back, call("cpu", "swiglu_backward", in, set));
 }
 
@@ -197,9 +192,8 @@ TEST(Gates, GradientsAgreeWithDifferencesInDouble) {
         EXPECT_NEAR(get(out.at("dprobs"), i / kWidth), dprob, 1e-4 * (1 + std::fabs(dprob)))
             << name;
       }
-      for (const char* backend : {"cpu", "cpu:scalar"}) {
+      for (const char* backend : {"cpu", "cpu:scalar"})
         expect_same(out, call(backend, "swiglu_backward", in, set));
-      }
     }
   }
 }
@@ -287,10 +281,9 @@ TEST(Gates, QuantisedInOnePassAreTheTwoSteps) {
             call("reference", backward ? "swiglu_backward" : "swiglu", operands, set);
         const NamedTensors want =
             call("reference", "quantize", {{"x", between.begin()->second}}, "block=1x32");
-        for (const char* backend : {"reference", "cpu"}) {
+        for (const char* backend : {"reference", "cpu"})
           expect_same(want, call(backend, backward ? "swiglu_quantize_backward" : "swiglu_quantize",
                                  operands, set + " block=1x32"));
-        }
       }
     }
   }

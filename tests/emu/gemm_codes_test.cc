@@ -17,10 +17,9 @@ struct Codes {
     const double range = wide ? 128 : dtype == Dtype::e4m3fnuz ? 0.5 : 1;
     visit_minifloat8(dtype, [&](auto tag) {
       using Code = typename decltype(tag)::type;
-      for (Index i = 0; i < codes.elements(); ++i) {
+      for (Index i = 0; i < codes.elements(); ++i)
         codes.as<std::uint8_t>()[i] =
             encode<Code::spec>(static_cast<float>(draw() * range), Overflow::saturate).bits;
-      }
     });
     for (Index i = 0; i < scales.elements(); ++i) {
       const int above = static_cast<int>(random() % static_cast<unsigned>(spread + 1));

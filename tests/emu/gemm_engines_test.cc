@@ -28,9 +28,8 @@ Tensor codes(Dtype dtype, std::vector<Index> shape, Random& random) {
 /// Bytes within `spread` of 127.
 Tensor e8m0_scales(std::vector<Index> shape, unsigned spread, Random& random) {
   Tensor t(Dtype::e8m0, std::move(shape));
-  for (Index i = 0; i < t.elements(); ++i) {
+  for (Index i = 0; i < t.elements(); ++i)
     t.as<std::uint8_t>()[i] = static_cast<std::uint8_t>(127 - spread + random() % (2 * spread + 1));
-  }
   return t;
 }
 

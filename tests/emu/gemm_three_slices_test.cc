@@ -25,9 +25,8 @@ TEST_P(GemmDigits, GiveTheBytesOfTheDefinitionOnHostileProducts) {
 /// bf16 of whatever `draw` returns.
 Tensor drawn(Index rows, Index columns, const std::function<double()>& draw) {
   Tensor t(Dtype::bf16, {rows, columns});
-  for (Index i = 0; i < t.elements(); ++i) {
+  for (Index i = 0; i < t.elements(); ++i)
     t.as<std::uint16_t>()[i] = encode<kBF16>(static_cast<float>(draw())).bits;
-  }
   return t;
 }
 
@@ -46,9 +45,8 @@ TEST_P(GemmDigits, LeaveNoRoundingOpenWhateverTheSpreadOfAKVector) {
       [&] { return random() % 40 == 0 ? 0x1.FEp0 : 0.0; },
   };
   for (const auto& a : draws) {
-    for (const auto& b : draws) {
+    for (const auto& b : draws)
       expect_same_wgrad(drawn(200, 50, a), drawn(200, 70, b), {70, 70, 200});
-    }
   }
 }
 
@@ -74,15 +72,13 @@ TEST_P(GemmDigits, SumDepthsOfManyChunks) {
   std::mt19937 random(2);
   std::normal_distribution<double> normal;
   const auto draw = [&] { return normal(random) * normal(random); };
-  for (const Index rows : {Index{769}, Index{1500}, Index{2100}}) {
+  for (const Index rows : {Index{769}, Index{1500}, Index{2100}})
     expect_same_wgrad(drawn(rows, 20, draw), drawn(rows, 40, draw),
                       {static_cast<std::int32_t>(rows)});
-  }
   // The longest sums that int32 holds, and one more, which goes another way.
-  for (const Index rows : {cpu::kMaxThreeSliceK, cpu::kMaxThreeSliceK + 1}) {
+  for (const Index rows : {cpu::kMaxThreeSliceK, cpu::kMaxThreeSliceK + 1})
     expect_same_wgrad(drawn(rows, 3, draw), drawn(rows, 35, draw),
                       {static_cast<std::int32_t>(rows)});
-  }
 }
 
 TEST_P(GemmDigits, StreamRowsOfALargeResult) {

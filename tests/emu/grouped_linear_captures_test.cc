@@ -56,9 +56,8 @@ TEST_P(GroupedLinearCaptures, TheH200SumGivesEveryBit) {
   for (const std::string name : {"y", "dx", "dw"}) {
     const Tensor expected = test::retyped(file_, key_ + name, Dtype::bf16);
     Index different = 0;
-    for (Index i = 0; i < expected_output(expected, name); ++i) {
+    for (Index i = 0; i < expected_output(expected, name); ++i)
       different += expected.as<std::uint16_t>()[i] != found.at(name).as<std::uint16_t>()[i] ? 1 : 0;
-    }
     EXPECT_EQ(different, 0) << name << " of " << expected_output(expected, name);
   }
 }

@@ -63,9 +63,8 @@ TEST_P(GroupedLinearOptions, AddsTheBiasToTheRoundedProduct) {
         for (Index b = 0; b < in.at("bias").elements(); ++b) {
           const Index g = shape.size() == 1 ? -1 : b / 32;
           float total = 0;
-          for (Index r = 0; r < 96; ++r) {
+          for (Index r = 0; r < 96; ++r)
             if (g < 0 || g == (r < 32 ? 0 : 2)) total += get(in.at("dy"), r * 32 + b % 32);
-          }
           const float expected = out == "f32" ? total : decode(encode<kBF16>(total));
           ASSERT_EQ(get(found.at("dbias"), b), expected) << b;
         }
@@ -152,9 +151,8 @@ TEST_P(GroupedLinearOptions, TakesCodesOfOtherFormatsAndRecipes) {
 /// The first `count` elements of `from`, row by row.
 void put_first(Strided& to, const Tensor& from, Index count) {
   const std::size_t size = size_of(from.dtype());
-  for (Index i = 0; i < count; ++i) {
+  for (Index i = 0; i < count; ++i)
     std::memcpy(to.at(i), from.data() + static_cast<std::size_t>(i) * size, size);
-  }
 }
 
 TEST_P(GroupedLinearOptions, LeavesRowsPastTheLastEndAndUnwantedGradientsAlone) {

@@ -32,9 +32,8 @@ Family family_of(const std::string& recipe) {
   }
   if (recipe == "fp8_rowwise")
     return {"quantize", {{"block", "1xK"}}, {{"block", "1xK"}}, {{"block", "Rx1"}}};
-  if (recipe == "fp8_blockwise") {
+  if (recipe == "fp8_blockwise")
     return {"quantize", {{"block", "1x128"}}, {{"block", "128x128"}}, {{"block", "128x1"}}};
-  }
   if (recipe.starts_with("vllm")) {
     const std::string power = recipe == "vllm" ? "none" : "up";
     return {"quantize",
@@ -235,9 +234,8 @@ TEST_P(GroupedLinearRecipes, GivesTheSameBitsOnEveryBackend) {
     for (const Contestant& contestant :
          {Contestant{"scalar", 2}, Contestant{"best", 1}, Contestant{"best", 7}}) {
       const NamedTensors found = call(*contestant.make(), "grouped_linear", in, set);
-      for (const auto& [name, tensor] : expected) {
+      for (const auto& [name, tensor] : expected)
         expect_same(tensor, found.at(name), contestant.name() + " " + shape.name + " " + name);
-      }
     }
   }
 }

@@ -55,9 +55,8 @@ TEST_P(ExactProducts, EqualTheBigNumberTwinForEveryPairOfFormats) {
   if (GetParam() == Scales::none) {
     results += check_pair(Scales::none, Dtype::bf16, Dtype::bf16, {100, 0, 300}, 130);
   } else {
-    for (const Dtype a : kFormats) {
+    for (const Dtype a : kFormats)
       for (const Dtype b : kFormats) results += check_pair(GetParam(), a, b, {3, 0, 21}, 30);
-    }
   }
   EXPECT_GE(results, 250'000);  // four scalings: a million
   RecordProperty("results", std::to_string(results));

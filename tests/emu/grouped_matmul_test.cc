@@ -63,10 +63,9 @@ TEST_P(ScaledProducts, HaveTheSameBytesOnTheCpu) {
     const auto cpu = contestant.make();
     for (const GemmSpec& spec : specs()) {
       GemmCase gemm(spec);
-      for (const Accumulation& sum : {kExact, kFmaChain}) {
+      for (const Accumulation& sum : {kExact, kFmaChain})
         EXPECT_EQ(gemm.run(*reference, sum), gemm.run(*cpu, sum))
             << sum.name << " " << contestant.name() << " " << describe(spec);
-      }
     }
   }
 }
@@ -114,9 +113,8 @@ const std::vector<Answer>& answers() {
     const auto reference = make_reference_backend();
     for (const GemmSpec& spec : hostile_specs(1)) {
       GemmCase gemm(spec);
-      for (const Accumulation& sum : {kExact, kFmaChain}) {
+      for (const Accumulation& sum : {kExact, kFmaChain})
         made.push_back({spec, sum, gemm.run(*reference, sum)});
-      }
     }
     return made;
   }();

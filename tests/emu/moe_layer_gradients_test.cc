@@ -236,11 +236,10 @@ TEST_P(RouterBackends, GiveTheSlopeOfTheWeightsInF64) {
         Reals s(z.begin() + t * experts, z.begin() + (t + 1) * experts);
         double sum = 0;
         for (double& v : s) sum += v = std::exp(v);
-        for (double& v : s) {
+        for (double& v : s)
           v = score == RouterScore::sigmoid        ? v / (1 + v)
               : score == RouterScore::sqrtsoftplus ? std::sqrt(std::log1p(v))
                                                    : v / sum;
-        }
         double total = 0;
         double norm = 0;
         for (Index j = 0; j < k; ++j) {

@@ -50,10 +50,9 @@ class LayerByOperators : public ByOperators {
     const Index count = router.extent(0);
     for (Index i = 0; i < logits_.elements(); ++i) {
       double sum = 0;
-      for (Index d = 0; d < x.extent(1); ++d) {
+      for (Index d = 0; d < x.extent(1); ++d)
         sum += double{get(x, i / count * x.extent(1) + d)} *
                double{get(router, i % count * x.extent(1) + d)};
-      }
       put(logits_, i, static_cast<float>(sum) + get(in_.at("logits.bias"), i % count));
     }
   }

@@ -29,9 +29,8 @@ Parameters with(const std::string& set, const char* scores) {
 std::vector<Index> selections(const Tensor& experts, Index alignment) {
   std::vector<Index> rows;
   for (std::int32_t e = 0; e < shape().experts; ++e) {
-    for (Index i = 0; i < experts.elements(); ++i) {
+    for (Index i = 0; i < experts.elements(); ++i)
       if (experts.as<std::int32_t>()[i] == e) rows.push_back(i);
-    }
     while (static_cast<Index>(rows.size()) % alignment != 0) rows.push_back(-1);
   }
   return rows;
@@ -137,9 +136,8 @@ TEST_P(ProductScores, MultiplySumsInF32BeforeTheyAreRounded) {
                    alignment);
     const Tensor h = sums(*backend, second, in, "w1", triton, "rank0.permuted", alignment);
     const Index rows = ends_of(second.at("rank0.experts"), alignment).as<std::int32_t>()[7];
-    for (Index i = 0; i < rows * h.extent(1); ++i) {
+    for (Index i = 0; i < rows * h.extent(1); ++i)
       ASSERT_EQ(second.at("rank0.h").as<BF16>()[i].bits, encode<kBF16>(h.as<float>()[i]).bits) << i;
-    }
   }
 }
 

@@ -120,9 +120,8 @@ TEST_P(Movement, MovesOutputsLargerThanTheCaches) {
   constexpr Index kRows = 3001;
   constexpr Index kColumns = 3001;  // 18 MB of bf16, rows off every line boundary
   Tensor x(Dtype::bf16, {kRows, kColumns});
-  for (Index i = 0; i < x.elements(); ++i) {
+  for (Index i = 0; i < x.elements(); ++i)
     x.as<std::uint16_t>()[i] = static_cast<std::uint16_t>(i * 2654435761u >> 7);
-  }
   Tensor indices(Dtype::i32, {kRows});
   for (Index i = 0; i < kRows; ++i) {
     const Index shuffled = i * 1009 % kRows;

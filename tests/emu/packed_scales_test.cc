@@ -11,18 +11,16 @@ namespace {
 Tensor random_bytes(std::vector<Index> shape, unsigned seed) {
   std::mt19937 random(seed);
   Tensor t(Dtype::u8, std::move(shape));
-  for (Index i = 0; i < t.elements(); ++i) {
+  for (Index i = 0; i < t.elements(); ++i)
     t.as<std::uint8_t>()[i] = static_cast<std::uint8_t>(1 + random() % 250);
-  }
   return t;
 }
 
 /// 2^(byte - 127) of each.
 Tensor as_floats(const Tensor& bytes) {
   Tensor t(Dtype::f32, bytes.shape());
-  for (Index i = 0; i < t.elements(); ++i) {
+  for (Index i = 0; i < t.elements(); ++i)
     t.as<std::uint32_t>()[i] = std::uint32_t{bytes.as<std::uint8_t>()[i]} << 23;
-  }
   return t;
 }
 
@@ -55,17 +53,15 @@ TEST(PackedScales, WordsOfDeepGemmArePaddedBytesTurned) {
       Tensor want(Dtype::i32, want_shape);
       for (Index e = 0; e < all; ++e) {
         for (Index m = 0; m < wide; ++m) {
-          for (Index q = 0; q < deep / 4; ++q) {
+          for (Index q = 0; q < deep / 4; ++q)
             std::memcpy(want.as<std::int32_t>() + (e * (deep / 4) + q) * wide + m,
                         padded.data() + (e * wide + m) * deep + q * 4, 4);
-          }
         }
       }
-      for (const Tensor& scales : {bytes, as_floats(bytes)}) {
+      for (const Tensor& scales : {bytes, as_floats(bytes)})
         expect_same(want, test::call_everywhere("swizzle_scales", {{"scales", scales}},
                                                 "layout=packed_ue8m0")
                               .at("blocked"));
-      }
       expect_same(bytes, test::call_everywhere("unswizzle_scales", {{"blocked", want}},
                                                unpacked("packed_ue8m0", rows, columns))
                              .at("scales"));

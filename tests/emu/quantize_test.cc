@@ -93,9 +93,8 @@ TEST(Quantize, EveryRuleGivesTheReferencesBytesOnEveryInstructionSet) {
       for (const Axis axis : kAxes) {
         for (const ScaleMode mode :
              {ScaleMode::rceil, ScaleMode::floor, ScaleMode::ceil, ScaleMode::even}) {
-          for (const auto& profile : {kTorchao, kTransformerEngine, kOcp, kDivision}) {
+          for (const auto& profile : {kTorchao, kTransformerEngine, kOcp, kDivision})
             questions.push_back({{64, 544}, input, format, mode, axis, profile});
-          }
         }
       }
     }
@@ -136,9 +135,8 @@ TEST(Quantize, OddShapesAndBlocksGiveTheReferencesBytes) {
       for (const Axis axis : kAxes) {
         Question q{size.shape, input, Dtype::e5m2, ScaleMode::floor, axis};
         q.neighbours = size.block;
-        if (q.shape[q.shape.size() - (axis == Axis::rows ? 2 : 1)] % q.neighbours == 0) {
+        if (q.shape[q.shape.size() - (axis == Axis::rows ? 2 : 1)] % q.neighbours == 0)
           questions.push_back(q);
-        }
       }
     }
   }

@@ -103,18 +103,16 @@ TEST(WordQuantisers, EqualTheReferenceUnderEveryRule) {
   for (const Filling filling :
        {Filling::every_word, Filling::wide, Filling::tiny, Filling::huge, Filling::special}) {
     const Tensor x = filled({160, 544}, filling);
-    for (const Call& call : every_call()) {
+    for (const Call& call : every_call())
       expect_reference(x.operand(), call, "filling " + std::to_string(static_cast<int>(filling)));
-    }
   }
 }
 
 /// Lanes take the exponent of an amax as it is where the rule takes a logarithm in f32.
 TEST(WordQuantisers, FloorTheLogarithmOfEveryHalf) {
   Tensor x(Dtype::f16, {0x7C00, 32});
-  for (Index i = 0; i < x.elements(); ++i) {
+  for (Index i = 0; i < x.elements(); ++i)
     x.as<std::uint16_t>()[i] = static_cast<std::uint16_t>(i % 32 == 5 ? i / 32 : i / 64);
-  }
   expect_reference(x.operand(), {"vllm_53110", "e8m0", "1x32", "", "e4m3"});
 }
 
@@ -127,9 +125,8 @@ TEST(WordQuantisers, EqualTheReferenceForOddAndEmptyShapes) {
     corner.extent[0] = rows;
     corner.extent[1] = columns;
     const bool whole = rows % 32 == 0 && columns % 32 == 0;  // as e8m0 scales need blocks
-    for (const Call& call : every_call()) {
+    for (const Call& call : every_call())
       if (call.scale != "e8m0" || whole) expect_reference(corner, call);
-    }
   }
 }
 

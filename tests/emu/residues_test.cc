@@ -40,9 +40,8 @@ Combination combination_of(int n) {
 /// What residues by the moduli of `of` give.
 template <int Count = kLimbs>
 Recombined number_of(const std::vector<std::uint32_t>& residues, const Combination& of) {
-  if constexpr (Count > 1) {
+  if constexpr (Count > 1)
     if (Count > limbs_of(of.count)) return number_of<Count - 1>(residues, of);
-  }
   Combined<Count> all;
   for (int i = 0; i < of.count; ++i) all.add(residues[static_cast<std::size_t>(i)], of, i);
   return all.number(of);
@@ -57,12 +56,10 @@ TEST(Residues, HaveModuliWithoutCommonDivisors) {
 TEST(Residues, OfSmallNumbersAreExact) {
   for (int i = 0; i < kModuli; ++i) {
     const Modulus of = modulus(i);
-    for (std::uint32_t x = 0; x < 1u << 24; x += x < 1u << 18 ? 1 : 97) {
+    for (std::uint32_t x = 0; x < 1u << 24; x += x < 1u << 18 ? 1 : 97)
       ASSERT_EQ(residue_of(x, of), x % of.m) << x << " mod " << of.m;
-    }
-    for (std::uint32_t x = of.m - 1; x < 1u << 24; x += of.m) {
+    for (std::uint32_t x = of.m - 1; x < 1u << 24; x += of.m)
       ASSERT_EQ(residue_of(x, of), of.m - 1) << x << " mod " << of.m;
-    }
   }
 }
 

@@ -96,11 +96,10 @@ TEST(RowSums, RouterGradientsGiveTheReferencesBytes) {
             return Bytes{dx.bytes(), drouter.bytes()};
           };
           const Bytes want = ask(*reference);
-          for (const auto& backend : backends) {
+          for (const auto& backend : backends)
             EXPECT_TRUE(want == ask(*backend))
                 << backend->name() << ", " << s.tokens << " x " << s.k << " x " << s.width << ", "
                 << lie.name << ", fill " << static_cast<int>(how);
-          }
         }
       }
     }

@@ -77,13 +77,11 @@ TEST(ScalingAwareTranspose, TakesTheLargestScaleOfATileThatRestartsAtEachGroup) 
   std::mt19937 random(7);
   NamedTensors in;
   Tensor codes(Dtype::u8, {rows, columns});
-  for (Index i = 0; i < codes.elements(); ++i) {
+  for (Index i = 0; i < codes.elements(); ++i)
     codes.as<std::uint8_t>()[i] = static_cast<std::uint8_t>(random() % 0x7F);
-  }
   Tensor scales(Dtype::f32, {rows, 2});
-  for (Index i = 0; i < scales.elements(); ++i) {
+  for (Index i = 0; i < scales.elements(); ++i)
     scales.as<float>()[i] = std::ldexp(1.0f, static_cast<int>(random() % 12) - 20);
-  }
   in.emplace("codes", codes);
   in.emplace("scales", scales);
   in.emplace("group_ends", group_ends_of({130, 130, 131, 290}));
@@ -159,11 +157,10 @@ TEST(ScalingAwareTranspose, GivesTheReferencesBytesOnEveryInstructionSet) {
         const Lie& lie = lies[number++ % lies.size()];
         const Operands in = operands(format, 300, 200, ends, spread, lie);
         const auto want = turn(*reference, in, rule, lie);
-        for (const auto& backend : backends) {
+        for (const auto& backend : backends)
           EXPECT_TRUE(want == turn(*backend, in, rule, lie))
               << backend->name() << ", spread " << spread << ", rule " << static_cast<int>(rule)
               << ", " << lie.name;
-        }
       }
     }
   }

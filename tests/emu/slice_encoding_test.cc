@@ -151,9 +151,8 @@ TEST(SliceEncoding, GivesTheSameOfWholeSpansByVpermb) {
       code = keeps ? any : 0;
       if (round % 9 != 0 && !std::isfinite(cpu::code_values(dtype)[code])) code = 0;
     }
-    for (std::uint8_t& shift : span.shift) {
+    for (std::uint8_t& shift : span.shift)
       shift = static_cast<std::uint8_t>(random() % (kMaxSpread + 1));
-    }
     expect_same(encode, dtype, span, 1 + round % kSpanChunks);
   }
 }

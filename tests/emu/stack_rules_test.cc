@@ -136,9 +136,8 @@ int differences(const StackTwin& twin, const Sheet& sheet, const NamedTensors& o
                 " for " + std::to_string(want.codes[i]);
       }
     }
-    if (wrong > 0 && first.empty()) {
+    if (wrong > 0 && first.empty())
       first = "scale " + std::to_string(scale) + " for " + std::to_string(want.scale);
-    }
     if (wrong > 0) {
       first += " in block " + std::to_string(b);
       return wrong;

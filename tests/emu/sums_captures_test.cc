@@ -119,9 +119,8 @@ TEST_P(SumsCaptures, PredictEverySampleOfLargeProductsWithTheirSplits) {
     const bool fp8 = family == "fp8";
     const auto& splits = fp8 ? fp8_split : bf16_split;
     const auto split = splits.find(shape);
-    if ((fp8 || family == "bf16") && split != splits.end()) {
+    if ((fp8 || family == "bf16") && split != splits.end())
       set.push_back("sum.split=" + split->second);
-    }
     const Tensor& a = tensor_of(file, operands + ".a");
     const Tensor& b = tensor_of(file, operands + ".b");
     NamedTensors in = plain_product(a, b);

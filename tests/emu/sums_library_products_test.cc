@@ -125,9 +125,8 @@ Tensor dense(Index m, Index n, Index k, const char* split) {
   for (const auto& [name, shape] :
        {std::pair<const char*, std::vector<Index>>{"x", {m, k}}, {"w", {1, n, k}}}) {
     Tensor t(Dtype::bf16, shape);
-    for (Index i = 0; i < t.elements(); ++i) {
+    for (Index i = 0; i < t.elements(); ++i)
       t.as<BF16>()[i] = encode<kBF16>(static_cast<float>(random() % 2001) / 1000.0f - 1.0f);
-    }
     in.emplace(name, std::move(t));
   }
   return call_operator(*make_cpu_backend(), "grouped_matmul", in,
@@ -146,9 +145,8 @@ TEST(LibraryProducts, OfTheTableAreCutAsItSays) {
 std::vector<std::string> captured_stems(const TensorFile& file) {
   constexpr std::string_view kEnd = ".x.codes";
   std::vector<std::string> stems;
-  for (const auto& [name, tensor] : file.tensors) {
+  for (const auto& [name, tensor] : file.tensors)
     if (name.ends_with(kEnd)) stems.push_back(name.substr(0, name.size() - kEnd.size()));
-  }
   return stems;
 }
 

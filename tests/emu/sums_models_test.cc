@@ -68,9 +68,8 @@ TEST_P(F16Accumulators, AreTheF32ModelRoundedToNearestF16AfterEveryChunk) {
                   {"b", unit.b == Dtype::f16 ? test::retyped(file, name + ".b", Dtype::f16)
                                              : test::tensor_of(file, name + ".b")}};
   Tensor c(Dtype::f32, c16.shape());
-  for (Index i = 0; i < c.elements(); ++i) {
+  for (Index i = 0; i < c.elements(); ++i)
     c.as<float>()[i] = decode(F16{c16.as<std::uint16_t>()[i]});
-  }
   in.emplace("c", std::move(c));
   Parameters set;
   set.set("sum", unit.sum);
@@ -83,9 +82,8 @@ TEST_P(F16Accumulators, AreTheF32ModelRoundedToNearestF16AfterEveryChunk) {
     const NamedTensors out = call_operator(*make_backend(backend), "fused_dot", in, set);
     const Tensor& d = out.find("d")->second;
     Index differing = 0;
-    for (Index i = 0; i < d.elements(); ++i) {
+    for (Index i = 0; i < d.elements(); ++i)
       differing += f16_bits(d.as<float>()[i]) != d16.as<std::uint16_t>()[i] ? 1 : 0;
-    }
     EXPECT_EQ(differing, 0) << backend << ": of " << d.elements();
   }
 }

@@ -51,9 +51,8 @@ Tensor word(std::uint32_t bits) {
 void expect_dot(const NamedTensors& inputs, const std::vector<std::string>& set,
                 std::uint32_t expected, const std::string& what) {
   std::vector<std::string> names{"reference"};
-  for (const BackendRow& row : list_backends()) {
+  for (const BackendRow& row : list_backends())
     if (row.available && row.name.starts_with("cpu:")) names.push_back(row.name);
-  }
   for (const std::string& name : names) {
     const auto backend = make_backend(name);
     const NamedTensors out = call_operator(*backend, "fused_dot", inputs, settings(set));
@@ -221,9 +220,8 @@ TEST(SumsPublished, Cdna3) {
       {"3F80 3980", "3F80 3980", 0, 0x3F800000},
       {"7F00", "4000", 0, 0x7F800000},
   };
-  for (const Case& row : bf16) {
+  for (const Case& row : bf16)
     expect_codes(row.a, row.b, row.c, {"sum=mi300_mfma"}, row.d, row.a, Dtype::bf16);
-  }
   const Case fp8[] = {
       {"40", "40", 0, 0x3F800000},
       {"40", "40", 0xB3000000, 0x3F7FFFFF},
@@ -235,10 +233,9 @@ TEST(SumsPublished, Cdna3) {
       {"78 00 81", "78 00 01", 0, 0x46800000},
       {"16x40", "16x40", 0x4B800000, 0x4B800008},
   };
-  for (const Case& row : fp8) {
+  for (const Case& row : fp8)
     expect_codes(row.a, row.b, row.c, {"sum=mi300_mfma", "format_a=e4m3fnuz", "format_b=e4m3fnuz"},
                  row.d, row.a);
-  }
 }
 
 /// Captures that the authors of arXiv 2512.07004 publish (MATLAB-tensor-core, BSD-2-Clause).

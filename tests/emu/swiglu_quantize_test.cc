@@ -113,9 +113,8 @@ void fused_is_unfused(const std::vector<Question>& questions) {
 std::vector<How> ways() {
   std::vector<How> all;
   for (const BlockExtents block : {kMxColumns, kMxRows}) all.push_back({Dtype::e4m3, true, block});
-  for (const BlockExtents block : {BlockExtents{1, 8}, BlockExtents{8, 1}, BlockExtents{32, 32}}) {
+  for (const BlockExtents block : {BlockExtents{1, 8}, BlockExtents{8, 1}, BlockExtents{32, 32}})
     all.push_back({Dtype::e5m2, true, block});
-  }
   for (const BlockExtents block : {kRowBlock, kColumnBlock, kSquareBlock, kWholeRow, kWholeColumn,
                                    kWholeTensor, BlockExtents{5, 7}}) {
     all.push_back({Dtype::e4m3, false, block});
@@ -128,9 +127,8 @@ TEST(SwigluQuantize, GivesTheBytesOfSwigluThenQuantizeInEveryWay) {
   std::vector<Question> questions;
   for (const How& how : ways()) {
     for (const Dtype input : {Dtype::bf16, Dtype::f32}) {
-      for (const Dtype rounding : {Dtype::bf16, Dtype::f32}) {
+      for (const Dtype rounding : {Dtype::bf16, Dtype::f32})
         questions.push_back({64, 96, how, input, rounding, input == rounding});
-      }
     }
     questions.push_back({64, 96, how, Dtype::f16, Dtype::f16});
     questions.push_back({64, 96, how, Dtype::f16, Dtype::f32, false});

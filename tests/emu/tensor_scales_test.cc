@@ -55,9 +55,8 @@ TEST(GivenScales, MakeTheCodesAndAreStored) {
 
 TEST(GivenScales, OfAnyBlockGiveWhatAmaxGave) {
   Tensor x(Dtype::bf16, {70, 300});
-  for (Index i = 0; i < x.elements(); ++i) {
+  for (Index i = 0; i < x.elements(); ++i)
     x.as<BF16>()[i] = encode<kBF16>(std::cos(static_cast<float>(i)) * static_cast<float>(i % 97));
-  }
   for (const std::string& backend : every_backend()) {
     for (const std::string block : {"1x128", "128x128", "1xK"}) {
       const bool row = block == "1xK";
@@ -212,9 +211,8 @@ std::vector<std::vector<std::byte>> ask(Backend& backend, const Case& c, const S
     keep({}, rule, kWholeRow, shape_of_scales(c.shape, kWholeRow), {"gaps", 2, 0, 1});
   }
   for (const F32ScaleRule& rule : {kTorchaoBlockwise, kTeBlockwise, kFlowBlockwise}) {
-    for (const BlockExtents block : {kRowBlock, kColumnBlock, kSquareBlock}) {
+    for (const BlockExtents block : {kRowBlock, kColumnBlock, kSquareBlock})
       keep({}, rule, block, shape_of_scales(c.shape, block), lie);
-    }
   }
   if (c.shape.size() != 2) return answer;
   const Index width = c.shape[1];
@@ -243,11 +241,10 @@ TEST(F32Scales, EveryBackendGivesTheReferencesBytes) {
         fill(x, seed % 2 == 0 ? Fill::blocks : Fill::edges, seed);
         const auto before = x.bytes();
         const auto want = ask(*reference, c, x, format, lie);
-        for (const auto& backend : backends) {
+        for (const auto& backend : backends)
           EXPECT_EQ(ask(*backend, c, x, format, lie), want)
               << backend->name() << " " << describe(x.operand()) << " " << name_of(format) << " "
               << lie.name;
-        }
         EXPECT_EQ(x.bytes(), before);
       }
     }

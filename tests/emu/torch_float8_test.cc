@@ -75,9 +75,8 @@ TEST_P(TorchFloat8, CastsAreRepeatedToTheBit) {
         const std::string stem =
             std::string(cast.stem) + block.suffix + (e5m2 ? ".e5m2." : ".") + type;
         std::vector<std::string> set = split(cast.set, ' ');
-        if (std::string_view(cast.set).find("block") == std::string_view::npos) {
+        if (std::string_view(cast.set).find("block") == std::string_view::npos)
           set.emplace_back(block.block);
-        }
         set.emplace_back(e5m2 ? "format=e5m2" : "format=e4m3");
         for (const std::string& name : every_backend()) {
           const NamedTensors out =

@@ -116,9 +116,8 @@ TEST(TritonKernels, SoftmaxesAreRepeatedToTheBit) {
       const std::size_t run = block.width == 1000 ? 1 : run_of(block, x.dtype());
       for (Index r = 0; r < sums.elements(); ++r) {
         float largest = -std::numeric_limits<float>::infinity();
-        for (Index f = 0; f < block.width; ++f) {
+        for (Index f = 0; f < block.width; ++f)
           largest = std::max(largest, get(x, r * block.width + f));
-        }
         std::vector<float> row(block.columns, 0.0f);
         for (Index f = 0; f < block.width; ++f) {
           row[static_cast<std::size_t>(f)] = triton_exp(get(x, r * block.width + f) - largest);

@@ -55,9 +55,8 @@ float in_f16(float value) { return decode(encode<kF16>(value)); }
 /// r_a . h_b as the device adds it, kept in f16.
 float of_high_slices(const KVector& a, const KVector& b) {
   float sum = 0;
-  for (std::size_t i = 0; i < a.r.size(); ++i) {
+  for (std::size_t i = 0; i < a.r.size(); ++i)
     if (a.r[i] != 0) sum = std::fma(a.r[i], static_cast<float>(b.high(i)), sum);
-  }
   return in_f16(sum);
 }
 
@@ -181,10 +180,9 @@ TEST(TwoSlicesBounds, HoldCorrectionsOfScaledRuns) {
     const KVector b = drawn(k, random() % 61, data, random);
     std::vector<float> sa(k / 128), sb(k / 128);
     for (std::vector<float>* scales : {&sa, &sb}) {
-      for (float& s : *scales) {
+      for (float& s : *scales)
         s = std::ldexp(1 + static_cast<float>(random() % 8388608) * 0x1p-23f,
                        static_cast<int>(random() % 60) - 30);
-      }
     }
     Rational real;
     const auto sum_of = [&](const KVector& own, const std::vector<float>& s, const KVector& other,

@@ -11,9 +11,8 @@ INSTANTIATE_TEST_SUITE_P(Recipes, VllmLayer, testing::Values("vllm", "vllm_up"),
                          [](const auto& row) { return row.param; });
 
 TEST_P(VllmLayer, HasEveryBitOfEveryStage) {
-  for (const std::string& backend : every_backend()) {
+  for (const std::string& backend : every_backend())
     EXPECT_EQ(differing_stages(backend, GetParam()), (std::map<std::string, Index>{})) << backend;
-  }
 }
 
 }  // namespace

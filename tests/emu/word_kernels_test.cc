@@ -17,9 +17,8 @@ constexpr Dtype kFormats[] = {Dtype::e4m3, Dtype::e4m3fnuz, Dtype::e5m2, Dtype::
 const std::vector<std::uint16_t>& finite_words() {
   static const std::vector<std::uint16_t> all = [] {
     std::vector<std::uint16_t> words;
-    for (unsigned word = 0; word < 0x10000u; ++word) {
+    for (unsigned word = 0; word < 0x10000u; ++word)
       if ((word & 0x7F80u) != 0x7F80u) words.push_back(static_cast<std::uint16_t>(word));
-    }
     return words;
   }();
   return all;
@@ -72,10 +71,9 @@ TEST(WordKernels, GiveTheDefinitionsCodeOfEveryFiniteWord) {
       std::vector<std::uint8_t> got(words.size());
       table.blocks[static_cast<int>(rule)](words.data(), 1, n, &factor, got.data(),
                                            cpu::Stores::cached);
-      for (std::size_t i = 0; i < words.size(); ++i) {
+      for (std::size_t i = 0; i < words.size(); ++i)
         ASSERT_EQ(got[i], code_of(format, rule, words[i], factor))
             << names << " word " << words[i] << " factor " << factor;
-      }
     }
   });
 }
@@ -100,10 +98,9 @@ TEST(WordKernels, GiveTheDefinitionsCodesWhereMostAreSubnormal) {
       for (float& f : by) f = static_cast<float>(random() % 64 + 32) * 0x1p-6f;
       std::vector<std::uint8_t> got(n);
       const auto expect = [&](auto factor_of) {
-        for (std::size_t i = 0; i < n; ++i) {
+        for (std::size_t i = 0; i < n; ++i)
           ASSERT_EQ(got[i], code_of(format, rule, words[i], factor_of(i)))
               << names << " width " << width << " word " << words[i];
-        }
       };
       table.blocks[static_cast<int>(rule)](words.data(), kBlocks, width, by.data(), got.data(),
                                            cpu::Stores::cached);

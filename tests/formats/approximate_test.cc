@@ -16,9 +16,8 @@ std::uint32_t bits(float x) { return bit_cast<std::uint32_t>(x); }
 
 TEST(ApproximateUnit, SquareIsFoldedAndCutTermByTerm) {
   using interpolator::folded_square;
-  for (const std::uint32_t x : {0u, 1u, 2u, 3u, 77u, 0x1FFFFu}) {
+  for (const std::uint32_t x : {0u, 1u, 2u, 3u, 77u, 0x1FFFFu})
     EXPECT_EQ(folded_square(x, 0), std::int64_t{x} * x);
-  }
   EXPECT_EQ(folded_square(3, 1), 4);   // 5 / 2 + 4 / 2
   EXPECT_EQ(folded_square(3, 3), 0);   // 5 / 8 + 4 / 8
   EXPECT_EQ(folded_square(7, 2), 12);  // 13 / 4 + 20 / 4 + 16 / 4
@@ -51,9 +50,8 @@ TEST(ApproximateUnit, WordsAreAssembledWithinTheRange) {
 template <typename Function>
 std::uint32_t digest(Function function, std::uint32_t first, std::uint32_t past) {
   std::uint32_t hash = 2166136261u;
-  for (std::uint32_t word = first; word < past; word += 997) {
+  for (std::uint32_t word = first; word < past; word += 997)
     hash = (hash ^ bits(function(of(word)))) * 16777619u;
-  }
   return hash;
 }
 
@@ -124,26 +122,23 @@ TEST(Approximate, PointsAreThoseOfTheChip) {
     }
   }
   for (float (*root)(float) : {rsqrt_approx_ftz, sqrt_approx_ftz, rsqrt_approx, sqrt_approx}) {
-    for (const float none : {-1.0f, -INFINITY, of(0x7F800001), of(0xFFC00000), -0x1p-126f, NAN}) {
+    for (const float none : {-1.0f, -INFINITY, of(0x7F800001), of(0xFFC00000), -0x1p-126f, NAN})
       EXPECT_EQ(bits(root(none)), 0x7FFFFFFFu) << none;
-    }
   }
   for (float (*log)(float) : {lg2_approx, lg2_approx_ftz}) {
     for (const float none : {NAN, -1.0f, -INFINITY}) EXPECT_EQ(bits(log(none)), 0x7FFFFFFFu);
     for (const float zero : {0.0f, -0.0f}) EXPECT_EQ(log(zero), -INFINITY);
     EXPECT_EQ(log(INFINITY), INFINITY);
   }
-  for (int n = -126; n <= 127; ++n) {
+  for (int n = -126; n <= 127; ++n)
     EXPECT_EQ(ex2_approx_ftz(static_cast<float>(n)), std::ldexp(1.0f, n));
-  }
 }
 
 TEST(Approximate, ResultsScaleByPowersOfTwo) {
   for (std::uint32_t fraction = 0; fraction < 1u << 23; fraction += 10007) {
     const float x = bit_cast<float>(0x3F800000u + fraction);
-    for (const int e : {-120, -7, 1, 100, 125}) {
+    for (const int e : {-120, -7, 1, 100, 125})
       EXPECT_EQ(rcp_approx_ftz(std::ldexp(x, e)), std::ldexp(rcp_approx_ftz(x), -e)) << x;
-    }
     for (const int e : {-60, -7, 1, 62}) {
       EXPECT_EQ(rsqrt_approx_ftz(std::ldexp(x, 2 * e)), std::ldexp(rsqrt_approx_ftz(x), -e)) << x;
       EXPECT_EQ(sqrt_approx_ftz(std::ldexp(x, 2 * e)), std::ldexp(sqrt_approx_ftz(x), e)) << x;

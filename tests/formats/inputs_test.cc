@@ -48,9 +48,8 @@ TEST(Inputs, OfZeroLinesAreZeroInWholeLines) {
   int lines = 0;
   for (std::uint64_t line = 0; line < 1024; ++line) {
     int zeros = 0;
-    for (std::uint64_t k = 0; k < 64; ++k) {
+    for (std::uint64_t k = 0; k < 64; ++k)
       zeros += at(Distribution::zero_lines, line * 64 + k) == 0.0f ? 1 : 0;
-    }
     EXPECT_TRUE(zeros == 64 || zeros <= 1) << line;
     lines += zeros == 64 ? 1 : 0;
   }
@@ -59,9 +58,8 @@ TEST(Inputs, OfZeroLinesAreZeroInWholeLines) {
 
 TEST(Inputs, AreAnotherStreamUnderAnotherName) {
   int same = 0;
-  for (std::uint64_t i = 0; i < 1000; ++i) {
+  for (std::uint64_t i = 0; i < 1000; ++i)
     same += element(Distribution::normal, kSeed, stream_of("w"), i) == at(Distribution::normal, i);
-  }
   EXPECT_LT(same, 5);
 }
 

@@ -46,10 +46,9 @@ TYPED_TEST(MinifloatOracle, EncodesTheFloatsAtAndBesideEveryBoundaryAsMpfrRounds
         const auto middle = static_cast<float>(point);
         for (const float x :
              {std::nextafterf(middle, 0.0f), middle, std::nextafterf(middle, INFINITY)}) {
-          for (const float signed_x : {x, -x}) {
+          for (const float signed_x : {x, -x})
             ASSERT_EQ(encode<s>(signed_x, overflow).bits, nearest_code(s, signed_x, overflow))
                 << std::hexfloat << signed_x;
-          }
         }
       }
     }
@@ -62,9 +61,8 @@ TYPED_TEST(MinifloatOracle, EncodesTheExtremeFloatsAsMpfrRounds) {
                                    0x7F800001u, 0x7FC00000u, 0x7FFFFFFFu}) {
     for (const std::uint32_t sign : {0u, 0x80000000u}) {
       const float x = float_of(word | sign);
-      for (const Overflow overflow : {Overflow::saturate, Overflow::nonfinite}) {
+      for (const Overflow overflow : {Overflow::saturate, Overflow::nonfinite})
         EXPECT_EQ(encode<s>(x, overflow).bits, nearest_code(s, x, overflow)) << std::hex << word;
-      }
     }
   }
 }

@@ -39,9 +39,8 @@ TYPED_TEST(ScaleOracle, EveryModeOfTheOcpProfileIsTheExactRuleAtEveryBoundary) {
 TYPED_TEST(ScaleOracle, EveryPowerOfTwoComesBackFromEveryRounding) {
   for (unsigned bits = 0; bits < 255; ++bits) {
     const E8M0 scale{static_cast<std::uint8_t>(bits)};
-    for (const auto rounding : {E8M0Rounding::nearest, E8M0Rounding::up, E8M0Rounding::zero}) {
+    for (const auto rounding : {E8M0Rounding::nearest, E8M0Rounding::up, E8M0Rounding::zero})
       EXPECT_EQ(encode_e8m0(decode(scale), rounding, false), scale);
-    }
     EXPECT_EQ(decode(scale) * reciprocal(scale), 1.0f) << bits;
   }
 }

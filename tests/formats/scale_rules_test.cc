@@ -20,9 +20,8 @@ bool regular(const ScaleProfile& profile, const ElementRule& element = {}) {
 }
 
 TEST(ScaleRule, IsRegularWhereScaleModeSaysAll) {
-  for (const ScaleProfile& profile : {kTorchao, kTorchaoCuda, kTransformerEngine, kOcp}) {
+  for (const ScaleProfile& profile : {kTorchao, kTorchaoCuda, kTransformerEngine, kOcp})
     EXPECT_TRUE(regular(profile));
-  }
   EXPECT_TRUE(regular({.descale = Descale::division}));
   EXPECT_TRUE(is_regular(f32_rule(kDeepGemm)));
 }
@@ -46,17 +45,15 @@ TEST(ScaleRule, IsIrregularByAnyOfItsParts) {
 TEST(ScaleRule, EndOfElementsIsOfFnuzAlone) {
   const ScaleRule rule = f32_rule(kVllmToken, kTorchClamp224);
   EXPECT_EQ(rule_for(rule, Dtype::f32, Dtype::e4m3fnuz).element.fnuz_max, 224);
-  for (const Dtype other : {Dtype::e4m3, Dtype::e5m2, Dtype::e5m2fnuz}) {
+  for (const Dtype other : {Dtype::e4m3, Dtype::e5m2, Dtype::e5m2fnuz})
     EXPECT_EQ(rule_for(rule, Dtype::f32, other).element.fnuz_max, 0);
-  }
 }
 
 TEST(ScaleRule, EpsilonIsRoundedToTheTypeOfX) {
   const ScaleRule rule = f32_rule(kNativeGroup);  // 1e-10
   const auto of = [&](Dtype x) { return rule_for(rule, x, Dtype::e4m3).f32; };
-  for (const Dtype x : {Dtype::f32, Dtype::bf16, Dtype::f16}) {
+  for (const Dtype x : {Dtype::f32, Dtype::bf16, Dtype::f16})
     EXPECT_EQ(of(x).floor, AmaxFloor::in_f32);
-  }
   EXPECT_EQ(of(Dtype::f32).epsilon, static_cast<double>(1e-10f));
   EXPECT_EQ(of(Dtype::bf16).epsilon, 0x1.b8p-34);  // of 0x1.b7cdfep-34
   EXPECT_EQ(of(Dtype::f16).epsilon, 0.0);          // below half of 2^-24
@@ -114,9 +111,8 @@ TEST(ScaleLayout, TileIs32LinesOfFourWords) {
 TEST(ScaleLayout, EveryByteIsOneElements) {
   std::vector<int> named(static_cast<std::size_t>(blocked_bytes(256, 12)));
   for (Index row = 0; row < 256; ++row) {
-    for (Index column = 0; column < 12; ++column) {
+    for (Index column = 0; column < 12; ++column)
       ++named.at(static_cast<std::size_t>(blocked_offset(row, column, 3)));
-    }
   }
   for (const int times : named) EXPECT_EQ(times, 1);
 }

@@ -72,9 +72,8 @@ void look_at(const std::uint8_t* data, std::size_t size, Communicator& self) {
       bytes[at % bytes.size()] = static_cast<char>(data[i + 3]);
     }
     const BytesFile file(reinterpret_cast<const std::uint8_t*>(bytes.data()), bytes.size());
-    if (resumes(file.path(), self) && !same_content(read_safetensors(file.path()), original)) {
+    if (resumes(file.path(), self) && !same_content(read_safetensors(file.path()), original))
       std::abort();
-    }
     return;
   }
   TensorFile file = original;

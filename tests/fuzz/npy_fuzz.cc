@@ -9,9 +9,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   try {
     const Tensor tensor = read_npy(file.path());
     if (tensor.bytes() > size) std::abort();
-    if (tensor.bytes() != static_cast<std::size_t>(tensor.elements()) * size_of(tensor.dtype())) {
+    if (tensor.bytes() != static_cast<std::size_t>(tensor.elements()) * size_of(tensor.dtype()))
       std::abort();
-    }
   } catch (const Error&) {
     return 0;
   }

@@ -80,17 +80,15 @@ Tensor near_ties(const Quantised& q, std::mt19937& random) {
     if (draw == 12) put(x, at, value(code) * (1 + away * 0x1p-24));
     if (draw == 13) put(x, at, 0);
   }
-  for (const double other : {HUGE_VAL, -HUGE_VAL, std::nan(""), 1e38, 1e-38}) {
+  for (const double other : {HUGE_VAL, -HUGE_VAL, std::nan(""), 1e38, 1e-38})
     put(x, static_cast<Index>(random() % static_cast<unsigned>(x.elements())), other);
-  }
   return x;
 }
 
 std::vector<Measures> parts(const TensorVerdict& verdict) {
   std::vector<Measures> parts{verdict.all};
-  for (const auto* slices : {&verdict.row_blocks, &verdict.column_blocks}) {
+  for (const auto* slices : {&verdict.row_blocks, &verdict.column_blocks})
     for (const Slice& slice : *slices) parts.push_back(slice.measures);
-  }
   return parts;
 }
 
@@ -139,9 +137,8 @@ TEST(CodeRuns, SayOfManyWhatIsSaidOfEach) {
       }
       Tensor scales = q.out.at("scales");
       const Index size = static_cast<Index>(size_of(scales.dtype()));
-      for (Index i = size - 1; i < static_cast<Index>(scales.bytes()); i += 37 * size) {
+      for (Index i = size - 1; i < static_cast<Index>(scales.bytes()); i += 37 * size)
         scales.data()[i] ^= std::byte{1};
-      }
       QuantizedPair pair(q.codes.format, scales.dtype(),
                          *ScaleMap::of(actual.shape(), scales.shape(), scales.dtype(),
                                        scale_hints("quantize", q.in, q.set)),

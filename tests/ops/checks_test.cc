@@ -90,9 +90,8 @@ TEST(ScaledTensor, BlocksOfGroupsOnADeviceAreBounded) {
   const Operand groups = view_of(static_cast<const void*>(ends), Dtype::i32, {3});
   EXPECT_EQ(most_row_blocks(Bare(true), groups, 32, 80), 3);
   EXPECT_EQ(most_row_blocks(Bare(false), groups, 32, 80), 2 + 3);
-  for (const bool host : {false, true}) {
+  for (const bool host : {false, true})
     EXPECT_EQ(most_row_blocks(Bare(host), groups, kWhole, 80), 3);
-  }
 }
 
 /// A view of `shape` with these strides into memory from `data` on.

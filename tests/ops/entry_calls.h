@@ -82,9 +82,8 @@ class EntryCall {
       }
       return "? " + shown(view);
     });
-    for (const auto& [name, tensor] : out) {
+    for (const auto& [name, tensor] : out)
       if (!seen.contains(name)) text += ", made " + name + " " + shown(tensor.operand());
-    }
     return text;
   }
 

@@ -114,9 +114,8 @@ class FieldWords {
     const auto [names, words] = all(op);
     const auto defaults = all(Op{}).second;
     std::string text;
-    for (std::size_t i = 0; i < words.size(); ++i) {
+    for (std::size_t i = 0; i < words.size(); ++i)
       if (words[i] != defaults[i]) text += (text.empty() ? "" : ", ") + names[i] + words[i];
-    }
     return text;
   }
 

@@ -89,9 +89,8 @@ TEST_F(LinearChecks, RefusesWrongFieldsOfGradients) {
   right.expect_that_checks_see_all();
   for (Result Both::*const written : {&Both::dx, &Both::dw, &Both::dbias}) {
     Both alone = op;
-    for (Result Both::*const other : {&Both::dx, &Both::dw, &Both::dbias}) {
+    for (Result Both::*const other : {&Both::dx, &Both::dw, &Both::dbias})
       if (other != written) alone.*other = {};
-    }
     EXPECT_EQ(right.complaint(alone), "");
   }
 }

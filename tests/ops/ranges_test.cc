@@ -104,9 +104,8 @@ TEST(Ranks, NameTheirOperands) {
   EXPECT_TRUE(names_operand("w1", "w1"));
   EXPECT_FALSE(names_operand("w1", "w2"));
   EXPECT_FALSE(names_operand("w1", "rank0.w1"));
-  for (const char* name : {"rank0.x", "rank9.x", "rank10.x", "rank907.x"}) {
+  for (const char* name : {"rank0.x", "rank9.x", "rank10.x", "rank907.x"})
     EXPECT_TRUE(names_operand("rank<p>.x", name)) << name;
-  }
   for (const char* name :
        {"x", "rank.x", "rank0x", "rank0", "rank0.", "rank0.y", "rank00.x", "rank01.x", "rank:.x",
         "rank/.x", "rankA.x", "tank0.x", "rank-1.x", "rank0.xx", "rank<p>.x"}) {

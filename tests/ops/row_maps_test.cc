@@ -198,10 +198,9 @@ TEST(AlignedBlockChecks, SlotsAreNamedOnceInWholeBlocks) {
   call.expect_that_checks_see_all();
   EXPECT_EQ(with(call, rows, {0}), "");
   EXPECT_EQ(with(call, rows, {6}), "");
-  for (const std::int32_t wrong : {-2, 3, 8}) {
+  for (const std::int32_t wrong : {-2, 3, 8})
     says(with(call, rows, {wrong}),
          "num_tokens_post_pad: found " + std::to_string(wrong) + ", needs a multiple of 2 up to 6");
-  }
   says(with(call, ids, {0, 5}), "sorted_token_ids: entry 1 is 5, needs a slot below 4");
   says(with(call, ids, {0, -1}), "sorted_token_ids: entry 1 is -1, needs a slot below 4");
   says(with(call, ids, {1}), "sorted_token_ids: entry 3 is 1, a slot named before");

@@ -192,9 +192,8 @@ const Table kTables[] = {{LibraryMachine::h100, h100::kAsked, h100::kLayers, h10
 
 /// What the table says of m rows of one layer: of its steps the last that begins at m or before.
 std::optional<int> walked(const Table& table, const Layer& layer, Index m) {
-  if ((layer.kind == fp8_blockwise || layer.kind == fp8_blockwise_f32) && m % 4 != 0) {
+  if ((layer.kind == fp8_blockwise || layer.kind == fp8_blockwise_f32) && m % 4 != 0)
     return std::nullopt;
-  }
   int parts = -1;
   for (std::int32_t i = 0; i < layer.count; ++i) {
     const std::uint32_t step = table.steps[layer.first + i];
@@ -214,11 +213,10 @@ TEST(LibrarySplits, EveryStepHoldsFromItsRowOn) {
           if (m >= 1 && m <= 131072) rows.insert(m);
         }
       }
-      for (const Index m : rows) {
+      for (const Index m : rows)
         ASSERT_EQ(library_parts(table.machine, layer.kind, m, layer.n, layer.k),
                   walked(table, layer, m))
             << static_cast<int>(layer.kind) << " " << m << " x " << layer.n << " x " << layer.k;
-      }
     }
 }
 
@@ -228,14 +226,12 @@ TEST(LibrarySplits, WhatIsNotListedIsOnePart) {
     for (const Shape& shape : table.asked) {
       EXPECT_TRUE(library_was_asked(table.machine, shape.n, shape.k));
       bool listed = false;
-      for (const Layer& layer : table.layers) {
+      for (const Layer& layer : table.layers)
         listed = listed || (layer.kind == bf16 && layer.n == shape.n && layer.k == shape.k);
-      }
       if (listed) continue;
       ++whole;
-      for (const Index m : {1, 5, 4096, 131072}) {
+      for (const Index m : {1, 5, 4096, 131072})
         EXPECT_EQ(library_parts(table.machine, bf16, m, shape.n, shape.k), 1);
-      }
     }
     EXPECT_GT(whole, 0);
   }
@@ -245,9 +241,8 @@ TEST(LibrarySplits, WhatWasNotAskedIsNotKnown) {
   EXPECT_FALSE(library_was_asked(LibraryMachine::h200, 128, 2049));
   EXPECT_FALSE(library_was_asked(LibraryMachine::h200, 2048, 128)) << "N x K";
   EXPECT_EQ(library_parts(LibraryMachine::h200, bf16, 128, 129, 2048), std::nullopt);
-  for (const Index m : {Index{-1}, Index{0}, Index{131073}}) {
+  for (const Index m : {Index{-1}, Index{0}, Index{131073}})
     EXPECT_EQ(library_parts(LibraryMachine::h200, bf16, m, 128, 2048), std::nullopt) << m;
-  }
   EXPECT_NE(library_parts(LibraryMachine::h200, bf16, 131072, 128, 2048), std::nullopt);
   for (const LibraryProduct kind : {fp8_blockwise, fp8_blockwise_f32}) {
     EXPECT_EQ(library_parts(LibraryMachine::h200, kind, 4095, 32768, 512), std::nullopt)
@@ -258,9 +253,8 @@ TEST(LibrarySplits, WhatWasNotAskedIsNotKnown) {
 }
 
 TEST(LibrarySplits, MachinesHaveNames) {
-  for (const Table& table : kTables) {
+  for (const Table& table : kTables)
     EXPECT_EQ(library_machine_named(name_of(table.machine)), table.machine);
-  }
   EXPECT_EQ(library_of(LibraryMachine::h100), "cuBLASLt 13.1.0 on an H100");
   EXPECT_THROW(library_machine_named("H100"), Error);
 }

@@ -14,9 +14,8 @@ namespace {
 /// Counts up from 1.
 Tensor counted(std::vector<Index> shape) {
   Tensor t(Dtype::i16, std::move(shape));
-  for (Index i = 0; i < t.elements(); ++i) {
+  for (Index i = 0; i < t.elements(); ++i)
     t.as<std::int16_t>()[i] = static_cast<std::int16_t>(i + 1);
-  }
   return t;
 }
 template <typename View>

@@ -273,11 +273,10 @@ TEST(SumsTable, FoldsSettleByTheScales) {
       {kFmaChain, joint, 96, true, true, 128,
        "op: sum.block: found 96, needs a divisor of the 128 k that share their scales"},
   };
-  for (const Row& row : table) {
+  for (const Row& row : table)
     EXPECT_EQ(settled(row.sum, row.fold, row.block, row.scaled, row.numbers, row.shared),
               row.settles)
         << row.sum.name << " " << name_of(row.fold) << " " << row.block << " " << row.shared;
-  }
 }
 
 TEST(SumsTable, MachinesTakeKindsByWhereTheirScalesGo) {

@@ -37,9 +37,8 @@ TEST(WrongFields, OfGatesThatQuantizeAreRefused) {
   gate.expect_that_checks_see_all();
   back.expect_that_checks_see_all();
   gate.op.rounding = back.op.rounding = Dtype::e4m3;
-  for (const std::string& said : {gate.complaint(gate.op), back.complaint(back.op)}) {
+  for (const std::string& said : {gate.complaint(gate.op), back.complaint(back.op)})
     EXPECT_NE(said.find("rounding: found e4m3, needs f32, bf16 or f16"), said.npos) << said;
-  }
   back.op.rounding = Dtype::f32;
   back.op.probs = {};
   EXPECT_EQ(back.complaint(back.op),
@@ -97,9 +96,8 @@ TEST(WrongFields, OfTransposesThatKeepScalesAreRefused) {
   EXPECT_EQ(with_scale(5, 3), "") << "a row of no group";
   const std::string needs = ", needs a power of two of at least 2^-126, or +0";
   EXPECT_EQ(with_scale(4, 3), "scaling_aware_transpose: scales: entry [4, 0] is 3.000000" + needs);
-  for (const float bad : {0x1p-127f, -1.0f, -0.0f, 1.5f, std::numeric_limits<float>::infinity()}) {
+  for (const float bad : {0x1p-127f, -1.0f, -0.0f, 1.5f, std::numeric_limits<float>::infinity()})
     EXPECT_NE(with_scale(0, bad).find(needs), std::string::npos) << bad;
-  }
   op.codes.dtype = Dtype::e4m3fnuz;
   EXPECT_EQ(right.complaint(op), "scaling_aware_transpose: codes_out: found e4m3, needs e4m3fnuz");
   op.codes_out.dtype = Dtype::e4m3fnuz;

@@ -82,9 +82,8 @@ const TensorFile& capture(std::string_view name) {
 
 const Tensor& tensor_of(const TensorFile& file, std::string_view name) {
   const auto found = file.tensors.find(name);
-  if (found == file.tensors.end()) {
+  if (found == file.tensors.end())
     throw std::out_of_range("the capture has no tensor " + std::string(name));
-  }
   return found->second;
 }
 
@@ -112,11 +111,10 @@ RunTable run_table(const TensorFile& file, std::string_view name, std::uint64_t 
   RunTable table;
   table.inputs = inputs;
   const auto n = static_cast<std::size_t>(start.elements());
-  for (std::size_t i = 0; i < n; ++i) {
+  for (std::size_t i = 0; i < n; ++i)
     table.start.push_back(start.dtype() == Dtype::i64
                               ? static_cast<std::uint64_t>(start.as<std::int64_t>()[i])
                               : start.as<std::uint32_t>()[i]);
-  }
   table.code.assign(code.as<std::uint8_t>(), code.as<std::uint8_t>() + code.elements());
   const bool rising = std::is_sorted(table.start.begin(), table.start.end());
   if (n == 0 || table.code.size() != n || table.start[0] != 0 || !rising ||

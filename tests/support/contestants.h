@@ -31,9 +31,8 @@ inline std::vector<std::unique_ptr<Backend>> all_backends() {
 /// "reference", and the cpu backend with every instruction set of this machine.
 inline std::vector<std::string> every_backend() {
   std::vector<std::string> names{"reference"};
-  for (const cpu::Isa isa : cpu::machine_isas()) {
+  for (const cpu::Isa isa : cpu::machine_isas())
     names.push_back("cpu:" + std::string(name_of(isa)));
-  }
   return names;
 }
 

@@ -43,9 +43,8 @@ MXO_WIDE_LOOPS(avx2, "avx2,fma,bmi,bmi2,lzcnt")
 
 /// The widest registers that this machine has for these loops.
 inline cpu::Isa widest() {
-  for (const cpu::Isa set : {cpu::Isa::avx512, cpu::Isa::avx2}) {
+  for (const cpu::Isa set : {cpu::Isa::avx512, cpu::Isa::avx2})
     if (cpu::machine_has(set)) return set;
-  }
   return cpu::Isa::scalar;
 }
 #endif

@@ -25,10 +25,9 @@ inline NamedTensors call_everywhere(const char* op, const NamedTensors& in,
   FarBackend far;
   NamedTensors there = call_operator(far, op, in, set);
   for (const auto& [name, tensor] : out) {
-    for (const NamedTensors* again : {&full, &there}) {
+    for (const NamedTensors* again : {&full, &there})
       EXPECT_EQ(std::memcmp(tensor.data(), again->at(name).data(), tensor.bytes()), 0)
           << op << name;
-    }
   }
   return out;
 }

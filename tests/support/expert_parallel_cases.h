@@ -81,9 +81,8 @@ inline Parameters parameters(const DispatchCase& c, const char* layout, const ch
 inline NamedTensors only(const NamedTensors& all, std::initializer_list<const char*> endings) {
   NamedTensors some;
   for (const auto& [name, tensor] : all) {
-    for (const char* ending : endings) {
+    for (const char* ending : endings)
       if (name.substr(name.find('.') + 1) == ending) some.emplace(name, tensor);
-    }
   }
   return some;
 }

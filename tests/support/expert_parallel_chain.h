@@ -25,9 +25,8 @@ inline NamedTensors expert_parallel_chain(Backend& backend, World& world, const 
   }
   NamedTensors all;
   const auto keep = [&](std::string_view op, NamedTensors outputs) {
-    for (auto& [name, tensor] : outputs) {
+    for (auto& [name, tensor] : outputs)
       all.emplace(std::string(op) + "." + name, std::move(tensor));
-    }
   };
   const auto run = [&](std::string_view op, const NamedTensors& inputs) {
     return call_operator(backend, op, inputs, set, &world);

@@ -104,9 +104,8 @@ GemmCase::GemmCase(const GemmSpec& spec)
                        l);
   }
   ends = Strided(Dtype::i32, {groups}, l);
-  for (Index g = 0; g < groups; ++g) {
+  for (Index g = 0; g < groups; ++g)
     ends.set_bits(ends.offset({g}), static_cast<std::uint32_t>(start(g + 1)));
-  }
   fill_operands(*this);
 }
 
@@ -184,9 +183,8 @@ Index GemmCase::outputs() const {
 
 GemmCase::Place GemmCase::place_a(Index g, Index i, Index c) const {
   const Index s = start(g);
-  if (spec_.pass == Pass::wgrad) {
+  if (spec_.pass == Pass::wgrad)
     return {a.offset({s + c, i}), a_side.scaled() ? scale_of_rows(a_scales, a_side, g, i, c) : -1};
-  }
   const Index code = a.offset({s + i, c});
   if (!a_side.scaled()) return {code, -1};
   return {code, a_scales.offset({(s + i) / a_side.block.rows,
@@ -194,10 +192,9 @@ GemmCase::Place GemmCase::place_a(Index g, Index i, Index c) const {
 }
 
 GemmCase::Place GemmCase::place_b(Index g, Index j, Index c) const {
-  if (spec_.pass == Pass::wgrad) {
+  if (spec_.pass == Pass::wgrad)
     return {b.offset({start(g) + c, j}),
             b_side.scaled() ? scale_of_rows(b_scales, b_side, g, j, c) : -1};
-  }
   const Index code = b.offset({g, j, c});
   if (!b_side.scaled()) return {code, -1};
   return {code, b_scales.offset({g, b_side.block.rows == kWhole ? 0 : j / b_side.block.rows,

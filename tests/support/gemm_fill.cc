@@ -116,9 +116,8 @@ class Filler {
           set_scale(first, g, line, c, scale(first, g, line, c - far));
         }
         for (Index c = 2 * far; c < length; ++c) set_code(first, g, line, c, 0);
-        if (length > 0 && one_in(3)) {
+        if (length > 0 && one_in(3))
           set_code(first, g, line, below(length), finite_code(side(first).dtype));
-        }
       }
     }
   }

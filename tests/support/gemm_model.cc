@@ -41,9 +41,8 @@ struct Folds {
 
 Folds folds_of(const GemmCase& gemm) {
   bool bytes = true;
-  for (const SideScales* side : {&gemm.a_side, &gemm.b_side}) {
+  for (const SideScales* side : {&gemm.a_side, &gemm.b_side})
     bytes = bytes && (!side->scaled() || side->type == Dtype::e8m0);
-  }
   const Index shared = gemm.shared_block();
   if (bytes) return {true, 0};
   return {false,

@@ -55,9 +55,8 @@ inline void expect_models_agree(const SumRow& row, std::uint64_t seed, Index dot
 
 inline std::vector<SumRow> machines() {
   std::vector<SumRow> rows;
-  for (const SumRow& row : sums()) {
+  for (const SumRow& row : sums())
     if (is_machine(row.sum)) rows.push_back(row);
-  }
   return rows;
 }
 

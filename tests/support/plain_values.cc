@@ -45,9 +45,7 @@ double plain_value(Dtype dtype, std::uint32_t bits) {
 
 std::uint32_t code_of(Dtype dtype, double value) {
   if (dtype == Dtype::f32) return std::bit_cast<std::uint32_t>(static_cast<float>(value));
-  if (dtype == Dtype::bf16) {
-    return std::bit_cast<std::uint32_t>(static_cast<float>(value)) >> 16;
-  }
+  if (dtype == Dtype::bf16) return std::bit_cast<std::uint32_t>(static_cast<float>(value)) >> 16;
   static std::map<Dtype, std::map<double, std::uint32_t>> tables;
   std::map<double, std::uint32_t>& table = tables[dtype];
   if (table.empty()) {

@@ -65,15 +65,13 @@ std::uint32_t draw(Random& random, OperandKind kind, Style style) {
     const int spread = static_cast<int>(random.below(4u << shape.mantissa)) - (3 << shape.mantissa);
     return sign | (shape.one + static_cast<std::uint32_t>(spread));
   }
-  if (style == underflow && kind == OperandKind::bf16) {
+  if (style == underflow && kind == OperandKind::bf16)
     return sign | ((127 - 76 + random.below(4)) << 7 | random.below(128));
-  }
   if (style == tiny) return sign | random.below(3u << shape.mantissa);
-  if (style == zeros_and_extremes && random.below(3) != 0) {
+  if (style == zeros_and_extremes && random.below(3) != 0)
     return random.below(2) != 0
                ? sign & (kind == OperandKind::fp8_fnuz ? 0 : ~0u)
                : sign | ((1u << shape.sign_shift) - 1 - (5u << shape.mantissa) / 2);
-  }
   std::uint32_t code = random.below(all);
   while (style != every_code && is_special(kind, code)) code = random.below(all);
   return code;
@@ -111,16 +109,14 @@ Tensor codes(Random& random, OperandKind kind, Index batch, Index rows, Index k)
       for (Index i = 0; i < k; ++i) {
         std::uint32_t code = draw(random, kind, style);
         // The negative of its neighbour: half the terms cancel.
-        if (style == cancelling && i % 2 == 1) {
+        if (style == cancelling && i % 2 == 1)
           code = previous ^ random.below(2) << shape_of(kind).sign_shift;
-        }
         put(tensor, line + i, code);
         previous = code;
       }
-      if (style == one_special && k > 0 && random.below(4) == 0) {
+      if (style == one_special && k > 0 && random.below(4) == 0)
         put(tensor, line + random.below(static_cast<std::uint32_t>(k)),
             wide_type ? 0x7F80u : (random.below(2) != 0 ? 0x80u : 0x7Fu));
-      }
     }
   }
   return tensor;
@@ -146,9 +142,8 @@ NamedTensors random_dots(OperandKind kind, std::uint64_t seed, Index batch, Inde
   inputs.insert_or_assign("a", codes(random, kind, batch, m, k));
   inputs.insert_or_assign("b", codes(random, kind, batch, n, k));
   Tensor c(Dtype::f32, {batch, m, n});
-  for (Index i = 0; i < c.elements(); ++i) {
+  for (Index i = 0; i < c.elements(); ++i)
     c.as<std::uint32_t>()[i] = draw_accumulator(random, static_cast<Style>(i / (m * n) % kStyles));
-  }
   inputs.insert_or_assign("c", std::move(c));
   if (kind == OperandKind::mx || kind == OperandKind::mx_fnuz) {
     inputs.insert_or_assign("a.scales", block_scales(random, batch, m, k));

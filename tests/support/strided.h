@@ -199,9 +199,8 @@ inline void fill(Strided& x, Fill how, std::uint32_t seed) {
 /// A contiguous or strided tensor of 32-bit integers.
 inline Strided integers(const std::vector<std::int32_t>& values, const Lie& lie = {"contiguous"}) {
   Strided tensor(Dtype::i32, {static_cast<Index>(values.size())}, lie);
-  for (std::size_t i = 0; i < values.size(); ++i) {
+  for (std::size_t i = 0; i < values.size(); ++i)
     std::memcpy(tensor.at(static_cast<Index>(i)), &values[i], sizeof(std::int32_t));
-  }
   return tensor;
 }
 

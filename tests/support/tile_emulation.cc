@@ -15,9 +15,8 @@ void encode_two_slices(const cpu::SliceTable& table, int chunks, const std::uint
   for (int c = 0; c < chunks * kChunk; ++c) {
     const int magnitude = codes[c] & 0x7F;
     const bool negative = codes[c] >= 0x80;
-    if (magnitude > table.max_finite || (table.nan_minus_0 && codes[c] == 0x80)) {
+    if (magnitude > table.max_finite || (table.nan_minus_0 && codes[c] == 0x80))
       tally.special = true;
-    }
     const ShiftedSlices& slices = table.shifted[shift[c / kBlock]];
     const int integer = 256 * slices.high[magnitude] + slices.low[magnitude];
     const int x = negative ? -integer : integer;

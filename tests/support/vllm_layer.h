@@ -21,9 +21,8 @@ inline int integer(std::uint32_t i, std::uint32_t salt) {
 
 inline Tensor drawn(Dtype dtype, std::vector<Index> shape, std::uint32_t salt) {
   Tensor t(dtype, std::move(shape));
-  for (Index i = 0; i < t.elements(); ++i) {
+  for (Index i = 0; i < t.elements(); ++i)
     put(t, i, static_cast<float>(integer(static_cast<std::uint32_t>(i), salt)) / 1024.0f);
-  }
   return t;
 }
 
@@ -39,9 +38,8 @@ inline NamedTensors operands() {
                   {"shared.w2", drawn(Dtype::bf16, {kWidth, kFeatures}, 5)},
                   {"router.bias", drawn(Dtype::f32, {kExperts}, 6)}};
   Tensor& bias = in["router.bias"];
-  for (Index e = 0; e < kExperts; ++e) {
+  for (Index e = 0; e < kExperts; ++e)
     put(bias, e, get(bias, e) + std::ldexp(1.0f, static_cast<int>(e) - 20));
-  }
   Tensor& w1 = in["w1"];
   for (Index e = 0; e < kExperts; ++e) {
     for (Index i = 0; i < kFeatures * kWidth; ++i) {

@@ -82,9 +82,8 @@ void add_gates(const Call& call, List& list) {
   };
   for (const auto& row : kActivations)
     add(row, [of = row.of](float a, float b, float weight) { return of(a, b) * weight; });
-  for (const auto& row : kWeighted) {
+  for (const auto& row : kWeighted)
     if (call.has("probs")) add(row, row.of);
-  }
 }
 
 /// alpha beside sigma rather than in its argument, of gates that are otherwise as they are asked.
@@ -251,11 +250,10 @@ void add_shifted_rows(const Call& call, List& list) {
                   [name, by](Call& c) { c.replace(name, rows_moved(c.input(name), by)); });
     }
   };
-  for (const char* name : {"dy", "x"}) {
+  for (const char* name : {"dy", "x"})
     if (call.op.starts_with("swiglu") && call.has("dy"))
       shifted(name, "rows=shifted", "rows of {} are read one late, the first as it is",
               "rows of {} are read one early, the last as it is");
-  }
   if (call.has("probs"))
     shifted("probs", "weights=other_row", "rows take the router weight of the row before",
             "rows take the router weight of the row after");
@@ -341,10 +339,9 @@ void add_held(const Call& call, List& list) {
 
 void add_activation_hypotheses(const Call& call, List& list) {
   add_shifted_rows(call, list);
-  if (call.op == "swiglu" && call.has("probs")) {
+  if (call.op == "swiglu" && call.has("probs"))
     add_run(list, "weights=of_rounded",
             "the result is rounded before it is multiplied with the router weight", weigh_rounded);
-  }
   if (call.op == "swiglu_backward") add_gradients(list);
   if (is_plain(call)) add_gates(call, list);
   add_alpha(call, list);

@@ -321,10 +321,9 @@ void add_both_scales(const Product& p, List& list) {
   add_wider_blocks(p, list);
   const Index blocks = blocks_of_both(p);
   if (blocks == 0) return;
-  for (Index n = 2; n < blocks; n *= 2) {
+  for (Index n = 2; n < blocks; n *= 2)
     for (const auto& row : kRunsOfBoth)
       add_both_sides(p, row.name, filled(row.phrase, n), map_of(row.of, n), list, true);
-  }
   for (const auto& row : kBlocksOfBoth)
     add_both_sides(p, row.name, row.phrase, map_of(row.of, blocks), list, true);
   const Index tile = std::max<Index>(1, 128 / p.block);
@@ -337,10 +336,9 @@ void add_both_scales(const Product& p, List& list) {
 
 void add_scales_alone(Index blocks, List& list) {
   add_column_major("scales", "scales", list);
-  for (const Index tile : {32, 64, 128}) {
+  for (const Index tile : {32, 64, 128})
     add_read(list, "scales=first_tile", filled("all rows take the scales of the first {}", tile),
              {read_lines("scales", 0, map_of(within_run, tile))});
-  }
   add_read(list, "scales=reversed", "blocks of a row take the scales in the reverse order",
            {read_lines("scales", -1, map_of(reversed, blocks))});
 }
@@ -352,10 +350,9 @@ void add_addressing_hypotheses(const Call& call, List& list) {
     add_scales_alone(call.input("scales").shape().back(), list);
   const std::optional<Product> p = product_of(call);
   if (!p) return;
-  for (const ProductSide* side : {&p->a, &p->b}) {
+  for (const ProductSide* side : {&p->a, &p->b})
     if (side->scales != nullptr)
       add_column_major(side->scales_name, "the scales of " + side->name, list);
-  }
   if (p->wgrad) return;
   add_rows(*p, list);
   add_chunks(*p, list);

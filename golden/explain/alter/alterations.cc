@@ -46,9 +46,8 @@ Part part_of(const Product& p, const At& at, const std::vector<double>& a,
     } while (run < end && p.scale_a(at.group, at.i, run) == sa &&
              p.scale_b(at.group, at.j, run) == sb);
     part.codes = 0.0;
-    for (; d < run; ++d) {
+    for (; d < run; ++d)
       part.codes += a[static_cast<std::size_t>(d)] * b[static_cast<std::size_t>(d)];
-    }
     if (sa >= 0) part.scale_a = static_cast<float>(scale_value(*p.a.scales, sa));
     if (sb >= 0) part.scale_b = static_cast<float>(scale_value(*p.b.scales, sb));
     part.value +=
@@ -171,9 +170,8 @@ const ParameterSpec* parameter_of(const Call& call, std::string_view key) {
 void drop(Call& call, std::string_view key) {
   call.inputs.erase(std::string(key));
   Parameters rest;
-  for (const auto& [name, value] : call.set.all()) {
+  for (const auto& [name, value] : call.set.all())
     if (name != key) rest.set(name, value);
-  }
   call.set = rest;
 }
 
@@ -203,9 +201,8 @@ Tensor elements_from(const Tensor& tensor, const std::vector<Index>& sources,
   std::byte* at = to.data();
   for (const Index i : sources) {
     if (at == to.data() + to.bytes()) break;
-    if (i >= 0 && i < tensor.elements()) {
+    if (i >= 0 && i < tensor.elements())
       std::copy_n(tensor.data() + static_cast<std::size_t>(i) * size, size, at);
-    }
     at += size;
   }
   return to;

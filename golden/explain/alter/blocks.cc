@@ -341,17 +341,15 @@ void add_shape_hypotheses(const Call& call, List& list) {
                            "64x1", "128x1", "32x32", "64x64", "128x128", "1xK", "Rx1", "RxK"}) {
     names.emplace_back(name);
   }
-  for (const std::string& name : names) {
+  for (const std::string& name : names)
     if (listed.insert(name).second) add_block(list, name, own);
-  }
   const char* other = has_bytes(call) ? "f32" : "e8m0";
   add_altered(list, filled("scale={}", other),
               filled("scales are {} rather than {}", other, has_bytes(call) ? "e8m0" : "f32"),
               [own](Call& c) { set_block(c, name_of(own), !has_bytes(c)); })
       .stage = Stage::rule;
-  if (call.has("group_ends")) {
+  if (call.has("group_ends"))
     add_left_out(list, "group_ends", "blocks do not restart at each group", "group_ends=ignored");
-  }
   const std::string layout(call.set.text("scale_layout", "row_major"));
   for (const char* value :
        {"row_major", "blocked", "mn_major_tma", "cublas_1x128", "packed_ue8m0", "tiles_8x4"}) {

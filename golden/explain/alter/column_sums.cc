@@ -128,9 +128,8 @@ void add_sum(List& list, const std::string& id, std::string phrase, std::vector<
 /// a running total, which the output shows by itself.
 void add_sums_not_reset(const Output& o, Index columns, std::vector<Run> runs, List& list) {
   std::set<Index> groups;
-  for (Index i = 0; i < o.expected->elements(); ++i) {
+  for (Index i = 0; i < o.expected->elements(); ++i)
     if (o.differs(i)) groups.insert(i / columns);
-  }
   if (groups.empty() || groups.contains(0) || groups.size() == runs.size() - 1) return;
   std::string words;
   for (const Index g : groups) {
@@ -160,7 +159,10 @@ Index missing_row(const Tensor& x, const Output& sum, Index s, const Run& run) {
     nth(away, i / columns) +=
         std::fabs(nth(lost, i % columns) - wide_value(x, run.first * columns + i));
   const auto least = std::ranges::min_element(away);
-  return least != away.end() && *least < all / 4 ? run.first + (least - away.begin()) : -1;
+  // Of rows that are alike nobody can tell which one it was.
+  return least != away.end() && *least < all / 4 && std::ranges::count(away, *least) == 1
+             ? run.first + (least - away.begin())
+             : -1;
 }
 
 }  // namespace
@@ -198,9 +200,8 @@ void add_column_sums(const Call& call, const Output& o, List& list) {
   const Index columns = sums->columns();
   if (sums->of_groups) add_sums_not_reset(o, columns, runs, list);
   std::vector<Index> first;  // of those that differ
-  for (Index i = 0; i < o.expected->elements() && std::ssize(first) < kColumns; ++i) {
+  for (Index i = 0; i < o.expected->elements() && std::ssize(first) < kColumns; ++i)
     if (o.differs(i)) first.push_back(i);
-  }
   if (first.empty()) return;
   const auto add = [&](const ColumnOrder& order, std::size_t n) {
     const auto fold = [n, fold = order.fold](const Values& v) { return fold(v, n); };
@@ -211,11 +212,9 @@ void add_column_sums(const Call& call, const Output& o, List& list) {
     }
     add_sum(list, order.id, filled(order.phrase, n), runs, fold);
   };
-  for (const std::size_t n : {0u, 2u, 4u, 8u, 16u, 32u, 64u, 128u, 256u, 512u}) {
-    for (const ColumnOrder& order : kOrders) {
+  for (const std::size_t n : {0u, 2u, 4u, 8u, 16u, 32u, 64u, 128u, 256u, 512u})
+    for (const ColumnOrder& order : kOrders)
       if (order.numbered == (n > 0)) add(order, n);
-    }
-  }
 }
 
 }  // namespace mxo

@@ -25,9 +25,8 @@ Call part_of_fused(const Call& call, bool quantiser) {
     const bool of_gate = std::find(kOfTheGate.begin(), kOfTheGate.end(), key) != kOfTheGate.end();
     if (of_gate != quantiser) part.set.set(key, value);
   }
-  for (const auto& [name, tensor] : call.inputs) {
+  for (const auto& [name, tensor] : call.inputs)
     if ((name == "group_ends") == quantiser) part.inputs.emplace(name, tensor);
-  }
   return part;
 }
 

@@ -114,9 +114,8 @@ class Steps {
       const Index columns = dx.extent(1);
       dx = with_values(dx, [&](Index i) {
         float sum = 0.0f;
-        for (Index e = 0; e < w.extent(0); ++e) {
+        for (Index e = 0; e < w.extent(0); ++e)
           sum += dlogits[i / columns * w.extent(0) + e] * wide_value(w, e * columns + i % columns);
-        }
         return experts * own[i] + router * sum;
       });
     }

@@ -40,10 +40,9 @@ void add_experts(const Call& call, List& list) {
 
 /// Weights of a layer that lie in another order than is asked.
 void add_orders_of_weights(const Call& call, List& list) {
-  for (const std::string name : {"router", "w1", "w2", "shared.w1", "shared.w2"}) {
+  for (const std::string name : {"router", "w1", "w2", "shared.w1", "shared.w2"})
     if (call.has(name))
       add_read(list, name + "=transposed", name + " is read transposed", {read_transposed(name)});
-  }
   if (!call.has("shared.w1")) return;
   const Index half = call.input("shared.w1").extent(0) / 2;
   add_read(list, "shared.w1=halves", "gate and up of the shared expert are exchanged",
@@ -102,9 +101,8 @@ void add_own_parts(const std::string& w2, const char* who, Index hidden, Index r
         for (Index p = 0; p < ranks; ++p) {
           Call own = c;
           map_values(own, w2, [=](float v, Index i) { return i % hidden / part == p ? v : 0.0f; });
-          for (auto& [name, tensor] : run_call(b, own)) {
+          for (auto& [name, tensor] : run_call(b, own))
             if (name.starts_with(filled("rank{}.", p))) out.emplace(name, std::move(tensor));
-          }
         }
         return out;
       })

@@ -99,10 +99,9 @@ void add_strides(const Call& call, List& list) {
         [apart, slots](Call& c) {
           const Tensor& given = c.input("experts");
           Tensor t = given;
-          for (Index i = 0; i < t.elements(); ++i) {
+          for (Index i = 0; i < t.elements(); ++i)
             t.as<std::int32_t>()[i] =
                 i % apart < slots ? given.as<std::int32_t>()[i / apart * slots + i % apart] : -1;
-          }
           c.replace("experts", std::move(t));
         });
   }
@@ -323,10 +322,9 @@ void add_index_hypotheses(const Call& call, List& list) {
                 filled("every index is one {} than is given", by < 0 ? "less" : "more"),
                 [by, last = call.input(call.op == "permute" ? "x" : "y").extent(0) - 1](Call& c) {
                   Tensor t = c.input("indices");
-                  for (std::int32_t& at : std::span(t.as<std::int32_t>(), t.bytes() / 4)) {
+                  for (std::int32_t& at : std::span(t.as<std::int32_t>(), t.bytes() / 4))
                     if (at >= 0)
                       at = static_cast<std::int32_t>(std::clamp<Index>(at + by, 0, last));
-                  }
                   c.replace("indices", std::move(t));
                 });
   }

@@ -202,18 +202,16 @@ void add_narrowed(const Floats& floats, const std::pair<std::string, std::string
 void add_floats_of_products(const Product& p, List& list) {
   for (const auto& row : kOfScales) {
     Floats scales;
-    for (const ProductSide* side : {&p.a, &p.b}) {
+    for (const ProductSide* side : {&p.a, &p.b})
       if (side->scales != nullptr && side->scales->dtype() == Dtype::f32 &&
           keeps(*side->scales, row.of))
         scales.emplace_back(side->scales_name, side_words(*side) + " are");
-    }
     add_narrowed(scales, {"scales", "the scales of both sides are"}, row, list);
   }
   Floats operands;
-  for (const ProductSide* side : {&p.a, &p.b}) {
+  for (const ProductSide* side : {&p.a, &p.b})
     if (side->codes->dtype() == Dtype::f32)
       operands.emplace_back(side->codes_name, side->name + " is");
-  }
   for (const auto& row : kOfOperands)
     add_narrowed(operands, {"operands", p.a.name + " and " + p.b.name + " are"}, row, list);
 }
@@ -248,10 +246,9 @@ bool round_dequantised(Call& call, const ProductSide Product::*of) {
   Tensor codes = call.input(side.codes_name);
   Index at = 0;
   for (Index g = 0; g < p.groups(); ++g) {
-    for (Index i = rows ? p.begin(g) : 0; i < (rows ? p.end(g) : p.n); ++i) {
+    for (Index i = rows ? p.begin(g) : 0; i < (rows ? p.end(g) : p.n); ++i)
       for (const double v : rows ? p.line_a(g, i) : p.line_b(g, i))
         codes.as<std::uint8_t>()[at++] = code_of(side.format, static_cast<float>(v));
-    }
   }
   call.replace(side.codes_name, std::move(codes));
   return map_scales(call, side.scales_name, [](double) { return 1.0; });

@@ -70,9 +70,8 @@ constexpr Row<float (*)(float weight)> kWeighed[] = {
 
 void add_weights(const Call& call, List& list) {
   std::vector<std::string> names;
-  for (const auto& [name, tensor] : call.inputs) {
+  for (const auto& [name, tensor] : call.inputs)
     if (is_weights(name)) names.push_back(name);
-  }
   if (names.empty()) return;
   add_altered(list, "weights=mean", "slots are averaged: router weights are 1 over their number",
               [names](Call& c) {
@@ -267,9 +266,8 @@ bool exchange_scales(Call& call, const std::string& a, const std::string& b) {
   const Call given = call;
   const auto fill = [&](const std::string& name, const Tensor& from) {
     Tensor out(given.input(name).dtype(), given.input(name).shape());
-    for (std::size_t at = 0; at < out.bytes() && from.bytes() > 0; at += from.bytes()) {
+    for (std::size_t at = 0; at < out.bytes() && from.bytes() > 0; at += from.bytes())
       std::memcpy(out.data() + at, from.data(), std::min(from.bytes(), out.bytes() - at));
-    }
     call.replace(name, std::move(out));
   };
   fill(a, given.input(b));
@@ -360,9 +358,8 @@ void add_scales_of_both(const Product& p, List& list) {
 
 void add_input_hypotheses(const Call& call, List& list) {
   const std::optional<Product> product = product_of(call);
-  if (!product && call.has("x") && call.input("x").rank() >= 2) {
+  if (!product && call.has("x") && call.input("x").rank() >= 2)
     add_read(list, "x=transposed", "x is read transposed", {read_transposed("x")});
-  }
   const std::string_view halves = call.set.text("halves", "gate_first");
   const bool in_order = halves == "gate_first" || halves == "up_first";
   if (call.op.starts_with("swiglu")) {
@@ -374,10 +371,9 @@ void add_input_hypotheses(const Call& call, List& list) {
     add_orders_of_halves("w1", -2, call.input("w1").extent(1) / 2, list);
   add_ends(call, product, list);
   add_weights(call, list);
-  if (call.op == "dequantize") {
+  if (call.op == "dequantize")
     add_read(list, "scales=transposed", "scales are read along the wrong axis",
              {read_transposed("scales")});
-  }
   if (!product) return;
   add_tiles_of_groups(*product, list);
   for (const ProductSide* side : {&product->a, &product->b}) {

@@ -33,6 +33,10 @@ constexpr Narrowing kOfSums[] = {
      [](float v) {
        return BF16{static_cast<std::uint16_t>((bit_cast<std::uint32_t>(v) + 0x8000) >> 16)};
      }},
+    {"ties_zero", "the output is rounded to bf16 with ties toward zero rather than to even",
+     [](float v) {
+       return BF16{static_cast<std::uint16_t>((bit_cast<std::uint32_t>(v) + 0x7FFF) >> 16)};
+     }},
     {"away", "the output is rounded to bf16 away from zero rather than to nearest",
      [](float v) {
        return BF16{static_cast<std::uint16_t>((bit_cast<std::uint32_t>(v) + 0xFFFF) >> 16)};
@@ -150,10 +154,9 @@ NamedTensors without_nan(Backend& backend, const Call& call, bool codes_are_nan)
   const auto codes = out.find("codes");
   if (!codes_are_nan || codes == out.end() || codes->second.shape() != x.shape()) return out;
   const Tensor nan = std::move(run_call(backend, call).at("codes"));
-  for (Index i = 0; i < x.elements(); ++i) {
+  for (Index i = 0; i < x.elements(); ++i)
     if (std::isnan(wide_value(x, i)))
       codes->second.as<std::uint8_t>()[i] = nan.as<std::uint8_t>()[i];
-  }
   return out;
 }
 
@@ -229,15 +232,13 @@ void add_output_hypotheses(const Call& call, List& list) {
     for (const Narrowing& how : kOfSums) add_narrowed(list, "out", "f32", how);
     add_epilogues(list);
   }
-  if (call.op == "swiglu" && is_plain(call)) {
+  if (call.op == "swiglu" && is_plain(call))
     add_set(list, "bf16_steps", "activation", "silu is rounded to bf16 before it is multiplied",
             "silu=bf16")
         .stage = Stage::output;
-  }
-  if (call.op == "scaling_aware_transpose") {
+  if (call.op == "scaling_aware_transpose")
     add_rewritten(list, "codes=not_moved",
                   "codes are transposed, and their exponents are not moved", keep_exponents);
-  }
   if (call.op == "encode" && call.set.text("format", "e4m3") == "e8m0" &&
       call.set.text("rounding", "nearest") == "nearest") {
     add_rewritten(list, "codes=ties_even",
@@ -290,10 +291,9 @@ void add_approximate_hypotheses(const Call& call, List& list) {
   }
   for (const auto& [name, of] : kFunctions) {
     const bool own = name == function;
-    if (!own) {
+    if (!own)
       add_set(list, "function", name,
               filled("the function is {}.approx rather than {}.approx", name, function));
-    }
     add_function(list, own ? "function=nearest" : filled("function=nearest_{}", name),
                  own ? "the function is correctly rounded rather than the chip's approximation"
                      : filled("the function is the correctly rounded {}", name),

@@ -72,19 +72,21 @@ struct Slices {
 std::vector<Slices> slices_of(const Product& p) {
   std::vector<Slices> list;
   const Index unit = p.a.scales != nullptr || p.b.scales != nullptr ? p.block : 1;
-  for (const Index n : {2, 3, 4, 5, 6, 7, 8, 16, 32}) {
+  for (const Index n : {2, 3, 4, 5, 6, 7, 8, 16, 32})
     if (!p.wgrad && p.k > 0 && p.k % (n * unit) == 0)
       list.push_back({n, p.k / n, filled("K is split into {} slices", n)});
-  }
-  for (const Index rows : {8, 16, 32, 64, 128, 256, 512}) {
+  for (const Index rows : {8, 16, 32, 64, 128, 256, 512})
     if (p.wgrad && rows < p.k)
       list.push_back({rows, rows, filled("the rows of a group are split into slices of {}", rows)});
-  }
   return list;
 }
 
-/// Runs of K of which only the first or the last few are added.
+/// Runs of K of which only the first or the last few are added; the first few of all of it.
 void add_parts_of_runs(const Product& p, List& list) {
+  for (Index n = 32; n < p.k && p.k > 128; n *= 2) {
+    add_read(list, "k=first", filled("only the first {} of k are added", n),
+             {read_depth(p, p.a.codes_name, [n](Index d) { return d < n ? d : -1; })});
+  }
   for (Index run = 4; run < 2 * p.k && run <= 128; run *= 2) {
     for (Index n = 1; n < run; n *= 2) {
       for (const auto& [from, to] : {std::pair{Index{0}, n}, {Index{0}, run - n}, {n, run}}) {

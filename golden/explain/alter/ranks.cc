@@ -93,9 +93,8 @@ NamedTensors send_requantised(Backend& backend, const Call& call) {
 std::vector<std::vector<std::string>> all_and_each(const std::vector<std::string>& names) {
   std::vector<std::vector<std::string>> sets;
   if (!names.empty()) sets.push_back(names);
-  for (const std::string& name : names) {
+  for (const std::string& name : names)
     if (names.size() > 1) sets.push_back({name});
-  }
   return sets;
 }
 
@@ -141,10 +140,9 @@ void add_sent_scales(const Call& call, List& list) {
   std::set<Index> strides;
   for (const Index to : {4, 16, 32}) strides.insert(round_up(columns, to));
   strides.erase(columns);
-  for (const Index lie : strides) {
+  for (const Index lie : strides)
     add(filled("scales of rows that lie {} apart are read {} apart", lie, columns),
         {Lay::rows, lie}, {Lay::rows});
-  }
   add("scales lie column by column, and the stride from column to column is taken for 1",
       {Lay::columns}, {Lay::columns, 1});
 }
@@ -214,9 +212,8 @@ void add_next_ranks(const Call& call, List& list) {
 }  // namespace
 
 Index slots_of(const Call& call) {
-  for (const auto& [name, tensor] : call.inputs) {
+  for (const auto& [name, tensor] : call.inputs)
     if (name.ends_with(".experts") && tensor->rank() == 2) return tensor->extent(1);
-  }
   return 0;
 }
 
@@ -224,9 +221,8 @@ NamedTensors combined(Backend& backend, Call call) {
   const bool weighs = !names_ending(call.inputs, ".x").empty();
   if (call.op != "dispatch_backward" || weighs) return run_call(backend, call);
   NamedTensors out;
-  for (auto& [name, tensor] : run_call(backend, as_combine(std::move(call)))) {
+  for (auto& [name, tensor] : run_call(backend, as_combine(std::move(call))))
     out.emplace(rank_of(name) + "dx", std::move(tensor));
-  }
   return out;
 }
 
@@ -249,10 +245,9 @@ void add_rank_hypotheses(const Call& call, List& list) {
     add_run(list, "scales=again", "scales are thrown away and codes are quantised once more",
             send_requantised, Stage::input);
     add_next_ranks(call, list);
-    for (const std::string& name : names_ending(call.inputs, ".x")) {
+    for (const std::string& name : names_ending(call.inputs, ".x"))
       add_moved(list, "rows=shifted", "rows of " + name + " are sent one late, the first as it is",
                 {name}, -1);
-    }
     add_moved_scales(call, list);
     add_sent_scales(call, list);
   }
@@ -269,9 +264,8 @@ void add_rank_hypotheses(const Call& call, List& list) {
   const Index slots = returns ? slots_of(call) : 0;
   if (slots > 1 && combines) {
     std::vector<Reading> weights;
-    for (const std::string& name : names_ending(call.inputs, ".weights")) {
+    for (const std::string& name : names_ending(call.inputs, ".weights"))
       weights.push_back(read_elements(name, [=](Index i) { return i / slots + i % slots; }));
-    }
     add_read(list, "weights=stride",
              filled("weights of tokens are read 1 apart rather than {}", slots), weights);
     const Index experts = call.set.integer("experts", 0);

@@ -114,9 +114,7 @@ Tensor read_by_expert(const Tensor& weights, const Tensor& experts, Index n, Ind
 }
 
 void add_written_slots(const Call& call, List& list) {
-  for (const auto& row : kWritten) {
-    add_rewritten(list, row.name, row.phrase, row.of, Stage::rule);
-  }
+  for (const auto& row : kWritten) add_rewritten(list, row.name, row.phrase, row.of, Stage::rule);
   const Index experts = call.input("logits").extent(1);
   for (const Index to : {8, 16, 32, 64, 128}) {
     const Index padded = round_up(experts, to);

@@ -179,9 +179,8 @@ class OtherRouter {
     if (rule_.next && k_ > 0) order.erase(order.begin() + k_ - 1);
     order.erase(order.begin(), order.begin() + rule_.skipped);
     order.resize(static_cast<std::size_t>(taken));
-    for (Index& e : order) {
+    for (Index& e : order)
       if (rule_.least_minus_1 && choice[e] < -1.0f) e = 0;
-    }
     if (rule_.by_index && !rule_.sum_first) std::sort(order.begin(), order.end());
     if (rule_.drops_last) order.pop_back();
     return order;
@@ -343,11 +342,10 @@ void add_route_hypotheses(const Call& call, List& list) {
              {.next = true});
   for (const OtherRule& row : kRules)
     add_router(list, row.name, filled(row.phrase, groups), row.rule);
-  for (const char* added : {"1e-12", "1e-9", "1e-8", "1e-6", "1e-5", "1e-4", "1e-3", "1e-2"}) {
+  for (const char* added : {"1e-12", "1e-9", "1e-8", "1e-6", "1e-5", "1e-4", "1e-3", "1e-2"})
     add_router(list, "normalize=added",
                filled("{} is added to the sum of the weights rather than 1e-20", added),
                {.added = std::strtof(added, nullptr)});
-  }
   add_written_slots(call, list);
 }
 

@@ -174,9 +174,8 @@ void add_swizzle_hypotheses(const Call& call, List& list) {
             swizzled_as_one);
     add_padded_starts(call, list);
   }
-  for (const auto& row : kTiles) {
+  for (const auto& row : kTiles)
     add_rewritten(list, row.name, row.phrase, row.of, Stage::rule).target = Target::format;
-  }
 }
 
 void add_scales_of_every_second_k(const Product& p, List& list) {

@@ -152,9 +152,8 @@ void add_rules(const Call& call, List& list) {
   if (parameter_of(call, "rule") == nullptr) return;
   const std::string now(call.set.text("rule", "torchao"));
   std::vector<std::string> names;
-  for (const ScaleRuleRow& row : kScaleRules) {
+  for (const ScaleRuleRow& row : kScaleRules)
     if (names.empty() || names.back() != row.name) names.emplace_back(row.name);
-  }
   std::stable_partition(names.begin(), names.end(),
                         [](const std::string& name) { return name.find('_') == name.npos; });
   for (const std::string& other : names) {
@@ -193,19 +192,17 @@ void add_number(const Call& call, List& list, const std::string& key, double val
 void add_rounded_number(const Call& call, const char* key, List& list) {
   if (!call.set.has(key)) return;
   const auto given = static_cast<float>(call.set.real(key, 0.0));
-  for (const auto& [type, rounded] : {std::pair{"bf16", by_bf16(given)}, {"f16", by_f16(given)}}) {
+  for (const auto& [type, rounded] : {std::pair{"bf16", by_bf16(given)}, {"f16", by_f16(given)}})
     if (rounded != given)
       add_number(call, list, key, rounded, filled("{} is rounded to {}: {}", key, type, "{}"),
                  type);
-  }
 }
 
 /// The numbers of a gate, where they are left out and others.
 void add_gate_numbers(const Call& call, List& list) {
-  for (const double limit : {5.0, 6.0, 7.0, 8.0, 10.0}) {
+  for (const double limit : {5.0, 6.0, 7.0, 8.0, 10.0})
     add_number(call, list, "limit", limit,
                "the limit is {}: the gate is cut at {} and up is clamped to {}");
-  }
   // A limit is positive: the least one, whose halves are zero.
   add_set(list, "limit", "1e-45", "the limit is 0: the gate is cut at 0 and up is clamped to 0",
           "limit=0");
@@ -327,9 +324,8 @@ void add_capacities(const Call& call, List& list) {
           [](Backend& backend, const Call& given) {
             Call turned = given;
             const auto turn = [](const Tensor& t) { return with_rows(t, reversed); };
-            for (const char* name : {"experts", "weights"}) {
+            for (const char* name : {"experts", "weights"})
               if (given.has(name)) turned.replace(name, turn(given.input(name)));
-            }
             NamedTensors out = run_call(backend, turned);
             out.at("local") = turn(out.at("local"));
             return out;
@@ -339,10 +335,9 @@ void add_capacities(const Call& call, List& list) {
 }  // namespace
 
 void add_rule_hypotheses(const Call& call, List& list) {
-  if (call.has("given")) {
+  if (call.has("given"))
     add_left_out(list, "given", "the given scales are ignored: scales are those of the amax of x",
                  "given=ignored");
-  }
   add_alternatives(call, kRuleSettings, list);
   add_formats_of_both(call, list);
   add_rules(call, list);

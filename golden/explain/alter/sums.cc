@@ -21,9 +21,8 @@ using Settings = std::vector<std::pair<std::string, std::string>>;
 /// The settings in place of all that say how the call sums.
 void set_sum(Call& call, const Settings& settings) {
   Parameters set;
-  for (const auto& [key, value] : call.set.all()) {
+  for (const auto& [key, value] : call.set.all())
     if (key != "sum" && !key.starts_with("sum.")) set.set(key, value);
-  }
   for (const auto& [key, value] : settings) set.set(key, value);
   call.set = set;
 }
@@ -104,10 +103,9 @@ void add_variants(const std::string& machine, const Accumulation& base, Index k,
   }
   for (const int bits : {12, 14, 24, 26})
     variant(&Accumulation::bits, "bits", bits, filled("{} fraction bits", bits));
-  for (const int chunk : {4, 8, 16}) {
+  for (const int chunk : {4, 8, 16})
     if (base.instruction % chunk == 0)
       variant(&Accumulation::chunk, "chunk", chunk, filled("chunks of {}", chunk));
-  }
 }
 
 /// The same sum with its f32 scales multiplied elsewhere: those that are refused say nothing.
@@ -324,9 +322,8 @@ void add_scale_order_hypotheses(const Call& call, List& list) {
                Stage::input, {block, order.step});
   };
   const bool both = p->a.scales != nullptr && p->b.scales != nullptr;
-  for (const ScaleOrder& order : kRounded) {
+  for (const ScaleOrder& order : kRounded)
     if (both && !p->wgrad && (order.of_blocks || block == p->k)) add(order);
-  }
   if (!is_extreme(p->a) && !is_extreme(p->b)) return;
   for (const ScaleOrder& order : kScaleOrders) add(order);
 }

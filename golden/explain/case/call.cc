@@ -16,10 +16,9 @@ Tensor narrowed(const Tensor& wide) {
   Tensor narrow(Dtype::i32, wide.shape());
   for (Index i = 0; i < wide.elements(); ++i) {
     const std::int64_t value = wide.as<std::int64_t>()[i];
-    if (value != static_cast<std::int32_t>(value)) {
+    if (value != static_cast<std::int32_t>(value))
       throw Error(Fault::shape,
                   "group_ends: found " + std::to_string(value) + ", needs a row that an i32 holds");
-    }
     narrow.as<std::int32_t>()[i] = static_cast<std::int32_t>(value);
   }
   return narrow;

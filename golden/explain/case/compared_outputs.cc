@@ -63,9 +63,8 @@ void keep_first_step(const Call& call, Outputs& outputs) {
   if (verdict.reason.empty()) return;
   const auto step = [](std::string name) {
     if (name.starts_with("rank")) name = name.substr(name.find('.') + 1);
-    for (const char* part : {".codes", ".scales"}) {
+    for (const char* part : {".codes", ".scales"})
       if (name.ends_with(part)) name.resize(name.size() - std::char_traits<char>::length(part));
-    }
     return name;
   };
   // The outputs that fail, step by step.

@@ -63,9 +63,8 @@ Units units_of(const Output& output, const Variant& patch, Unit least) {
   }
   std::vector<std::uint8_t> live(patch.columns.size());
   for (const Index r : patch.rows) {
-    for (std::size_t j = 0; j < live.size(); ++j) {
+    for (std::size_t j = 0; j < live.size(); ++j)
       live[j] |= output.mark(r, patch.columns[j]) == Mark::differs;
-    }
   }
   for (const bool want : {true, false}) {
     std::size_t n = 0;
@@ -90,9 +89,8 @@ bool is_riddled(const std::vector<Tally>& tallies, std::size_t segments) {
   if (fixed * 10 >= altered * 9) return false;
   std::vector<std::uint8_t> rows(tallies.size() / segments);
   std::vector<std::uint8_t> columns(segments);
-  for (std::size_t t = 0; t < tallies.size(); ++t) {
+  for (std::size_t t = 0; t < tallies.size(); ++t)
     if (tallies[t].counts && tallies[t].fixed > 0) rows[t / segments] = columns[t % segments] = 1;
-  }
   std::size_t hits = 0;
   std::size_t misses = 0;
   for (std::size_t t = 0; t < tallies.size(); ++t) {
@@ -197,10 +195,9 @@ std::vector<Index> Snapshot::explained_since(const std::vector<Output>& outputs,
   std::vector<Index> found;
   const Output& o = outputs[n];
   if (o.left == o.differing) return found;
-  for (std::size_t i = 0; i < o.marks.size(); ++i) {
+  for (std::size_t i = 0; i < o.marks.size(); ++i)
     if (o.marks[i] == Mark::explained && (marks_[n].empty() || marks_[n][i] == Mark::differs))
       found.push_back(static_cast<Index>(i));
-  }
   return found;
 }
 

@@ -167,9 +167,8 @@ VariantMatch credit(const Output& output, const Variant& patch, Unit least);
 /// The output named, or null.
 template <typename Outputs>
 auto* output_named(Outputs& outputs, std::string_view name) {
-  for (auto& o : outputs) {
+  for (auto& o : outputs)
     if (o.name == name) return &o;
-  }
   return decltype(outputs.data()){};
 }
 

@@ -219,9 +219,8 @@ std::vector<double> Product::line_b(Index g, Index j) const {
 std::vector<Index> output_rows(const Product& product, const Window& window) {
   if (!product.wgrad) return window.rows;
   std::vector<Index> rows;
-  for (Index g = 0; g < product.groups(); ++g) {
+  for (Index g = 0; g < product.groups(); ++g)
     for (const Index n : window.rows) rows.push_back(g * product.a_lines + n);
-  }
   return rows;
 }
 
@@ -277,9 +276,8 @@ Call sliced(const Call& call, const Product& product, const Window& window,
   if (s != nullptr && s->rank() >= 2 && s->extent(1) != product.n) {
     const Index run = block_of(product.n, s->extent(1));
     std::vector<Index> tiles;
-    for (const Index c : window.columns) {
+    for (const Index c : window.columns)
       if (tiles.empty() || tiles.back() != c / run) tiles.push_back(c / run);
-    }
     cut(product.b.scales_name, 1, tiles);
   } else {
     cut(product.b.scales_name, 1, window.columns);

@@ -33,9 +33,8 @@ Units units_of(Dtype dtype) {
 std::vector<Index> spread(const std::vector<Index>& failing, Index extent, Index most) {
   std::set<Index> kept;
   const auto take = [&kept](Index n, Index count, auto at) {
-    for (Index i = 0; i < std::min(n, count); ++i) {
+    for (Index i = 0; i < std::min(n, count); ++i)
       kept.insert(at(count > 1 ? i * (count - 1) / (std::min(n, count) - 1) : 0));
-    }
   };
   take(std::max<Index>(2, most * 3 / 4), static_cast<Index>(failing.size()),
        [&](Index i) { return failing[static_cast<std::size_t>(i)]; });
@@ -153,9 +152,8 @@ std::optional<NamedTensors> outputs_under(Backend& backend, const Call& altered,
   try {
     NamedTensors out =
         own == hypotheses.end() ? run_call(backend, altered) : (*own)->run(backend, altered);
-    for (const Hypothesis* h : hypotheses) {
+    for (const Hypothesis* h : hypotheses)
       if (h->rewrite && !h->rewrite(altered, out)) return std::nullopt;
-    }
     return out;
   } catch (const Error&) {
     return std::nullopt;
@@ -186,9 +184,8 @@ Window AlteredCallRunner::failing() const {
   const Index lines = product_ ? product_->a_lines : outputs_.front().compared_rows;
   std::vector<std::uint8_t> bad(static_cast<std::size_t>(lines));
   for (const Output& o : outputs_) {
-    for (Index r = 0; r < o.compared_rows; ++r) {
+    for (Index r = 0; r < o.compared_rows; ++r)
       if (o.differs_in(r * o.columns, o.columns)) bad[static_cast<std::size_t>(r % lines)] = 1;
-    }
   }
   Window window{marked(bad), {}};
   if (product_) window.columns = failing_columns(window.rows);
@@ -200,9 +197,8 @@ std::vector<Index> AlteredCallRunner::failing_columns(const std::vector<Index>& 
   std::vector<std::uint8_t> bad(static_cast<std::size_t>(y.columns));
   for (const Index line : rows) {
     for (Index r = line; r < y.compared_rows; r += product_->a_lines) {
-      for (Index c = 0; c < y.columns; ++c) {
+      for (Index c = 0; c < y.columns; ++c)
         bad[static_cast<std::size_t>(c)] |= y.mark(r, c) == Mark::differs;
-      }
     }
   }
   return marked(bad);
@@ -312,9 +308,8 @@ std::optional<RunResult> AlteredCallRunner::run(const Hypotheses& hypotheses, Ca
       const std::optional<Product> now = product_of(altered);
       if (!now) return std::nullopt;
       altered = sliced(altered, *now, window_, readings);
-      for (const Hypothesis* h : hypotheses) {
+      for (const Hypothesis* h : hypotheses)
         if (h->local && !h->alter(altered)) return std::nullopt;
-      }
     }
     if (by_rows_ && !whole_) {
       const Tensor& x = altered.input("x");
@@ -365,6 +360,18 @@ std::optional<RunResult> AlteredCallRunner::run(const Hypotheses& hypotheses, Ca
   }
   if (trial.seen > 0) trial.least_gain_db = least_gain_db;
   return trial;
+}
+
+bool moves_ends_so(const Hypothesis& h, AlteredCallRunner& runner) {
+  if (h.target != Target::group_ends || !runner.choose_moved_rows(h)) return true;
+  const auto trial = runner.run({&h});
+  return trial && !contradicts(h, *trial, runner.outputs());
+}
+
+bool gives_call(const AlteredCallRunner& runner, const Candidate& c) {
+  return !runner.windowed() && !runner.by_rows() && c.trial.all() &&
+         std::all_of(c.trial.credits.begin(), c.trial.credits.end(),
+                     [](const VariantMatch& credit) { return credit.astray == 0; });
 }
 
 }  // namespace mxo

@@ -2,6 +2,8 @@
 #include "golden/explain/confirm/other_side.h"
 
 #include <algorithm>
+#include <cstring>
+#include <random>
 
 #include "formats/error.h"
 #include "golden/explain/find/product/sides.h"
@@ -18,6 +20,38 @@ bool fits(const Call& call, const Output& y, Side side) {
   if (!p) return false;
   const std::vector<Effective> lines = measure(*p, y, side, kLines);
   return !lines.empty() && std::ranges::all_of(lines, &Effective::fits);
+}
+
+bool are_same(const Tensor& a, const Tensor& b) {
+  return a.bytes() == b.bytes() && std::memcmp(a.data(), b.data(), a.bytes()) == 0;
+}
+
+/// Whether two hypotheses alter the same operands, but not as one would of any other numbers: those
+/// that are given are alike where they differ.
+bool read_otherwise(const Call& call, const Hypothesis& a, const Hypothesis& b) {
+  Call any = call;
+  std::mt19937 random(1);
+  for (const auto& [name, given] : call.inputs) {
+    if (given->dtype() == Dtype::i32 || given->dtype() == Dtype::i64) continue;
+    Tensor t = *given;
+    std::generate_n(t.data(), t.bytes(), [&] { return static_cast<std::byte>(random()); });
+    any.replace(name, std::move(t));
+  }
+  Call one = any;
+  Call other = any;
+  try {
+    if (!a.alter(one) || !b.alter(other)) return false;
+  } catch (const Error&) {
+    return false;
+  }
+  bool same = true;
+  for (const auto& [name, t] : any.inputs) {
+    if (!one.has(name) || !other.has(name)) return false;
+    const bool altered = !are_same(one.input(name), *t);
+    if (altered != !are_same(other.input(name), *t)) return false;
+    same = same && are_same(one.input(name), other.input(name));
+  }
+  return !same;
 }
 
 }  // namespace
@@ -37,6 +71,18 @@ bool combine(const Hypothesis& a, const Hypothesis& b) {
   };
   if (is_rule(a) && is_rule(b)) return false;
   return a.stage == Stage::rule && a.subject != b.subject;
+}
+
+bool in_any_order(const AlteredCallRunner& runner, const Hypothesis& a, const Hypothesis& b) {
+  const auto one = runner.altered({&a, &b});
+  const auto other = runner.altered({&b, &a});
+  return one && other && one->set.all() == other->set.all();
+}
+
+bool is_another_cause(const Call& call, const Hypothesis& h, const Hypothesis& first) {
+  if (h.stage != Stage::input) return true;
+  if (first.stage != Stage::input) return false;
+  return (h.local && first.local && h.subject != first.subject) || read_otherwise(call, h, first);
 }
 
 Hypotheses leaving_scales(const Call& call, const Output& y, const Hypotheses& list,

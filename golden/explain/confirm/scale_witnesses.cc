@@ -175,9 +175,8 @@ double bits_of_operands(const Call& call, const std::vector<const Hypothesis*>& 
   const std::optional<Product> p = product_of(call);
   if (!p) return bits_of_choices(call, y, explained);
   double least = kAny;
-  for (const Hypothesis* h : made_by) {
+  for (const Hypothesis* h : made_by)
     if (y.name == p->output) least = std::min(least, bits_of_one(call, *p, *h, y, explained));
-  }
   return least;
 }
 

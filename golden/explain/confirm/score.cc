@@ -247,6 +247,10 @@ Chance::Chance(const Output& output) : output_(output) {
   const Index step = elements / kValues + 1;
   const auto seen = static_cast<double>((elements + step - 1) / step);
   unseen_ = std::log2(seen + 1.0);
+  Index again = 1;
+  const Index most = std::min(elements, kValues);
+  for (Index i = 1; i < most; ++i) again += output.expected_bits(i) == output.expected_bits(i - 1);
+  again_ = std::log2(static_cast<double>(most + 1) / static_cast<double>(again));
   for (const Tensor* t : {output.expected, output.actual}) {
     for (const auto& [value, count] : counts_of(*t)) {
       const double bits = unseen_ - std::log2(static_cast<double>(count));
@@ -259,8 +263,11 @@ Chance::Chance(const Output& output) : output_(output) {
 double Chance::bits(Index at, Index elements) const {
   double sum = 0.0;
   for (Index i = at; i < at + elements; ++i) {
-    const auto found = bits_.find(bits_at(*output_.actual, i));
-    sum += found == bits_.end() ? unseen_ : found->second;
+    const std::uint64_t value = bits_at(*output_.actual, i);
+    const auto found = bits_.find(value);
+    const double bits = found == bits_.end() ? unseen_ : found->second;
+    const bool again = i > at && value == bits_at(*output_.actual, i - 1);
+    sum += again ? std::min(bits, again_) : bits;
   }
   return sum;
 }
@@ -377,18 +384,6 @@ bool contradicts(const Hypothesis& h, const RunResult& trial, const std::vector<
   return (h.target == Target::format && of_part) || contradicts_scales(h, trial) ||
          gives_one_output_alone(h, trial) || parts_codes_from_scales(trial, outputs) ||
          gives_weights_alone(trial, outputs);
-}
-
-bool moves_ends_so(const Hypothesis& h, AlteredCallRunner& runner) {
-  if (h.target != Target::group_ends || !runner.choose_moved_rows(h)) return true;
-  const auto trial = runner.run({&h});
-  return trial && !contradicts(h, *trial, runner.outputs());
-}
-
-bool gives_call(const AlteredCallRunner& runner, const Candidate& c) {
-  return !runner.windowed() && !runner.by_rows() && c.trial.all() &&
-         std::all_of(c.trial.credits.begin(), c.trial.credits.end(),
-                     [](const VariantMatch& credit) { return credit.astray == 0; });
 }
 
 bool is_of_whole(const Hypotheses& list) {

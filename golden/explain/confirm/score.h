@@ -38,6 +38,7 @@ class Chance {
   const Output& output_;
   std::unordered_map<std::uint64_t, double> bits_;  ///< of values that were seen
   double unseen_;
+  double again_;  ///< of a value that its neighbour has, too: scales of a row are often alike
 };
 
 /// Bits by which the scales that an altered product took for others, in the lines that it explains,

@@ -27,14 +27,6 @@ bool better(const Candidate& a, const Candidate& b) {
   return a.trial.fixed > b.trial.fixed;
 }
 
-/// Operands misread in two ways that come to the same are one cause: the first says it best, unless
-/// it is the order of K, which either operand may have.  What holds in a part holds in the whole
-/// only if it is local.
-bool is_another_cause(const Hypothesis& h, const Hypothesis& first) {
-  if (h.stage != Stage::input) return true;
-  return first.stage == Stage::input && h.local && first.local && h.subject != first.subject;
-}
-
 /// Both of a pair have to matter: neither gives as much alone, where the pair was run, nor all but
 /// an element or two, which any other would do that alters these.
 bool both_matter(AlteredCallRunner& runner, const Candidate& pair) {
@@ -185,14 +177,17 @@ class Search {
     Windows windows(runner_, extent_);
     std::vector<Candidate> found;
     std::vector<const Hypothesis*> near_of_f32;
+    std::vector<std::pair<Index, Index>> rules;  // of scales, tried: fixed, broken
     for (const bool whole_operands : {false, true}) {
       for (const Hypothesis& h : list_) {
-        if (progress_) progress_(part_of(h), h.name);
+        const auto done = static_cast<double>(&h - list_.data());
+        if (progress_) progress_(done / static_cast<double>(list_.size()), h.name);
         if (h.is_of_lines() || alters_whole_operands(h) != whole_operands) continue;
         if (round_ > 0 && h.is_of_all()) continue;
         auto trial = windows.run(h);
         if (!trial) continue;
         near_.emplace_back(trial->gain_db, &h);
+        if (h.target == Target::scale_rule) rules.emplace_back(trial->fixed, trial->broken);
         // What gives every bit of a window is no nearer: it is named, or it fails elsewhere.
         if (claims_.empty() && !trial->all() && trial->least_gain_db > nearest_.gain_db)
           nearest_ = {h.phrase, trial->least_gain_db};
@@ -202,6 +197,13 @@ class Search {
             moves_ends_so(h, runner_))
           found.push_back({{&h}, std::move(*trial)});
       }
+      // Of rules of scales the one that gives most, or none: others give what it spares.
+      std::erase_if(found, [&](const Candidate& c) {
+        const std::pair own(c.trial.fixed, c.trial.broken);
+        return c.hypotheses.front()->target == Target::scale_rule && !c.trial.all() &&
+               std::ranges::any_of(rules,
+                                   [&](const auto& r) { return r.first >= own.first && r != own; });
+      });
       const bool all = std::ranges::any_of(found, [](const Candidate& c) { return c.trial.all(); });
       std::vector<Claim> claims;
       if (!all) claims = but_for_last_bits(near_of_f32);
@@ -210,10 +212,6 @@ class Search {
       if (!claims.empty()) return claims;
     }
     return {};
-  }
-
-  double part_of(const Hypothesis& h) const {
-    return static_cast<double>(&h - list_.data()) / static_cast<double>(list_.size());
   }
 
   struct Base {
@@ -225,9 +223,8 @@ class Search {
   /// other scales.
   std::vector<Base> bases() {
     std::vector<Base> list;
-    for (const auto& [gain, h] : near_) {
+    for (const auto& [gain, h] : near_)
       if (gain >= kNearBoth && list.size() < kBases) list.push_back({h, gain >= kNear});
-    }
     if (!runner_.windowed() || round_ > 0) return list;
     Hypotheses all;
     for (const auto& [gain, h] : near_) all.push_back(h);
@@ -250,6 +247,7 @@ class Search {
         const Hypothesis* second = other;
         if (first == second || !combine(*first, *second)) continue;
         if (second->stage < first->stage) std::swap(first, second);
+        if (second->stage == Stage::rule && !in_any_order(runner_, *first, *second)) continue;
         auto trial = runner_.run({first, second});
         if (!trial || !worth_running(*trial) || contradicts(*first, *trial, outputs()) ||
             contradicts(*second, *trial, outputs()))
@@ -301,9 +299,10 @@ class Search {
       return {};
     gives_all_of_call = gives_call(runner_, best);
     // A power of two has many makers: what was found is no more than one of them.
-    const bool one = best.trial.all() && left_of(outputs()) == 0 && outputs().size() == 1;
-    if (const auto by = one && !first.rewrite ? power_of_all(outputs().front()) : std::nullopt)
-      claim.sentence = filled("all of {}: {}, as it is where {}", outputs().front().name,
+    const Output& o = outputs().front();
+    const bool one = !first.rewrite && outputs().size() == 1;
+    if (const auto by = one ? power_of(o, before.explained_since(outputs(), 0)) : std::nullopt)
+      claim.sentence = filled("{}{}: {}, as it is where {}", o.left == 0 ? "all of " : "", o.name,
                               times_power_of_2(*by), claim.sentence);
     int alike = 0;
     const bool tells = !are_zeros_since(before, outputs());  // many give zeros alone
@@ -314,7 +313,7 @@ class Search {
           (!other.all() && !gives_the_same(other, best.trial)))
         break;
       const std::string phrase = phrase_of(found[i].hypotheses);
-      if (!is_another_cause(*found[i].hypotheses.front(), first) ||
+      if (!is_another_cause(runner_.call(), *found[i].hypotheses.front(), first) ||
           claim.sentence.find(phrase) != std::string::npos ||
           ((n > 0 || !found[i].trial.all()) && !explains_the_same(found[i], before)))
         continue;

@@ -102,18 +102,16 @@ class Settling {
     claim.confirmed = confirmed_;
     claim.measured = std::ranges::any_of(candidate_->hypotheses, &Hypothesis::measured);
     claim.sentence = phrase_of(candidate_->hypotheses) + words_;
-    for (const Hypothesis* h : candidate_->hypotheses) {
+    for (const Hypothesis* h : candidate_->hypotheses)
       if (!runner_.windowed()) claim.made_by.push_back(*h);
-    }
     return {std::move(claim)};
   }
 
  private:
   bool gives_one_scale() const {
     const RunResult& trial = candidate_->trial;
-    for (std::size_t o = 0; o < trial.credits.size(); ++o) {
+    for (std::size_t o = 0; o < trial.credits.size(); ++o)
       if (is_of_one_scale(runner_.outputs()[o], trial.patches[o], trial.credits[o])) return true;
-    }
     return false;
   }
   /// The whole was run: its credit is what is explained.
@@ -161,15 +159,13 @@ class Settling {
   void settle_marked(Output& output, const std::vector<std::uint8_t>& marks, bool all) {
     const Place place =
         runner_.windowed() ? place_of_marked(output, marks) : whole_place(output, marks);
-    if (runner_.windowed()) {
+    if (runner_.windowed())
       all = all && place.elements == output.differing && !output.live.is_part() &&
             static_cast<Index>(place.rows.size()) == output.compared_rows &&
             static_cast<Index>(place.columns.size()) == output.columns;
-    }
     say(place, !all);
-    for (std::size_t i = 0; i < marks.size(); ++i) {
+    for (std::size_t i = 0; i < marks.size(); ++i)
       if (marks[i]) output.mark_explained(static_cast<Index>(i));
-    }
     elements_ += place.elements;
   }
 
@@ -203,9 +199,8 @@ class Settling {
 
   /// Multiply-adds that may be spent on every element that fails.
   double most_work(const Call& altered) const {
-    for (const Hypothesis* h : candidate_->hypotheses) {
+    for (const Hypothesis* h : candidate_->hypotheses)
       if (h->on_host) return AlteredCallRunner::kHostWork;
-    }
     if (altered.set.text("sum", "exact") != "exact") return kTallWork;
     return runner_.narrow() ? kExactWork : kExactWork / 8;
   }
@@ -216,10 +211,9 @@ class Settling {
     if (!altered) return false;
     const std::vector<Window> list = pieces();
     double work = 0.0;
-    for (const Window& piece : list) {
+    for (const Window& piece : list)
       work += kPieceWork + runner_.work(static_cast<Index>(piece.rows.size()),
                                         static_cast<Index>(piece.columns.size()));
-    }
     if (list.empty() || work > most_work(*altered)) return false;
     Output& output = runner_.outputs().front();
     std::vector<std::uint8_t> fixed(output.marks.size());
@@ -240,14 +234,15 @@ class Settling {
     if (of_all && !all) return true;
     // Few neighbours are what many sums give: this one may alter no others.
     const Fill fill = fill_of(runner_.call(), output, fixed);
-    if (fill == Fill::zeros && !is_zero(output)) return true;  // the place alone tells of them
+    // The place alone tells of zeros, which other operands give as well as any other cause.
+    const bool sums = std::ranges::all_of(candidate_->hypotheses, &Hypothesis::on_host);
+    if (fill == Fill::zeros && !(sums && is_zero(output))) return true;
     if (((of_all && output.left < kSparse) || fill != Fill::none) &&
         !runner_.alters_no_more(candidate_->hypotheses))
       return true;
     // Of nearly all that differs what else it gives has no other cause.
-    if (given * kOfRest >= output.left * (kOfRest - 1)) {
+    if (given * kOfRest >= output.left * (kOfRest - 1))
       std::ranges::transform(fixed, nearly, fixed.begin(), std::bit_or<>{});
-    }
     settle_marked(output, fixed, all);
     return true;
   }
@@ -358,6 +353,7 @@ std::vector<Claim> mark_explained(AlteredCallRunner& runner, const Candidate& ca
 
 std::vector<Claim> mark_last_bits(AlteredCallRunner& runner, const Hypotheses& list) {
   if (runner.windowed()) return {};
+  const Snapshot before(runner.outputs());
   runner.choose_whole();
   Claim claim;
   std::uint64_t units = 0;
@@ -378,7 +374,6 @@ std::vector<Claim> mark_last_bits(AlteredCallRunner& runner, const Hypotheses& l
     claim.sentence += (alike == 0 ? "" : alike == 1 ? "; equivalently, " : ", or ") + h->phrase;
     ++alike;
   }
-  if (claim.id.empty()) return {};
   std::string names;
   for (Output& o : runner.outputs()) {
     if (o.left == 0) continue;
@@ -387,6 +382,7 @@ std::vector<Claim> mark_last_bits(AlteredCallRunner& runner, const Hypotheses& l
     claim.where.tensor += (claim.where.tensor.empty() ? "" : ", ") + o.name;
     o.mark_all();
   }
+  if (claim.id.empty() || are_zeros_since(before, runner.outputs())) return {};
   claim.sentence += kept + ", but for the last bits of " + names + ": at most " +
                     std::to_string(units) + (units == 1 ? " unit" : " units") +
                     " in the last place" + quiet;

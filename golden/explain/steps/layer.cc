@@ -31,9 +31,8 @@ class Layer {
     if (coded) step.resize(step.rfind('.'));
     if (step == "logits") return {logits(p)};
     if (step == "experts" || step == "weights") return {router(p)};
-    if (step == "quantized") {
+    if (step == "quantized")
       return {cast(weighs_input() ? weighed_rows(p) : call_.input(rank(p) + "x"), rank(p) + step)};
-    }
     if (step == "permuted") return {dispatched("expert_major_padded", step)};
     if (step == "dispatched") return {dispatched("rank_major", step)};
     if (step == "combined" || step == "y") return {combined(step)};
@@ -85,9 +84,8 @@ class Layer {
   /// Those of these settings that the layer has.
   Parameters settings(std::initializer_list<const char*> keys) const {
     Parameters set;
-    for (const char* key : keys) {
+    for (const char* key : keys)
       if (call_.set.has(key)) set.set(key, text(key, ""));
-    }
     return set;
   }
   const LinearRecipe& recipe() const {
@@ -125,12 +123,10 @@ class Layer {
     made.set.set("precision", pipeline() == "mxfp8" ? "mxfp8"
                               : blockwise           ? "fp8_blockwise"
                                                     : "bf16");
-    if (text("recipe", "mxfp8_rceil").find("floor") != std::string::npos) {
+    if (text("recipe", "mxfp8_rceil").find("floor") != std::string::npos)
       made.set.set("scale_mode", "floor");
-    }
-    for (Index p = 0; p < ranks_; ++p) {
+    for (Index p = 0; p < ranks_; ++p)
       made.replace(rank(p) + "experts", std::move(routed(p).at("experts")));
-    }
     return made;
   }
 
@@ -253,9 +249,8 @@ class Layer {
     made.set.set("recipe", std::string(recipe().name));
     copy_sums(call_, made);
     const bool coded = !has(rank(p) + from);
-    for (const std::string part : coded ? std::vector{".codes", ".scales"} : std::vector{""}) {
+    for (const std::string part : coded ? std::vector{".codes", ".scales"} : std::vector{""})
       made.replace("x" + part, expected_output(rank(p) + from + part));
-    }
     const std::string bias = std::string(weights) + ".bias";
     if (!backward && call_.has(bias)) made.replace("bias", experts_of(call_.input(bias), p));
     return {std::move(made), {{rank(p) + to, "y"}}};
@@ -342,9 +337,8 @@ class Layer {
     Index begin = 0;
     for (Index p = 0; p < ranks_; ++p) {
       const Tensor own = ends_of(p);
-      for (Index e = 0; e < experts_ / ranks_; ++e) {
+      for (Index e = 0; e < experts_ / ranks_; ++e)
         ends.push_back(begin + own.as<std::int32_t>()[e]);
-      }
       begin += values(rank(p) + "act").extent(0);
     }
     Call made{"grouped_matmul_wgrad",

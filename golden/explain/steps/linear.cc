@@ -69,9 +69,8 @@ class CastProduct {
 
   StepCall step() const {
     Call made = product(recipe_.scaled());
-    for (const std::string part : {"x.codes", "x.scales"}) {
+    for (const std::string part : {"x.codes", "x.scales"})
       if (name_ == "y" && linear_.has(part)) made.inputs[part] = given(part);
-    }
     for (const Operand& o : operands_) {
       if (recipe_.scaled()) {
         put(made, o, cast(o, o.wide, wgrad_));
@@ -136,10 +135,9 @@ class CastProduct {
               Parameters({{"out", std::string(linear_.set.text("out", "bf16"))}}),
               linear_.world};
     if (name_ == "y" && linear_.has("bias")) made.inputs["bias"] = given("bias");
-    if (of_codes && linear_.set.has("format")) {
+    if (of_codes && linear_.set.has("format"))
       for (const char* side : {"format_x", wgrad_ ? "format_dy" : "format_w"})
         made.set.set(side, format());
-    }
     copy_sums(linear_, made);
     return made;
   }
@@ -243,9 +241,8 @@ Call cast_call(const LinearRecipe& recipe, LinearSide side, bool down) {
 }
 
 void copy_sums(const Call& from, Call& to) {
-  for (const auto& [key, value] : from.set.all()) {
+  for (const auto& [key, value] : from.set.all())
     if (key == "sum" || key.starts_with("sum.")) to.set.set(key, value);
-  }
 }
 
 Tensor transposed(const Tensor& tensor) {
@@ -270,11 +267,10 @@ std::vector<StepAlternative> step_alternatives(Backend& backend, const Call& cal
     Call altered = call;
     altered.set.set("recipe", other);
     try {
-      for (StepCall& step : linear_steps(backend, altered, name)) {
+      for (StepCall& step : linear_steps(backend, altered, name))
         list.push_back({"recipe=" + other,
                         "operands are cast as recipe " + other + " rather than " + now,
                         std::move(step)});
-      }
     } catch (const Error&) {
       continue;  // a recipe that does not take these operands
     }
@@ -291,9 +287,8 @@ std::vector<StepAlternative> cast_alternatives(Backend& backend, const Call& cal
 std::vector<StepCall> step_calls(Backend& backend, const Call& call, const NamedTensors& expected,
                                  const std::string& name) {
   if (call.op == "grouped_linear") return linear_steps(backend, call, name);
-  if (call.op.starts_with("swiglu_quantize") && name != "dprobs") {
+  if (call.op.starts_with("swiglu_quantize") && name != "dprobs")
     return fused_quantiser_steps(backend, call);
-  }
   if (call.op == "moe_layer") return layer_steps(backend, call, expected, name);
   return {};
 }

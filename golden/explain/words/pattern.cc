@@ -287,9 +287,8 @@ std::string magnitudes_seen(const Call& call, const std::vector<Output>& outputs
     if (const Index s = q->blocks.scale_of(i); s >= 0) nth(differs, s) = 1;
   }
   Magnitudes m;
-  for (std::size_t s = 0; s < differs.size(); ++s) {
+  for (std::size_t s = 0; s < differs.size(); ++s)
     if (q->amax[s] > 0.0f) (differs[s] != 0 ? m.wrong : m.right).push_back(q->amax[s]);
-  }
   const std::string words = m.tell(kLeastBlocks) ? by_magnitude(m) : std::string();
   return words.empty() ? words : "exactly the blocks with an amax of " + words + " differ";
 }

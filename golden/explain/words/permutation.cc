@@ -82,9 +82,8 @@ std::string Permutation::words() const {
   while (period() > kListed && first < period() && from(first) == first) ++first;
   if (first > 0) text += span(0, first - 1) + ", then ";
   const Index end = std::min(period(), first + kListed);
-  for (Index i = first; i < end; ++i) {
+  for (Index i = first; i < end; ++i)
     text += (i > first ? ", " : "") + std::to_string(nth(source, i));
-  }
   if (end < period()) text += ", ...";
   std::string name = name_of(*this);
   if (name.empty() && period() > kListed) name = moved(*this);

@@ -143,9 +143,8 @@ std::string ranges(const std::vector<Index>& sorted) {
   if (found.size() <= kShown) return listed(found, "-", ", ");
   for (const Index period : kPeriods) {
     const std::vector<Run> kept = runs_of(remainders(sorted, period));
-    if (!kept.empty() && kept.size() <= kShown) {
+    if (!kept.empty() && kept.size() <= kShown)
       return listed(kept, "-", ", ") + " mod " + std::to_string(period);
-    }
   }
   return std::to_string(sorted.size()) + " of " + std::to_string(sorted.front()) + "-" +
          std::to_string(sorted.back());
@@ -163,10 +162,9 @@ std::string ranges_in_words(std::string_view noun, const std::vector<Index>& sor
     // Where it does not go on to the end.
     const bool ends = sorted.back() / period < (all - 1) / period;
     const std::string last = ends ? std::to_string(sorted.back()) : std::string();
-    if (rest.size() == 1) {
+    if (rest.size() == 1)
       return "every " + std::to_string(period) + (period % 10 == 2 ? "nd " : "th ") +
              std::string(noun) + " from " + first + (ends ? " to " + last : "");
-    }
     const bool begins = sorted.front() >= period;
     return plural + listed(kept, " to ", " and ") + " of every " + std::to_string(period) +
            (begins ? " from " + first : "") + (ends ? (begins ? " to " : " up to ") + last : "");
@@ -217,9 +215,8 @@ Place place_of(const Output& output, std::vector<Index> rows, std::vector<Index>
 
 std::vector<Index> marked(const std::vector<std::uint8_t>& marks) {
   std::vector<Index> found;
-  for (std::size_t i = 0; i < marks.size(); ++i) {
+  for (std::size_t i = 0; i < marks.size(); ++i)
     if (marks[i]) found.push_back(static_cast<Index>(i));
-  }
   return found;
 }
 

@@ -27,9 +27,8 @@ Call gated(const char* op, Dtype dtype, const char* limit = nullptr, bool weighe
     in.emplace("probs", std::move(p));
   }
   Call call = make_call(op, in, {});
-  if (std::string(op) != "swiglu_quantize") {
+  if (std::string(op) != "swiglu_quantize")
     call.set.set("rounding", dtype == Dtype::f32 ? "none" : dtype == Dtype::f16 ? "f16" : "bf16");
-  }
   if (limit != nullptr) call.set.set("limit", limit);
   return call;
 }

@@ -62,9 +62,8 @@ Call numbered(const char* op, Index rows, Index n, Index k = 2) {
 std::vector<Index> numbers_of(const Tensor& t) {
   const Index k = t.shape().back();
   std::vector<Index> numbers;
-  for (Index i = 0; i < t.extent(t.rank() - 2) * k; i += k) {
+  for (Index i = 0; i < t.extent(t.rank() - 2) * k; i += k)
     numbers.push_back(t.as<std::uint8_t>()[i] + 256 * t.as<std::uint8_t>()[i + 1]);
-  }
   return numbers;
 }
 
@@ -128,15 +127,27 @@ TEST(Search, SumsExplainNoRest) {
   }
 }
 
+TEST(Search, NamesNoRuleOfScalesWhereAnotherGivesMore) {
+  for (const bool two : {false, true}) {
+    Searched s(32, 8, [](Index r, Index) { return static_cast<float>(r + 1); });
+    s.list = {that_gives("a", [](Index r, Index) { return r == 0 ? 1.0f : 0.0f; })};
+    const Value every_2nd = [](Index r, Index) { return static_cast<float>(r % 2 ? -1 : r + 1); };
+    if (two) s.list.push_back(that_gives("b", every_2nd));
+    for (Hypothesis& h : s.list) h.target = Target::scale_rule;
+    EXPECT_EQ(s.claims().empty(), two);
+  }
+}
+
 /// What two causes of these names and stages are named as together, where both are needed.
 std::string together(const char* a, Stage of_a, const char* b, Stage of_b,
-                     Target of_both = Target::any) {
+                     Target of_both = Target::any, bool resets = false) {
   Searched s(2, 16, [](Index, Index) { return 4.0f; });
   const auto add = [&](const char* name, Stage stage, double by) {
     Hypothesis h{name, std::string("it is ") + name, stage};
     h.target = of_both;
-    h.alter = [by](Call& call) {
-      call.set.set("sum", std::to_string(call.set.real("sum", 0) + by));
+    h.alter = [=](Call& call) {
+      const double sum = call.set.real("sum", 0);  // 3 resets it after another
+      call.set.set("sum", std::to_string(resets && by > 1 && sum > 0 ? 7 : sum + by));
       return true;
     };
     h.run = [](Backend&, const Call& call) {
@@ -161,6 +172,7 @@ TEST(SearchPairs, CausesOfOneKindExcludeEachOther) {
             "0 claims");
   EXPECT_EQ(together("rule=te", Stage::rule, "b=1", Stage::rule), "it is b=1 and it is rule=te");
   EXPECT_EQ(together("b=1", Stage::rule, "rule=te", Stage::rule), "it is rule=te and it is b=1");
+  EXPECT_EQ(together("b=1", Stage::rule, "c=1", Stage::rule, Target::any, true), "0 claims");
 }
 
 /// What a cause that gives `model` explains of a product of which `came` came, and the windows.
@@ -294,9 +306,8 @@ TEST(Finders, AreNamedOnceAndInOrder) {
 
 Tensor counted(std::vector<Index> shape) {
   Tensor t(Dtype::u16, std::move(shape));
-  for (Index i = 0; i < t.elements(); ++i) {
+  for (Index i = 0; i < t.elements(); ++i)
     t.as<std::uint16_t>()[i] = static_cast<std::uint16_t>(i * 40503);
-  }
   return t;
 }
 

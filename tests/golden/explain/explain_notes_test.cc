@@ -124,9 +124,8 @@ Explanation with_other_scales(Call call, const std::vector<Index>& rows) {
   Call other = call;
   Tensor scales = call.input("x.scales");
   for (const Index r : rows) {
-    for (Index i = 4 * r; i < 4 * r + 4; ++i) {
+    for (Index i = 4 * r; i < 4 * r + 4; ++i)
       scales.as<std::uint8_t>()[i] += static_cast<std::uint8_t>(1 + i * i * 5 % 7);
-    }
   }
   other.replace("x.scales", std::move(scales));
   const Planted p = planted(*backend, call, other);

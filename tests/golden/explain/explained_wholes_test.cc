@@ -128,15 +128,17 @@ std::string said_without(Call call, const char* name) {
 
 TEST(ExplainedFactors, MayBeScalesThatWereLeftOut) {
   const auto b = make_cpu_backend();
+  const std::string both =
+      "explained: the scales of {} are left out; equivalently, the scales of "
+      "{} are rounded up to powers of two";
   Call call = rowwise_product(*b, 3, size_of_depth(32));
-  EXPECT_EQ(said_without(call, "x.scales"), "explained: the scales of x are left out");
-  EXPECT_EQ(said_without(rowwise_product(*b, 3, size_of_depth(128)), "x.scales"),
-            "explained: the scales of x are left out");
+  for (const Call& of : {call, rowwise_product(*b, 3, size_of_depth(128))})
+    EXPECT_EQ(said_without(of, "x.scales"), filled(both, "x", "x"));
   // x has none.
   call.inputs.erase("x.codes");
   call.inputs.erase("x.scales");
   call.replace("x", random_bf16({16, 32}, 4));
-  EXPECT_EQ(said_without(call, "w.scales"), "explained: the scales of w are left out");
+  EXPECT_EQ(said_without(call, "w.scales"), filled(both, "w", "w"));
 }
 
 }  // namespace

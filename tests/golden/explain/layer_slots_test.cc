@@ -52,10 +52,9 @@ Planted normalised(Backend& b, Index further) {
     Call scaled = call;
     scaled.replace("router", times(call.input("router"), std::ldexp(1.0f, -n)));
     for (auto& [name, y] : run_call(b, scaled)) {
-      for (Index t = 0; t < 48; ++t) {
+      for (Index t = 0; t < 48; ++t)
         if (power(t + further) == n)
           std::memcpy(row_of(made.actual.at(name), t), row_of(y, t), row_bytes(y));
-      }
     }
   }
   return made;

@@ -21,9 +21,8 @@ namespace {
 std::vector<std::string> rows_of_the_docs() {
   std::ifstream file(test::in_the_tree("docs/museum.md"));
   std::vector<std::string> rows;
-  for (std::string line; std::getline(file, line);) {
+  for (std::string line; std::getline(file, line);)
     if (line.starts_with("| ") && !line.starts_with("| #")) rows.push_back(line);
-  }
   return rows;
 }
 
@@ -53,9 +52,8 @@ TEST(Museum, BlamesNoCaseForASoundKernel) {
         {0, "", "none", "", "", op, nullptr,
          [](Backend&, const Call&, const NamedTensors& right) -> Answer { return right; }});
   }
-  for (const auto& found : triggered_by_suites(*backend, *world, sound)) {
+  for (const auto& found : triggered_by_suites(*backend, *world, sound))
     EXPECT_FALSE(found) << found->id << ": " << found->verdict;
-  }
 }
 
 TEST(Museum, SaysTheVerdictInShort) {

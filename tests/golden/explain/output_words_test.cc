@@ -198,9 +198,8 @@ TEST(OutputWords, AreTheSameWordsWithOtherBits) {
 Tensor of_no_fill(Dtype dtype, std::vector<Index> shape) {
   Tensor t(dtype, std::move(shape));
   const std::size_t size = size_of(dtype);
-  for (std::size_t i = 0; i < t.bytes() / size; ++i) {
+  for (std::size_t i = 0; i < t.bytes() / size; ++i)
     std::memset(t.data() + i * size, static_cast<int>(0x21 + i % 5), size);
-  }
   return t;
 }
 

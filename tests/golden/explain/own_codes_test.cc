@@ -33,9 +33,8 @@ Tensor lumpy(Dtype dtype, Index rows, Index columns) {
 template <typename Keeps>
 Tensor without(const Tensor& x, Keeps keeps) {
   Tensor part = x;
-  for (Index i = 0; i < x.elements(); ++i) {
+  for (Index i = 0; i < x.elements(); ++i)
     if (!keeps(i)) part.as<BF16>()[i] = {};
-  }
   return part;
 }
 
@@ -146,9 +145,8 @@ TEST(OwnCodes, FollowFromAnAmaxThatIsRounded) {
 TEST(OwnCodes, SayWhatIsSeenOfOneScale) {
   const auto backend = make_cpu_backend();
   Tensor x = lumpy(Dtype::bf16, 64, 512);
-  for (Index i = 16 * 512; i < x.elements(); ++i) {
+  for (Index i = 16 * 512; i < x.elements(); ++i)
     x.as<BF16>()[i] = encode<kBF16>(decode(x.as<BF16>()[i]) * 8.0f);
-  }
   const Call call = of_x("quantize", x, "block=RxK scale=f32 rule=te");
   const Planted p =
       with_scales_of(*backend, call, without(x, [](Index i) { return i < 16 * 512; }));

@@ -115,9 +115,8 @@ std::string of_operands(const Wrong& wrong) {
   Tensor x(Dtype::f32, {4, 16});
   for (Index i = 0; i < 64; ++i) x.as<float>()[i] = static_cast<float>(i + 1) * (i % 2 ? -1 : 1);
   Tensor got = x;
-  for (Index i = 0; i < 64; ++i) {
+  for (Index i = 0; i < 64; ++i)
     if (wrong(i + 1)) got.as<float>()[i] = 100;
-  }
   const Call call{"op", {{"x", std::make_shared<const Tensor>(x)}}, {}};
   return operands_seen(call, make_output(call, "y", x, got));
 }
@@ -241,9 +240,8 @@ TEST(Places, ThingsThatComeBackAreWrittenAsAPeriod) {
   EXPECT_EQ(ranges(from_to(37, 117, 16)), "5 mod 16") << "the first periods have none";
   EXPECT_EQ(ranges_in_words("row", from_to(5, 165, 32)), "every 32nd row from 5");
   std::vector<Index> halves;
-  for (Index i = 0; i < 100; ++i) {
+  for (Index i = 0; i < 100; ++i)
     if (i % 16 >= 8 && i % 16 <= 10) halves.push_back(i);
-  }
   EXPECT_EQ(ranges(halves), "8-10 mod 16");
   EXPECT_EQ(ranges_in_words("row", halves), "rows 8 to 10 of every 16");
   EXPECT_EQ(ranges_in_words("row", halves, 400), "rows 8 to 10 of every 16 up to 90");

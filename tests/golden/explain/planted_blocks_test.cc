@@ -200,10 +200,9 @@ const PlantedFault kNearMisses[] = {
        call.set.set("power_of_2", "none");
        return spoiled(b, call, [](NamedTensors& out) {
          std::mt19937 draw(7);
-         for (Index i = 0; i < out.at("scales").elements(); i += 4) {
+         for (Index i = 0; i < out.at("scales").elements(); i += 4)
            if (draw() % 4 == 0)
              out.at("scales").as<float>()[i + static_cast<Index>(draw() % 4)] *= 2.0f;
-         }
        });
      }},
     {"small blocks of which some are saturated", "codes=reciprocal_f16", "",

@@ -132,9 +132,8 @@ TEST(PlantedInColumnSums, AreNamed) { expect_named(kFaults); }
 /// Nothing is before group 0, and where all sums run on it is a running total.
 TEST(PlantedSumsNobodyKnows, AreNotSaidToRunOn) {
   const auto backend = make_cpu_backend();
-  for (const std::set<Index>& groups : {std::set<Index>{0, 2}, {1, 2, 3}}) {
+  for (const std::set<Index>& groups : {std::set<Index>{0, 2}, {1, 2, 3}})
     expect_not_named("sum=not_reset", not_reset(*backend, groups));
-  }
 }
 
 /// A sum of an order that nobody knows: a few last bits less than expected are no factor.

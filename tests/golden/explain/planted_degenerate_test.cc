@@ -60,9 +60,8 @@ Planted in_zeros(Backend& b, const char* block, bool codes, const float* scale) 
   return spoiled(b, quantised(block, 1.0f, 7), [&](NamedTensors& out) {
     for (Index s = 6; s < out.at("scales").elements(); s += 7) {
       if (scale != nullptr) put_scale(out.at("scales"), s, *scale);
-      for (Index i = s * run; codes && i < (s + 1) * run; ++i) {
+      for (Index i = s * run; codes && i < (s + 1) * run; ++i)
         out.at("codes").as<std::uint8_t>()[i] = 0x7F;
-      }
     }
   });
 }
@@ -219,9 +218,8 @@ Planted as_infinity(Backend& b) {
   for (Index r = 0; r < codes.extent(0); ++r) {
     if (!chosen(r)) continue;
     scales.as<std::uint8_t>()[r * scales.extent(1) + kBlock] = 127;
-    for (Index k = 0; k < codes.extent(1); ++k) {
+    for (Index k = 0; k < codes.extent(1); ++k)
       if (k / 32 != kBlock) codes.as<std::uint8_t>()[r * codes.extent(1) + k] = 0;
-    }
   }
   alone.replace("x.codes", std::move(codes));
   alone.replace("x.scales", std::move(scales));

@@ -211,9 +211,8 @@ TEST(ByValue, ScaleBytesOfAProductAreReadAsNaN) {
   ASSERT_NE(few, rows.end());
   const int byte = few->first;
   const Planted p = altered(*b, call, {"x.scales"}, [&](Tensor& t, const Tensor&) {
-    for (Index i = 0; i < t.elements(); ++i) {
+    for (Index i = 0; i < t.elements(); ++i)
       if (t.as<std::uint8_t>()[i] == byte) t.as<std::uint8_t>()[i] = 0xFF;
-    }
   });
   const Explanation e = explain(*b, p.call, p.expected, p.actual);
   ASSERT_FALSE(e.causes.empty());

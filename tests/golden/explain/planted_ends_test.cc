@@ -118,9 +118,8 @@ Edit cut(int bits, bool (*holds)(Index)) {
     elements_as<std::uint32_t>("x", [bits](Index i, const std::uint32_t* given) {
       return given[i] & ~0u << bits;
     })(call, all);
-    for (Index i = 0; i < 64 * 256; ++i) {
+    for (Index i = 0; i < 64 * 256; ++i)
       if (holds(i)) out.at("codes").as<std::uint8_t>()[i] = all.at("codes").as<std::uint8_t>()[i];
-    }
   };
 }
 

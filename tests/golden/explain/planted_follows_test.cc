@@ -55,9 +55,8 @@ Edit counted_experts(const char* name, std::function<std::int32_t(Index, std::in
 /// Outputs whose names end so are those of the altered call, and no others.
 Edit outputs_of_altered(std::string end, std::function<void(Call&)> alter) {
   return [=](const Call& call, NamedTensors& out) {
-    for (auto& [name, tensor] : run(call, alter)) {
+    for (auto& [name, tensor] : run(call, alter))
       if (name.ends_with(end)) out.at(name) = tensor;
-    }
   };
 }
 
@@ -76,9 +75,8 @@ void each_row(const NamedTensors& kept, Fn fn) {
   const Tensor& experts = kept.at("rank0.experts");
   Index row = 0;
   for (Index e = 0; e < 8; ++e, row = round_up(row, 32)) {
-    for (Index i = 0; i < experts.elements(); ++i) {
+    for (Index i = 0; i < experts.elements(); ++i)
       if (experts.as<std::int32_t>()[i] == e) fn(row++, i);
-    }
   }
 }
 

@@ -154,10 +154,9 @@ const Kind kNearMisses[] = {
     {"one in four a step off: no other activation's last bits", [](Backend&) { return gate(); },
      [](const Call& call, NamedTensors& out) {
        activated([](double a, double b) { return std::clamp(a, 0.0, 6.0) * b; })(call, out);
-       for (Index i = 0; i < 64 * 128; ++i) {
+       for (Index i = 0; i < 64 * 128; ++i)
          if (static_cast<std::uint32_t>(i) * 2654435761u < 1u << 30)
            out.at("y").as<std::uint16_t>()[i] ^= 1;
-       }
      }},
     {"logits of the expert before: weights are those of other biases", little_biased,
      elements_from("logits", [](Index i) { return i % 32 == 0 ? i : i - 1; })},

@@ -19,9 +19,8 @@ Call without_minus_zeros() {
   Call call = mx_product(*make_cpu_backend(), 1);
   for (const char* name : {"x.codes", "w.codes"}) {
     Tensor codes = call.input(name);
-    for (Index i = 0; i < codes.elements(); ++i) {
+    for (Index i = 0; i < codes.elements(); ++i)
       if (codes.as<std::uint8_t>()[i] == 0x80) codes.as<std::uint8_t>()[i] = 0;
-    }
     call.replace(name, std::move(codes));
   }
   return call;
@@ -176,19 +175,19 @@ TEST(PlantedGrounds, OperandsOfProductsAreNarrowed) {
   const Narrowed kRows[] = {
       {"explained: x and w are rounded to bf16 first", bf16, {"x", "w"}},
       {"explained: w is rounded to bf16 first", bf16, {"w"}},
-      {"explained: x and w are rounded to 10 bits of mantissa first, as tf32 and f16 have them",
+      {"explained: x and w are rounded to 10 bits of mantissa first, as tf32 and f16 have them; "
+       "equivalently, x and w are rounded to 10 bits of mantissa first, ties to even, as f16 and "
+       "tf32 have them, or x and w are rounded to f16 first",
        to_tf32,
        {"x", "w"}},
       {"explained: x and w are truncated to 10 bits of mantissa first (tf32)", cut, {"x", "w"}},
   };
   for (const Narrowed& row : kRows) {
-    EXPECT_EQ(said_with(of_floats(),
-                        [&](Call& c) {
-                          for (const char* name : row.names)
-                            c.replace(name, mapped(c.input(name),
-                                                   [&](Index, float v) { return row.to(v); }));
-                        }),
-              row.sentence);
+    const auto narrow = [&](Call& c) {
+      for (const char* name : row.names)
+        c.replace(name, mapped(c.input(name), [&](Index, float v) { return row.to(v); }));
+    };
+    EXPECT_EQ(said_with(of_floats(), narrow), row.sentence);
   }
 }
 
@@ -380,9 +379,8 @@ const Kind kNearMisses[] = {
        return blockwise_product(b, 5, {{90}, 90, 192, 256});
      },
      [](const Call&, NamedTensors& out) {
-       for (Index i = 0; i < 90 * 192; ++i) {
+       for (Index i = 0; i < 90 * 192; ++i)
          if (i % 192 >= 128) store_wide(out.at("y"), i, 0.0f);
-       }
      }},
 };
 TEST(PlantedGrounds, NearMissesAreNot) { expect_not_said(kNearMisses); }

@@ -19,9 +19,8 @@ Call to_fnuz(Backend&) {
 
 void minus_zeros(const Call& call, NamedTensors& out) {
   auto* codes = out.at("codes").as<std::uint8_t>();
-  for (Index i = 0; i < 64 * 256; ++i) {
+  for (Index i = 0; i < 64 * 256; ++i)
     if (codes[i] == 0 && call.input("x").as<float>()[i] < 0) codes[i] = 0x80;
-  }
 }
 
 /// Codes under eleven scales, and codes of every byte but few under a scale of 1.

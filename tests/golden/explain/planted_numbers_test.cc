@@ -240,10 +240,9 @@ Planted exchanged(Backend& b, const char* name, Index (*source)(Index)) {
       moe_layer({{"rank1.x", random_bf16({48, 64}, 4)}, {"w1.bias", random_bf16({8, 128}, 8)}});
   return altered(b, call, {name}, [&](Tensor& t, const Tensor& given) {
     const std::size_t one = t.bytes() / 8;
-    for (Index e = 0; e < 8; ++e) {
+    for (Index e = 0; e < 8; ++e)
       std::memcpy(t.data() + static_cast<std::size_t>(e) * one,
                   given.data() + static_cast<std::size_t>(source(e)) * one, one);
-    }
   });
 }
 

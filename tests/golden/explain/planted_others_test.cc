@@ -24,9 +24,8 @@ void set_bits(NamedTensors& out, Index every) {
   for (Index i = 0; i < words.elements(); ++i) {
     std::uint8_t* bytes = words.as<std::uint8_t>() + 4 * i;
     const Index n = i % 104 > 100 ? 0 : i < 104 ? 4 : 3;
-    for (Index k = 1; k < n; ++k) {
+    for (Index k = 1; k < n; ++k)
       if (bytes[k] == 0 && seen++ % every == 0) bytes[k - 1] |= 0x80;
-    }
   }
 }
 
@@ -106,9 +105,8 @@ const PlantedFault kFaults[] = {
          },
          [](NamedTensors& out) {
            auto* codes = out.at("codes").as<std::uint8_t>();
-           for (Index i = 0; i < 96 * 512; ++i) {
+           for (Index i = 0; i < 96 * 512; ++i)
              if ((codes[i] & 0x7F) == 0x7E && i * 7919 % 13 != 0) codes[i] |= 0x7F;
-           }
          })},
     {"softmax of the chosen, divided once", "score=softmax_of_chosen", "",
      [](Backend& b) { return with_setting(b, route(7, "softmax"), "score", "softmax_of_chosen"); }},

@@ -23,10 +23,9 @@ Planted of_amax(Backend& b, const Call& call,
       const double most = amax(call, s);
       const int byte = static_cast<int>(std::ceil(std::log2(most / 448.0)));
       out.at("scales").as<std::uint8_t>()[s] = static_cast<std::uint8_t>(byte + 127);
-      for (Index i = s * 32; i < s * 32 + 32; ++i) {
+      for (Index i = s * 32; i < s * 32 + 32; ++i)
         out.at("codes").as<std::uint8_t>()[i] =
             e4m3_of(std::ldexp(call.input("x").as<float>()[i], -byte));
-      }
     }
   });
 }
@@ -109,10 +108,9 @@ Planted floor_of_bf16(Backend& b) {
     for (Index s = 0; s < out.at("scales").elements(); ++s) {
       const int by = std::ilogb(decode(encode<kBF16>(largest_of(call, s * 32, 32)))) - 8;
       out.at("scales").as<std::uint8_t>()[s] = static_cast<std::uint8_t>(127 + by);
-      for (Index i = s * 32; i < s * 32 + 32; ++i) {
+      for (Index i = s * 32; i < s * 32 + 32; ++i)
         out.at("codes").as<std::uint8_t>()[i] =
             e4m3_of(std::ldexp(call.input("x").as<float>()[i], -by));
-      }
     }
   });
 }
@@ -150,10 +148,9 @@ Planted nan_above(Backend& b, float from) {
                         {"given", filled<float>(Dtype::f32, {96, 4}, [](Index) { return 1.0f; })}},
                        "block=1x128 scale=f32 rule=te overflow=nonfinite");
   return spoiled(b, call, [&](NamedTensors& out) {
-    for (Index i = 0; i < call.input("x").elements(); ++i) {
+    for (Index i = 0; i < call.input("x").elements(); ++i)
       if (std::fabs(call.input("x").as<float>()[i]) > from)
         out.at("codes").as<std::uint8_t>()[i] |= 0x7F;
-    }
   });
 }
 

@@ -87,10 +87,9 @@ const PlantedFault kFaults[] = {
              most = std::max(most, std::fabs(x.as<float>()[i]));
            const auto times = static_cast<float>(448.0 / static_cast<double>(most));
            out.at("scales").as<float>()[s] = 1.0f / times;
-           for (Index i = first; i < first + 96; ++i) {
+           for (Index i = first; i < first + 96; ++i)
              out.at("codes").as<std::uint8_t>()[i] =
                  encode<kE4M3>(x.as<float>()[i] * times, Overflow::saturate).bits;
-           }
          }
        });
      }},

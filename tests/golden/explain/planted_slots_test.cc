@@ -39,9 +39,8 @@ Planted without_experts(Backend& b, const std::function<bool(std::int32_t)>& los
   for (const std::string rank : {"rank0.", "rank1."}) {
     Tensor w = wrong.input(rank + "weights");
     const auto* e = wrong.input(rank + "experts").as<std::int32_t>();
-    for (Index i = first * kSlots; i < w.elements(); ++i) {
+    for (Index i = first * kSlots; i < w.elements(); ++i)
       if (lost(e[i])) w.as<float>()[i] = 0.0f;
-    }
     wrong.replace(rank + "weights", std::move(w));
   }
   return planted(b, back(), wrong);
@@ -231,10 +230,9 @@ const PlantedFault kFaults[] = {
      spoils([](Backend& b) { return sent(b, false, "expert_major_padded"); },
             [](NamedTensors& out) {
               Tensor& x = out.at("rank1.x");
-              for (Index r = 0; r < x.extent(0); ++r) {
+              for (Index r = 0; r < x.extent(0); ++r)
                 if (out.at("rank1.indices").as<std::int32_t>()[r] < 0)
                   std::memcpy(row_of(x, r), row_of(x, 0), row_bytes(x));
-              }
             })},
     {"a gradient of a layer whose steps did not come", "never_written.zero", "",
      spoils(

@@ -55,9 +55,8 @@ Planted short_groups(Backend& b, const Call& call, const char* name, Index short
     Index begin = 0;
     for (Index g = 0; g < ends.elements(); ++g) {
       const Index end = ends.as<std::int32_t>()[g];
-      for (Index i = 0; i < std::min(short_by, end - begin); ++i) {
+      for (Index i = 0; i < std::min(short_by, end - begin); ++i)
         std::memset(row_of(t, last ? end - 1 - i : begin + i), 0, row_bytes(t));
-      }
       begin = end;
     }
   });
@@ -144,11 +143,10 @@ void copy_tile(Tensor& t, const Tensor& given, Index rows, Index columns, Index 
                Index from, Index source) {
   const std::size_t size = size_of(t.dtype());
   const Index width = t.shape().back();
-  for (Index r = 0; r < rows; ++r) {
+  for (Index r = 0; r < rows; ++r)
     std::memcpy(t.data() + static_cast<std::size_t>((to + r) * width + at) * size,
                 given.data() + static_cast<std::size_t>((from + r) * width + source) * size,
                 static_cast<std::size_t>(columns) * size);
-  }
 }
 
 /// Columns [from, from + n) of every row of bytes.

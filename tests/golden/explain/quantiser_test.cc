@@ -222,9 +222,8 @@ TEST(QuantiserScales, OfOneMagnitudeAreToldApart) {
     Tensor x(Dtype::f32, {1, 12 * 32});
     for (Index i = 0; i < x.elements(); ++i) x.as<float>()[i] = static_cast<float>(1 + i / 32);
     Quantised q(x, 32);
-    for (Index s = 0; s < 12; ++s) {
+    for (Index s = 0; s < 12; ++s)
       if (differs(s)) q.actual_bits(s * 32) = 0x11;
-    }
     const std::vector<Output> outputs{make_output(q.call, "codes", q.codes, q.got_codes),
                                       make_output(q.call, "scales", q.scales, q.got_scales)};
     return magnitudes_seen(q.call, outputs);

@@ -75,9 +75,8 @@ Call gradient(Backend& b) {
     const Tensor& given = call.input(name);
     const Index rows = name.ends_with("codes") ? 512 : 512 / 32;
     Tensor t(given.dtype(), {rows, given.shape().back()});
-    for (std::size_t at = 0; at < t.bytes(); at += given.bytes()) {
+    for (std::size_t at = 0; at < t.bytes(); at += given.bytes())
       std::memcpy(t.data() + at, given.data(), std::min(given.bytes(), t.bytes() - at));
-    }
     in.emplace(name, std::move(t));
   }
   in.emplace("group_ends", ends_of({128, 256, 384, 512}));
@@ -151,10 +150,9 @@ const PlantedFault kFaults[] = {
        in.emplace("group_ends", ends_of({128, 256}));
        const Call call = make_call("scaling_aware_transpose", in, {});
        return spoiled(b, call, [&](NamedTensors& out) {
-         for (Index i = 0; i < 256 * 512; ++i) {
+         for (Index i = 0; i < 256 * 512; ++i)
            out.at("codes").as<std::uint8_t>()[i] =
                call.input("codes").as<std::uint8_t>()[i % 256 * 512 + i / 256];
-         }
        });
      }},
     {"tiles of scales are written column by column", "layout=tiles_down",

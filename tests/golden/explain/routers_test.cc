@@ -21,9 +21,7 @@ Call route(Index experts, Settings more, bool biased = false, Dtype dtype = Dtyp
   NamedTensors in;
   in.emplace("logits", dtype == Dtype::f32 ? random_floats({kTokens, experts}, 7)
                                            : random_bf16({kTokens, experts}, 7));
-  if (biased) {
-    in.emplace("bias", random_floats({experts}, 3));
-  }
+  if (biased) in.emplace("bias", random_floats({experts}, 3));
   Parameters set = with({{"top_k", "4"}, {"score", "sigmoid"}});
   for (const auto& [key, value] : more) set.set(key, value);
   const Call call = make_call("route", in, set);
@@ -385,10 +383,9 @@ TEST(RightRouters, AreThatOfTheOperator) {
       add_route_hypotheses(call, list);
       const auto never = std::ranges::find(list, "top_k=never", &Hypothesis::name);
       const NamedTensors made = never->run(*backend, call);
-      for (const auto& [name, tensor] : run_call(*backend, call)) {
+      for (const auto& [name, tensor] : run_call(*backend, call))
         EXPECT_EQ(std::memcmp(made.at(name).data(), tensor.data(), tensor.bytes()), 0)
             << name << " with setting " << &set - all;
-      }
     }
   }
 }

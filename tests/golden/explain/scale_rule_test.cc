@@ -49,10 +49,9 @@ struct Scaled {
 Scaled bytes(const std::function<int(double)>& step,
              const std::vector<double>& significands = {1.0, 1.25, 1.5, 1.75, 1.875}) {
   Scaled b{Dtype::e8m0, {}, {}};
-  for (const int e : {-3, 0, 5}) {
+  for (const int e : {-3, 0, 5})
     for (const double m : significands)
       b.add(static_cast<float>(std::ldexp(m, e)), static_cast<float>(127 + e + step(m)));
-  }
   return b;
 }
 

@@ -59,10 +59,9 @@ TEST(Chance, TellsWhereNewsExceedsChoices) {
         const double n = static_cast<double>(k);
         const double room = n * static_cast<double>(width) * each -
                             n * std::log2(std::exp(1.0) * static_cast<double>(failing) / n) - 20.0;
-        for (int p = 0; p < 60; ++p) {
+        for (int p = 0; p < 60; ++p)
           EXPECT_EQ(chance.tells(pieces, width, failing, std::size_t{1} << p), room > p)
               << width << " " << failing << " " << k << " " << p;
-        }
       }
     }
   }

@@ -35,9 +35,8 @@ struct Layer {
   /// What is shown of some outputs.
   const Shown& shown(const std::vector<std::string>& names) {
     std::vector<Output> outputs;
-    for (const std::string& name : names) {
+    for (const std::string& name : names)
       outputs.push_back(make_output(call, name, expected_output.at(name), got.at(name)));
-    }
     found = shown_by_steps(*backend, call, outputs, expected_output, {});
     return found;
   }

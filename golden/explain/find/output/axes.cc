@@ -23,9 +23,8 @@ constexpr Index kSides[] = {4, 8, 16, 32, 64, 128};  ///< of tiles
 class AxisSearch {
  public:
   AxisSearch(const Output& output, Index unit) : o_(output), from_(static_cast<std::size_t>(unit)) {
-    for (Index at = 0; at + unit <= compared(o_); at += unit) {
+    for (Index at = 0; at + unit <= compared(o_); at += unit)
       if (o_.differs_in(at, unit)) units_.push_back(at);
-    }
   }
   bool found() { return holds(0, 1) && fits(); }
   const std::vector<int>& bits() const { return bits_; }
@@ -123,9 +122,8 @@ std::vector<Index> tops(const Output& o, Index height, bool of_groups) {
   const bool split = of_groups || o.group == "expert";
   Index begin = 0;
   for (const Index end : split ? o.ends : std::vector<Index>{o.compared_rows}) {
-    for (Index r = begin; r + height <= std::min(end, o.compared_rows); r += height) {
+    for (Index r = begin; r + height <= std::min(end, o.compared_rows); r += height)
       if (o.differs_in(r * o.columns, height * o.columns)) found.push_back(r);
-    }
     begin = end;
   }
   return found;

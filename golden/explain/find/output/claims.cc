@@ -29,10 +29,9 @@ std::string_view bytes_of(const Tensor& t, Index at, Index n) {
 }
 
 bool Lines::came_as(Index line, Index source) const {
-  if (!are_columns) {
+  if (!are_columns)
     return bytes_of(*o.actual, line * o.columns, o.columns) ==
            bytes_of(*o.expected, source * o.columns, o.columns);
-  }
   Index k = 0;
   while (k < length() && o.actual_bits(at(line, k)) == o.expected_bits(at(source, k))) ++k;
   return k == length();
@@ -85,9 +84,8 @@ Claims claim_where(Output& output, const ClaimId& id, const Holds& holds, const 
   const Place place = place_of(output, [&](Index i) { return output.differs(i) && holds(i); });
   if (place.elements == 0) return {};
   Claim claim = made(id, sentence(place), place.where, place.elements);
-  for (Index i = 0; i < compared(output); ++i) {
+  for (Index i = 0; i < compared(output); ++i)
     if (output.differs(i) && holds(i)) output.mark_explained(i);
-  }
   return {std::move(claim)};
 }
 

@@ -138,9 +138,8 @@ Claims recover_one_row(Output& output) {
   for (const Index i : elements_of_row(output, most.front())) values.insert(output.actual_bits(i));
   if (values.size() < 3 || Chance(output).bits(first, output.columns) < kLeastBits) return {};
   std::vector<Index> own;  // rows in which it is expected
-  for (Index r = 0; r < output.rows; ++r) {
+  for (Index r = 0; r < output.rows; ++r)
     if (row_of(*output.expected, r) == held) own.push_back(r);
-  }
   const auto expected = [&](Index r) { return row_of(*output.expected, r); };
   const bool alike = std::ranges::adjacent_find(most, std::ranges::not_equal_to{}, expected) ==
                      most.end();  // as they should be

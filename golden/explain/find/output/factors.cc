@@ -136,10 +136,9 @@ std::vector<LineNumber> numbers_of(const Lines& lines, Made made) {
     // What is said of a line is not said of those elements that are explained.
     if (explained * 4 > found.differing) continue;
     Interval beyond = found.number;
-    for (Index k = 0; k < lines.length() && all && found.whole; ++k) {
+    for (Index k = 0; k < lines.length() && all && found.whole; ++k)
       if (k < found.first || k > found.last)
         found.whole = cut(o, read, made, lines.at(line, k), beyond);
-    }
     // Zeros alone, of either sign, are times any power.
     if (all && (made != Made::doubled || found.number.low == found.number.high))
       list.push_back(found);
@@ -194,9 +193,8 @@ std::string in_words(const Interval& factor) {
 /// Whether a number is one that sums make which are added or divided so many times; others come
 /// from numbers that are not known.
 bool is_ratio(const Interval& number) {
-  for (int whole = 2; whole <= kMostTimes; ++whole) {
+  for (int whole = 2; whole <= kMostTimes; ++whole)
     if (number.holds(whole) || number.holds(1.0 / whole)) return true;
-  }
   return number.holds(std::exp2(std::round(std::log2(std::abs(number.middle())))));
 }
 
@@ -333,13 +331,12 @@ std::string times_power_of_2(Index power) {
                     : filled("every value is multiplied by 2^{}", power);
 }
 
-std::optional<int> power_of_all(const Output& output) {
-  if (output.differing < kFew || !is_wide_float(output.expected->dtype())) return {};
+std::optional<int> power_of(const Output& output, const std::vector<Index>& elements) {
+  if (std::ssize(elements) < kFew || !is_wide_float(output.expected->dtype())) return {};
   const ElementReader read(output.expected->dtype());
   Interval number;
-  for (Index i = 0; i < compared(output); ++i) {
+  for (const Index i : elements)
     if (!cut(output, read, Made::doubled, i, number)) return {};
-  }
   if (number.low != number.high) return {};
   return std::ilogb(number.low);
 }

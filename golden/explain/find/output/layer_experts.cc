@@ -166,9 +166,8 @@ std::vector<std::set<Index>> experts_of_failing(Backend& backend, const Call& ca
     return std::ranges::any_of(failing, [e](const auto& own) { return !own.contains(e); });
   });
   std::set<Index> most;
-  for (const auto& [e, tokens] : of_experts) {
+  for (const auto& [e, tokens] : of_experts)
     if (tokens.failing * 4 >= tokens.all * 3) most.insert(e);
-  }
   const bool all = std::ranges::all_of(failing, [&](const auto& experts) {
     return std::ranges::any_of(experts, [&](Index e) { return most.contains(e); });
   });
@@ -184,9 +183,8 @@ void add_lost_experts(Backend& backend, const Call& call, const std::vector<Outp
   if (call.op != "moe_layer" || outputs.empty() || !outputs.front().name.ends_with(".y")) return;
   std::vector<std::set<Index>> sets = experts_of_failing(backend, call, outputs);
   for (const std::set<Index>& several : std::vector(sets)) {
-    for (const Index e : several) {
+    for (const Index e : several)
       if (several.size() > 1) sets.push_back({e});
-    }
   }
   for (const std::set<Index>& lost : sets) {
     Hypothesis& h = add_altered(

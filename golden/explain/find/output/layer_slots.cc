@@ -31,9 +31,8 @@ Call dense(const Call& call) {
 std::map<std::string, Call> routers_of(Backend& backend, const Call& call,
                                        const NamedTensors& stages) {
   std::map<std::string, Call> routers;
-  for (const std::string& rank : ranks_of(call)) {
+  for (const std::string& rank : ranks_of(call))
     routers.emplace(rank, layer_steps(backend, call, stages, rank + "experts").front().call);
-  }
   return routers;
 }
 

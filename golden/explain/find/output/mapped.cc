@@ -118,7 +118,7 @@ void add_clamps(const Output& output, const Words& f, std::vector<ValueMap>& lis
                               (!both && (w & f.sign()) != sign);
            return stays ? w : (w & f.sign()) | limit;
          },
-         both ? 2 : kTold, 2});
+         both ? 2 : kTold, both ? 3u : 2u});
   };
   if (most > 0) add(most, 0, true, "");
   add(ends[0], 0, false, "above ");
@@ -130,19 +130,16 @@ void add_shown(const Output& output, const Words& f, std::vector<ValueMap>& list
   std::vector<Index> sample;
   const Index step = std::max<Index>(1, output.left / kSampled);
   Index seen = 0;
-  for (Index i = 0; i < compared(output); ++i) {
+  for (Index i = 0; i < compared(output); ++i)
     if (output.differs(i) && seen++ % step == 0) sample.push_back(i);
-  }
   // What more than half of the sample agree on.
   using Vote = std::optional<std::int64_t>;
   const auto agreed = [&](const auto& of) -> Vote {
     std::map<std::int64_t, std::size_t> votes;
-    for (const Index i : sample) {
+    for (const Index i : sample)
       if (const Vote vote = of(output.expected_bits(i), output.actual_bits(i))) ++votes[*vote];
-    }
-    for (const auto& [value, count] : votes) {
+    for (const auto& [value, count] : votes)
       if (count * 2 > sample.size()) return value;
-    }
     return std::nullopt;
   };
   const Vote delta = agreed([&](std::uint64_t a, std::uint64_t b) -> Vote {
@@ -178,14 +175,17 @@ void add_shown(const Output& output, const Words& f, std::vector<ValueMap>& list
   const Vote flipped = agreed([&](std::uint64_t a, std::uint64_t b) -> Vote {
     return f.is_nan(b) ? Vote{} : static_cast<std::int64_t>(a ^ b);
   });
-  if (flipped && !std::has_single_bit(static_cast<std::uint64_t>(*flipped))) {
-    list.push_back(
-        {"bits.flipped", "the same bits are flipped everywhere",
-         [mask = static_cast<std::uint64_t>(*flipped)](std::uint64_t w) { return w ^ mask; },
-         kTold});
-  }
   std::uint64_t any = 0;  // bits that ever come
-  for (const Index i : sample) any |= output.actual_bits(i);
+  std::uint64_t set = 0;  // that are ever expected
+  for (const Index i : sample) {
+    any |= output.actual_bits(i);
+    set |= output.expected_bits(i);
+  }
+  const auto flips = static_cast<std::uint64_t>(flipped.value_or(0));
+  if (flipped && !std::has_single_bit(flips) && (flips & any & set) == flips) {
+    list.push_back({"bits.flipped", "the same bits are flipped everywhere",
+                    [flips](std::uint64_t w) { return w ^ flips; }, kTold});
+  }
   const int low = std::countr_zero(any);
   if (low == 0 || low >= f.fraction) return;
   const std::uint64_t kept = ~((std::uint64_t{1} << low) - 1);
@@ -224,9 +224,8 @@ Claims claim_largest(Output& output, const Words& f) {
 std::uint64_t mirrored(std::uint64_t w, int bits) {
   const int part = bits == 8 ? 4 : 8;
   std::uint64_t out = 0;
-  for (int at = 0; at < bits; at += part) {
+  for (int at = 0; at < bits; at += part)
     out = out << part | (w >> at & ((std::uint64_t{1} << part) - 1));
-  }
   return out;
 }
 
@@ -284,10 +283,9 @@ constexpr Index kLeastPart = 16;    ///< the same of a part of them
 
 /// "code 7F", "-1", "0.5".
 std::string in_words(Dtype dtype, std::uint64_t bits) {
-  if (dtype == Dtype::i32 || dtype == Dtype::i64) {
+  if (dtype == Dtype::i32 || dtype == Dtype::i64)
     return std::to_string(dtype == Dtype::i32 ? static_cast<std::int32_t>(bits)
                                               : static_cast<std::int64_t>(bits));
-  }
   const Element e = ElementReader(dtype)(bits);
   if (is_wide_float(dtype)) return e.nan ? "NaN" : number(e.value, 9);
   if (size_of(dtype) != 1) return std::to_string(bits);

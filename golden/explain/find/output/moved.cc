@@ -111,9 +111,8 @@ bool is_multiple(const Output& output, Index at, Index width) {
 std::vector<Index> distinct(const Output& output, const std::vector<Index>& pieces, Index width) {
   std::unordered_set<std::string_view> seen;
   std::vector<Index> kept;
-  for (const Index at : pieces) {
+  for (const Index at : pieces)
     if (seen.insert(bytes_of(*output.actual, at, width)).second) kept.push_back(at);
-  }
   return kept;
 }
 
@@ -336,9 +335,8 @@ Claims recover_moved_runs(Output& output) {
   }
   if (by_distance.size() > kMostDistances) return {};
   Claims claims;
-  for (const auto& [by, pieces] : by_distance) {
+  for (const auto& [by, pieces] : by_distance)
     claims.push_back(claim_shifted(output, pieces, output.columns, by * output.columns));
-  }
   return claims;
 }
 

@@ -45,10 +45,9 @@ using Pairs = std::vector<std::pair<Index, Index>>;  ///< a number, and what it 
 Pairs integers_of(const Output& o) {
   const ElementReader read(o.expected->dtype());
   Pairs pairs;
-  for (Index i = 0; i < compared(o); ++i) {
+  for (Index i = 0; i < compared(o); ++i)
     pairs.emplace_back(static_cast<Index>(read(o.expected_bits(i)).value),
                        static_cast<Index>(read(o.actual_bits(i)).value));
-  }
   return pairs;
 }
 
@@ -152,8 +151,10 @@ Claims claim_function(Output& output, Pairs pairs) {
   std::erase_if(
       pairs, [&](const auto& p) { return p.first == p.second && (p.first < 0 || p.first == end); });
   if (std::ranges::any_of(pairs, [](const auto& p) { return p.first < 0; })) return {};
+  const bool one =
+      std::ranges::all_of(pairs, [&](const auto& p) { return p.second == pairs.front().second; });
   const auto function = function_of(std::move(pairs), end + 1);
-  if (!function) return {};
+  if (!function || one) return {};
   return claim_all(output, {"integers.function", FindingKind::symptom},
                    output.name + ": where i is expected, " + function->words + " came");
 }
@@ -281,7 +282,12 @@ void add_functions_of_rows(const Call& call, const Output& o, List& list) {
         [row](Index i) { return i < 0 ? row : i; });
   }
   if (const auto function = function_of(std::move(pairs), x.extent(0))) {
-    add("indices=function", "index i is taken for " + function->words,
+    bool ignored = true;  // whether every row stayed where it is in x
+    for (Index r = 0; r < o.compared_rows && ignored; ++r)
+      ignored = function->of(call.input("indices").as<std::int32_t>()[r]) == r;
+    add("indices=function",
+        "index i is taken for " + function->words +
+            (ignored ? "; equivalently, the indices are ignored" : ""),
         [of = function->of](Index i) { return i < 0 ? i : of(i); });
   }
 }
@@ -363,10 +369,9 @@ Claims recover_integers(Output& output) {
   if (!is_unexplained(output, kLeastNumbers) || (type != Dtype::i32 && type != Dtype::i64))
     return {};
   const Pairs numbers = integers_of(output);
-  for (const Total& row : kTotals) {
+  for (const Total& row : kTotals)
     if (output.rows == 1 && holds(numbers, row))
       return claim_all(output, {row.id, FindingKind::symptom}, output.name + " holds " + row.words);
-  }
   return claim_counted_on(output, numbers);
 }
 

@@ -56,9 +56,8 @@ void add_orders_of_rows(Index columns, Orders& list) {
     if (columns % n != 0) continue;
     for (const RunOrder& order : kOfRuns) add(order, n);
   }
-  if (columns % 2 == 0) {
+  if (columns % 2 == 0)
     for (const RunOrder& order : kOfWholeRows) add(order, columns);
-  }
   for (const Index by : {1, 2, 4, 8, 16, 32, 64, 128}) {
     if (by >= columns) continue;
     for (const bool right : {true, false}) {
@@ -135,6 +134,10 @@ bool is_one_value(const Output& o) {
 
 Claims claim_line_order(Output& output, bool are_columns) {
   if (!is_unexplained(output, kLeast) || is_one_value(output)) return {};
+  // Two values in one row may be in many orders.
+  if (output.rows == 1 && !are_of_several_values(
+                              output, [](Index) { return true; }, 3))
+    return {};
   const Lines lines{output, are_columns};
   const Index n = lines.count();
   const auto fits = [&](Index period, Index i, Index j) {
@@ -256,10 +259,19 @@ Claims recover_order(Output& output) {
   add_orders_of_rows(output.columns, list);
   for (const Order& order : list) {
     if (output.left < kLeast) break;
-    const auto model = [&](Index i) {
-      const Index k = i % order.run;
-      return output.expected_bits(i - k + order.from(k));
+    const auto source = [](const Order& o, Index i) { return i - i % o.run + o.from(i % o.run); };
+    const auto model = [&](Index i) { return output.expected_bits(source(order, i)); };
+    // Where another gives all, of values that come again, it may be that one.
+    const auto gives_all = [&](const Order& other) {
+      bool same = true;
+      for (Index i = 0; i < compared(output); ++i) {
+        const Index from = source(other, i);
+        if (output.expected_bits(from) != output.actual_bits(i)) return false;
+        same = same && from == source(order, i);
+      }
+      return !same;
     };
+    if (std::ranges::any_of(list, gives_all)) continue;
     if (const auto claim = claim_model(output, model, order.id, order.phrase, kLeast))
       claims.push_back(*claim);
   }
@@ -287,17 +299,16 @@ Claims shifted_output(Output& output) {
     }
     return told >= kLeastLate;
   };
-  for (const Index by : both_ways(kMostLate)) {
-    // Whole rows that lie elsewhere are rows that moved.
-    if (by % output.columns == 0 || !is_moved(by)) continue;
-    const Index far = std::abs(by);
-    return claim_all(
-        output, {"elements.shifted"},
-        filled("all of {} is written {} {} ({}), across rows and tiles", output.name,
-               counted(far, "element"), by < 0 ? "late" : "early",
-               counted(far * static_cast<Index>(size_of(output.expected->dtype())), "byte")));
-  }
-  return {};
+  std::vector<Index> found = both_ways(kMostLate);
+  // Whole rows that lie elsewhere are rows that moved; values that come again tell no distance.
+  std::erase_if(found, [&](Index by) { return by % output.columns == 0 || !is_moved(by); });
+  if (found.size() != 1) return {};
+  const Index far = std::abs(found.front());
+  return claim_all(
+      output, {"elements.shifted"},
+      filled("all of {} is written {} {} ({}), across rows and tiles", output.name,
+             counted(far, "element"), found.front() < 0 ? "late" : "early",
+             counted(far * static_cast<Index>(size_of(output.expected->dtype())), "byte")));
 }
 
 Claims recover_exchanged(Output& output) {

@@ -133,7 +133,7 @@ std::vector<Claim> recover_tiles(Output& output);
 /// Rows or columns that are multiplied by a power of two.
 std::vector<Claim> recover_factors(Output& output);
 /// The exponent of the power of two that all of it is multiplied by; none where there is no such.
-std::optional<int> power_of_all(const Output& output);
+std::optional<int> power_of(const Output& output, const std::vector<Index>& elements);
 /// "every value is multiplied by 2^3".
 std::string times_power_of_2(Index power);
 /// All of it multiplied by one number that is no power of two.

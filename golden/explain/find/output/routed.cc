@@ -29,9 +29,8 @@ std::string missing_in_words(std::span<const std::int32_t> expected,
                              std::span<const std::int32_t> actual) {
   const std::set<Index> came(actual.begin(), actual.end());
   std::set<Index> missing;
-  for (const std::int32_t e : expected) {
+  for (const std::int32_t e : expected)
     if (!came.contains(e)) missing.insert(e);
-  }
   if (missing.empty() || missing.size() > kSaidMissing) return {};
   return " (missing from it: " + ranges({missing.begin(), missing.end()}) + ")";
 }
@@ -55,10 +54,9 @@ void add_counted_tokens(const Call& call, const Output& o, std::vector<Hypothesi
           const Tensor& chosen = out.at("experts");
           Tensor& counts = out.at("tokens_per_expert");
           std::fill_n(counts.as<std::int32_t>(), counts.elements(), 0);
-          for (Index i = 0; i < chosen.elements(); ++i) {
+          for (Index i = 0; i < chosen.elements(); ++i)
             if (is_counted(i / chosen.extent(1)))
               ++counts.as<std::int32_t>()[chosen.as<std::int32_t>()[i]];
-          }
         },
         Stage::rule);
   };
@@ -79,9 +77,8 @@ Claims recover_counts(const Call&, std::vector<Output>& outputs) {
     const Output* experts = output_named(outputs, name);
     if (experts == nullptr || experts->differing == 0) continue;
     std::vector<std::int32_t> came(static_cast<std::size_t>(compared(*counts)));
-    for (const std::int32_t e : integers_in(*experts->actual)) {
+    for (const std::int32_t e : integers_in(*experts->actual))
       if (e >= 0 && e < std::ssize(came)) ++nth(came, e);
-    }
     if (std::ranges::equal(integers_in(*counts->actual), came))
       return claim_all(*counts, {"counts.follow", FindingKind::follows},
                        filled("{} counts {} as they came", counts->name, name));

@@ -97,10 +97,9 @@ std::string in_words(const std::vector<Replaced>& list) {
   });
   std::string text;
   if (list.size() <= kSaidSingly && !(near && list.size() > 1)) {
-    for (const Replaced& r : list) {
+    for (const Replaced& r : list)
       list_words(text, r.slot.words(true) + " takes the row of " +
                            r.from.words(r.from.rank != r.slot.rank));
-    }
     return text;
   }
   std::map<std::string, std::vector<Index>> tokens;
@@ -141,10 +140,9 @@ float dot(const Tensor& dout, Index token, const Tensor& y, Index row) {
 std::string row_with(const Call& call, const Tensor& dout, Index token, std::uint64_t bits) {
   for (const std::string& name : names_ending(call.inputs, ".y")) {
     const Tensor& y = call.input(name);
-    for (Index r = 0; r < y.extent(0); ++r) {
+    for (Index r = 0; r < y.extent(0); ++r)
       if (std::bit_cast<std::uint32_t>(dot(dout, token, y, r)) == bits)
         return "row " + std::to_string(r) + " of " + name;
-    }
   }
   return {};
 }

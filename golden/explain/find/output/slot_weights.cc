@@ -255,7 +255,10 @@ class SlotWeights {
     };
     const Index rank = *experts.begin() / own;
     if (tokens() > 1 && experts.size() == 1)
-      return filled("rows of expert {} are", *experts.begin());
+      return filled("rows of expert {}{} are", *experts.begin(),
+                    tokens_of.size() == 1 && tokens_of.begin()->second == tokens()
+                        ? filled(", slot {} of every token,", tokens_of.begin()->first)
+                        : "");
     if (tokens() > 1 && shared && all_experts >= ranks() &&
         are([&](const Slot& s) { return expert(s) / own == rank; }))
       return filled("rows of the experts of rank{} are", rank);
@@ -291,11 +294,10 @@ class SlotWeights {
   bool add_map() {
     std::vector<double> off(
         static_cast<std::size_t>(n_ * n_));  // of a slot, by the weight of another
-    for (const Slot& s : slots_) {
+    for (const Slot& s : slots_)
       for (const Slot& from : token_of(s))
         nth(off, s.number * n_ + from.number) +=
             std::pow((from.given - s.seen) / (s.sigma + 1e-9), 2);
-    }
     std::vector<Index> source = range_of(n_);
     for (Index s = 0; s < n_; ++s) {
       for (Index from = 0; from < n_; ++from)

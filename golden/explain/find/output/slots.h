@@ -18,9 +18,8 @@ inline constexpr double kFit = 0.0025;  ///< of an output that may be left: half
 template <typename Tensors>
 std::vector<std::string> names_ending(const Tensors& tensors, std::string_view end) {
   std::vector<std::string> names;
-  for (const auto& [name, tensor] : tensors) {
+  for (const auto& [name, tensor] : tensors)
     if (name.starts_with("rank") && name.ends_with(end)) names.push_back(name);
-  }
   return names;
 }
 

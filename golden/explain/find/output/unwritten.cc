@@ -32,9 +32,8 @@ Fill described(Dtype dtype, std::uint64_t fill, Index columns) {
   if (fill == 0) return {"never_written.zero", "zeros: never written, cleared, or computed so"};
   static constexpr char kHex[] = "0123456789ABCDEF";
   std::string bits = "0x";
-  for (int i = static_cast<int>(size_of(dtype)) * 2 - 1; i >= 0; --i) {
+  for (int i = static_cast<int>(size_of(dtype)) * 2 - 1; i >= 0; --i)
     bits += kHex[fill >> (4 * i) & 15];
-  }
   const ElementReader read(dtype);
   if (read(fill).infinite)
     return {"constant.infinite",
@@ -93,9 +92,8 @@ std::map<std::uint64_t, std::vector<Index>> runs_of_fills(const Output& o) {
           varied = varied || o.expected_bits(i) != wanted;
         }
         if (end - first < least || !varied || wrong * 2 <= end - first) continue;
-        for (Index k = first; k < end; ++k) {
+        for (Index k = first; k < end; ++k)
           if (o.differs(lines.at(line, k))) found[fill].push_back(lines.at(line, k));
-        }
       }
     }
   }
@@ -180,9 +178,7 @@ Idle pad_rows(const Call& call, const Output& output, const NamedTensors& expect
   const std::vector<Index> own = group_ends_of(call.input("group_ends"));
   for (std::size_t g = 0; g < own.size(); ++g) {
     const Index at = starts->second.as<std::int32_t>()[g];
-    for (Index r = at; r < std::min(at + own[g] - begin, output.rows); ++r) {
-      nth(idle, r) = 0;
-    }
+    for (Index r = at; r < std::min(at + own[g] - begin, output.rows); ++r) nth(idle, r) = 0;
     begin = own[g];
   }
   return idle_rows(output, "pad rows", std::move(idle));

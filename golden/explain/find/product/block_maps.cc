@@ -88,9 +88,8 @@ Maps simple_maps(const std::string& side, Index blocks) {
     list.push_back({row.number_first ? filled(row.words, n, side) : filled(row.words, side, n),
                     map_of(row.map, n)});
   };
-  for (Index n = 2; n < blocks; n *= 2) {
+  for (Index n = 2; n < blocks; n *= 2)
     for (const MapRow& row : kMapsOfRuns) add(row, n);
-  }
   for (const MapRow& row : kMapsOfAll) add(row, blocks);
   return list;
 }
@@ -98,9 +97,8 @@ Maps simple_maps(const std::string& side, Index blocks) {
 /// Maps that come again every few blocks.
 void add_periodic_maps(const Observation& seen, Index blocks, Maps& list) {
   const auto fits = [&](Index period, Index i, Index j) {
-    for (Index b = i; b < blocks; b += period) {
+    for (Index b = i; b < blocks; b += period)
       if (!all_may(seen, b, b - i + j)) return false;
-    }
     return period <= blocks;
   };
   for (const Permutation& p : permutations_of(fits)) {

@@ -270,9 +270,8 @@ std::vector<int> multiples_of(Samples& samples, Index depth, Index run) {
       continue;
     }
     if (known * 4 < n * 3 || few) return {};
-    for (std::size_t d = 0; d < n; ++d) {
+    for (std::size_t d = 0; d < n; ++d)
       if (seen[d].error > kMaxStdError) believed[d] = kUnknown;
-    }
     fill_unknown(believed);
     return believed;
   }

@@ -131,6 +131,9 @@ void propose(const ProductSides& s, LinePart part, const std::function<Index(Ind
                                            : s.p.wgrad   ? "columns"
                                                          : "lines");
   lines += " of " + f.name;
+  // As one they are columns of the product.
+  const bool both = part == LinePart::both || f.scales == nullptr;
+  if (both && s.side == Side::b && !s.p.wgrad) lines += ", or columns of " + s.p.output + ",";
   if (part == LinePart::scales) lines = "the scales of " + lines;
   if (part == LinePart::codes && f.scales != nullptr)
     lines = "the codes of " + lines + ", without their scales,";
@@ -322,10 +325,9 @@ void add_depth_shifts(const Product& p, const Output& y, std::vector<Hypothesis>
                                 " are read " + away(by, p.wgrad ? "row" : "element") +
                                 " their place along " + (p.wgrad ? "the rows" : "K") +
                                 (f.scales == nullptr ? "" : ", their scales are not");
-      for (const auto& [beyond, beyond_words] : kBeyond) {
+      for (const auto& [beyond, beyond_words] : kBeyond)
         add_read(list, f.codes_name + "=depth_shifted", words + beyond_words,
                  {shifted(s, by, beyond)});
-      }
       if (++found == 2) return;
     }
   }

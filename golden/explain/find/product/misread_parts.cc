@@ -90,11 +90,10 @@ std::vector<Misread> misreads_of(const ProductSides& s) {
     }
   }
   const Index experts = s.p.wgrad || s.side == Side::a ? 1 : s.p.groups();
-  for (const Index by : both_ways(std::min(experts - 1, kMostExperts))) {
+  for (const Index by : both_ways(std::min(experts - 1, kMostExperts)))
     add({by, 0, 0}, std::abs(by) > 1 ? away(by, "expert")
                     : by < 0         ? "the expert before"
                                      : "the expert after");
-  }
   if (f.scales != nullptr) {
     list.push_back({f.scales_name + "=part_left_out", "is not multiplied by its scales"});
     list.back().unscaled = true;
@@ -242,7 +241,9 @@ void add_misread_parts(const Call& call, const Output& y, std::vector<Hypothesis
     const Index run = outputs.run();
     for (const Misread& t : misreads_of(s)) {
       const std::vector<Index> runs = whole_blocks(s, t, outputs.runs_of(t), run);
-      if (runs.empty()) continue;
+      // Signs that are turned in all of the depth are those of the output.
+      const bool turns = t.code != nullptr && t.code(0) != 0;
+      if (runs.empty() || (turns && std::ssize(runs) * run >= p->k)) continue;
       const std::string part = part_words(s, runs, run);
       list.push_back(misread(s, t, t.code != nullptr ? t.words + part : part + " " + t.words,
                              s.failing(y), runs, run));

@@ -347,9 +347,8 @@ void add_measured_lanes(const Call& call, const Output& y, std::vector<Hypothesi
     const Crossing c = crossing_of(s, y, kLanes);
     if (c.own.size() < 2) continue;
     std::vector<Pieces> kinds;
-    for (const Index unit : kUnits) {
+    for (const Index unit : kUnits)
       if (p->k >= unit * kLanes) kinds.push_back({unit, kLanes, p->k - p->k % (unit * kLanes)});
-    }
     for (Pairing& pairing : Pairing::of(s, y, c, kinds, true)) {
       auto [unit, _, end] = pairing.pieces();
       std::vector<Index> lanes = pairing.met();

@@ -39,10 +39,9 @@ void propose_ends(const Indices& moved, std::string phrase, bool raise,
 
 std::string ends_in_words(const Indices& moved, const std::vector<Index>& ends) {
   std::string text;
-  for (const auto& [g, row] : moved) {
+  for (const auto& [g, row] : moved)
     list_words(text, filled("group {} ends at row {} rather than {}", g, row, nth(ends, g)),
                " and ");
-  }
   return text;
 }
 
@@ -117,9 +116,8 @@ Index zeros_from(const Output& out) {
   const ElementReader read(out.expected->dtype());
   Index first = -1;
   for (Index row = out.compared_rows - 1; row >= 0; --row) {
-    for (const Index i : elements_of_row(out, row)) {
+    for (const Index i : elements_of_row(out, row))
       if (read(out.actual_bits(i)).value != 0.0) return first;
-    }
     if (out.differs_in(row * out.columns, out.columns)) first = row;
   }
   return first;
@@ -205,9 +203,8 @@ void add_measured_rows(const Call& call, const Output& output, std::vector<Hypot
   // And the first of every group of which none is looked at.
   std::set<Index> groups;
   for (const Index row : looked) groups.insert(group_of_row(*p, row));
-  for (const Index row : failing) {
+  for (const Index row : failing)
     if (groups.insert(group_of_row(*p, row)).second) looked.push_back(row);
-  }
   Rows rows(*p, output);
   Indices expert_of_row;
   std::map<Index, Indices> votes;  // group -> expert -> rows
@@ -224,6 +221,14 @@ void add_measured_rows(const Call& call, const Output& output, std::vector<Hypot
     source[g] = std::ranges::max_element(experts, {}, &Indices::value_type::second)->first;
   add_ends(*p, output, expert_of_row, list);
   add_experts(*p, source, list);
+  // Of experts that are alike the others, too.
+  Indices others = source;
+  for (const auto& [row, expert] : expert_of_row) {
+    const Index own = group_of_row(*p, row);
+    for (Index e = 0; e < p->groups() && others[own] == source[own]; ++e)
+      if (e != own && e != source[own] && rows.fits(row, e)) others[own] = e;
+  }
+  if (others != source) add_experts(*p, others, list);
 }
 
 void add_measured_ends(const Call& call, const Output& o, std::vector<Hypothesis>& list) {

@@ -13,6 +13,7 @@ namespace mxo {
 namespace {
 
 constexpr std::size_t kMostOffsets = 256;
+constexpr std::size_t kMostAlike = 2;  ///< distances that say the same as the nearest
 
 /// Proposes that each scale of a factor is that of source(i).
 void propose(const ProductSide& f, const std::string& phrase, std::function<Index(Index)> source,
@@ -58,7 +59,8 @@ struct Affine {
   Index slope;
   Index step;
   std::map<Index, Index> shift;
-  std::size_t lines;  ///< that agree
+  std::size_t lines;              ///< that agree
+  std::vector<Index> alike = {};  ///< other shifts of all groups, which all lines say that can
 
   bool all_shifts(Index by) const {
     return std::all_of(shift.begin(), shift.end(), [by](const auto& s) { return s.second == by; });
@@ -101,23 +103,20 @@ std::string experts_in_words(const Affine& map, Index expert, const std::string&
 
 std::string words_of(const Affine& map, const Strides& own, const ProductSide& f) {
   const Index shift = map.shift.begin()->second;
-  if (map.step == 0 && map.all_shifts(shift)) {
+  if (map.step == 0 && map.all_shifts(shift))
     return "every K block of " + f.name + " takes the scale of block " +
            std::to_string(shift / own.block);
-  }
   if (map.step == 0) return "all of " + f.name + " takes one scale for every K block of a line";
-  if (map.step != own.block) {
+  if (map.step != own.block)
     return side_words(f) + " are read along the wrong axis (blocks " + std::to_string(map.step) +
            " apart rather than " + std::to_string(own.block) + ")";
-  }
   if (map.slope == 0) {
     return by_groups(map, "every line of " + f.name + " takes the scales of line ",
                      [&](Index s) { return std::to_string(s / own.line); });
   }
-  if (map.slope != own.line) {
+  if (map.slope != own.line)
     return side_words(f) + " are read " + std::to_string(map.slope) + " apart rather than " +
            std::to_string(own.line);
-  }
   const std::string of_experts = experts_in_words(map, own.expert, f.name);
   if (!of_experts.empty()) return of_experts;
   return by_groups(map, side_words(f) + " are ", [&](Index s) -> std::string {
@@ -143,9 +142,8 @@ std::vector<Line> lines_at(const Observation& seen, Index step, const std::vecto
   for (const Effective& e : seen.lines) {
     std::vector<std::pair<Index, Observation::Range>> known;  // where, from the offset on
     if (seen.one_scale()) known.emplace_back(0, seen.range(e));
-    for (Index b = 0; !seen.one_scale() && b < e.blocks(); ++b) {
+    for (Index b = 0; !seen.one_scale() && b < e.blocks(); ++b)
       if (const auto range = seen.range(e, b)) known.emplace_back(step * b, *range);
-    }
     if (known.size() < (seen.one_scale() ? 1 : 2)) continue;
     Line line{seen.at(e, 0), e.group, {}};
     for (Index o = 0; o + known.back().first < std::ssize(given); ++o) {
@@ -215,7 +213,20 @@ std::optional<Affine> map_of(const std::vector<Line>& lines, const Strides& own,
       map.shift[g] = one ? common : shift;
       map.lines += one ? 0 : count;
     }
+    for (const auto& [shift, count] : of_all) {
+      const auto there = [&, by = shift](const Line& line) {
+        return line.own + by >= 0 && line.own + by <= lines.back().own;
+      };
+      const bool all = static_cast<Index>(count) >= std::ranges::count_if(lines, there);
+      if (one && slope == own.line && all && count * 2 >= most && shift != common && shift != 0 &&
+          shift % own.line == 0)
+        map.alike.push_back(shift);
+    }
     if (own.expert != 0 && !is_in_order(map, own)) continue;
+    // From another block of a line on, all lines do not take those of one line.
+    if (slope == 0 &&
+        std::ranges::any_of(map.shift, [&](const auto& s) { return s.second % own.line != 0; }))
+      continue;
     const bool identity = slope == own.line && step == own.block && map.all_shifts(0);
     if (!identity && (!best || map.lines > best->lines)) best = map;
   }
@@ -290,7 +301,7 @@ void add_scale_sources(const Observation& seen, std::vector<Hypothesis>& list) {
     if (one && step != own.block) break;
     const std::vector<Line> lines = lines_at(seen, step, given);
     if (lines.empty() || lines.size() * 3 < seen.lines.size()) continue;
-    const std::optional<Affine> map = map_of(lines, own, step);
+    std::optional<Affine> map = map_of(lines, own, step);
     if (!map) continue;
     // One scale for all blocks of a line is one of its own blocks, or no source at all.
     const Index taken = map->shift.begin()->second;
@@ -308,6 +319,15 @@ void add_scale_sources(const Observation& seen, std::vector<Hypothesis>& list) {
       propose(
           seen.factor(), words_of(*map, own, seen.factor()),
           [scales](Index i) { return scales.source(i); }, list);
+      std::ranges::sort(map->alike, {}, [](Index by) { return std::abs(by); });
+      map->alike.resize(std::min(map->alike.size(), kMostAlike));
+      for (const Index shift : map->alike) {
+        ScaleMap other = scales;
+        for (auto& [g, by] : other.map.shift) by = shift;
+        propose(
+            seen.factor(), words_of(other.map, own, seen.factor()),
+            [other](Index i) { return other.source(i); }, list);
+      }
     }
     return;
   }
@@ -333,9 +353,8 @@ void add_row_sources(const Observation& few, const Output& output, std::vector<H
   // Of scales that a line may have taken, the one as far away as other lines' is in an order.
   const std::vector<Line> measured = lines_at(few, 1, given);
   Votes votes;
-  for (const Line& line : measured) {
+  for (const Line& line : measured)
     for (const Index o : line.offsets) ++votes[o - line.own];
-  }
   std::set<Index> distances;
   for (const Line& line : measured) {
     const Index at =
@@ -349,9 +368,8 @@ void add_row_sources(const Observation& few, const Output& output, std::vector<H
   std::erase_if(sources, std::not_fn(moved));
   std::string words;
   std::size_t n = 0;
-  for (const auto& [line, source] : sources) {
+  for (const auto& [line, source] : sources)
     if (n++ < kTold) list_words(words, filled("{} that of {}", line, source));
-  }
   if (n > kTold) words += filled(" and {} more", n - kTold);
   propose(
       few.factor(),

@@ -189,9 +189,8 @@ bool read_as_power(Call& call, const std::string& scales) {
   const ProductSide& other = side.other().factor();
   if (size_of(other.scales->dtype()) != 1 || !has_nan_byte(side.factor())) return false;
   Tensor own = call.input(scales);
-  for (Index i = 0; i < own.elements(); ++i) {
+  for (Index i = 0; i < own.elements(); ++i)
     if (own.as<std::uint8_t>()[i]-- == 0) return false;
-  }
   Tensor against = *other.scales;
   for (Index i = 0; i < against.elements(); ++i) {
     auto& byte = against.as<std::uint8_t>()[i];

@@ -88,9 +88,8 @@ std::vector<Index> ProductSides::failing(const Output& y, Index g) const {
 
 std::vector<LineAt> ProductSides::failing(const Output& y) const {
   std::vector<LineAt> found;
-  for (Index g = 0; g < p.groups(); ++g) {
+  for (Index g = 0; g < p.groups(); ++g)
     for (const Index i : failing(y, g)) found.push_back({g, i});
-  }
   return found;
 }
 

@@ -15,9 +15,8 @@ namespace mxo {
 namespace {
 
 float joined(float most, float v) {
-  if (!(std::fabs(v) <= std::numeric_limits<float>::max())) {
+  if (!(std::fabs(v) <= std::numeric_limits<float>::max()))
     return std::numeric_limits<float>::quiet_NaN();
-  }
   return v > most ? v : most;
 }
 
@@ -110,16 +109,14 @@ std::vector<AmaxPart> parts_of(const Blocks& b) {
                              {"its block without the last element", 0, run - 1},
                              {"its block without the first element", 1, run},
                              {"the first element of its block", 0, 1}});
-    if (b.columns % run != 0 && b.columns > run) {
+    if (b.columns % run != 0 && b.columns > run)
       list.push_back(
           {"its block, and of a short one as much before it as it is short of", 0, run, 1, true});
-    }
   }
   const auto next_power = static_cast<Index>(std::bit_ceil(static_cast<std::uint64_t>(run)));
-  for (const Index wide : std::set<Index>{next_power, 2 * run}) {
+  for (const Index wide : std::set<Index>{next_power, 2 * run})
     if (wide != run && b.scale_columns() > 1)
       list.push_back({filled("the {} columns from where its block begins", wide), 0, wide});
-  }
   return list;
 }
 
@@ -211,9 +208,8 @@ std::vector<AmaxWindow> other_windows(const Blocks& b, const std::vector<float>&
   if (!b.tiled) add_other_blocks(b, amax, list);
   const std::vector<BlockPlace> places = places_of(b);
   const Index height = std::ranges::max(places, {}, &BlockPlace::rows).rows;
-  for (const bool of_row_0 : {false, true}) {
+  for (const bool of_row_0 : {false, true})
     if (height > 1) list.push_back(of_whole_height(b, places, height, of_row_0));
-  }
   constexpr Row<float (*)(float)> kRounded[] = {{"bf16", "its block, rounded to bf16", by_bf16},
                                                 {"f16", "its block, rounded to f16", by_f16}};
   for (const auto& row : kRounded) {
@@ -271,9 +267,8 @@ constexpr Index kMostCodes = Index{1} << 24;  ///< that are looked at
 /// Whether made(i) is the code that came of every element that `in` holds.
 template <typename In, typename Make>
 bool gives_all(const QuantiserCall& q, const In& in, const Make& made) {
-  for (Index i = 0; i < compared(q.codes); ++i) {
+  for (Index i = 0; i < compared(q.codes); ++i)
     if (in(i) && made(i) != q.codes.actual_bits(i)) return false;
-  }
   return true;
 }
 
@@ -361,9 +356,8 @@ std::optional<Claim> claim_part_of_blocks(Output& codes, const QuantiserCall& q)
         const auto amax_of = [&](Index i) -> float& {
           return nth(amax, b.scale_of(i) * parts + (every ? at(i) / step : 0));
         };
-        for (Index i = 0; i < compared(codes); ++i) {
+        for (Index i = 0; i < compared(codes); ++i)
           if (in(i)) amax_of(i) = std::max(amax_of(i), std::fabs(b.value(i)));
-        }
         const auto code = [&](Index i) {
           return q.own->code(b.value(i), q.own->factor(amax_of(i)));
         };

@@ -108,10 +108,9 @@ std::vector<std::size_t> bytes_of(const Tensor& t, std::vector<Came> lines) {
   std::vector<std::size_t> found;
   while (left > 0 && found.size() < kMostNan) {
     std::array<std::set<Index>, kBytes> in;  // lines that are NaN, by byte
-    for (Index i = 0; i < t.elements(); ++i) {
+    for (Index i = 0; i < t.elements(); ++i)
       if (nth(lines, i / length) == Came::nan && !right[bits_at(t, i)])
         in[bits_at(t, i)].insert(i / length);
-    }
     const auto best = std::ranges::max_element(in, {}, [](const auto& set) { return set.size(); });
     if (best->empty()) return {};
     for (const Index line : *best) nth(lines, line) = Came::unseen;

@@ -301,14 +301,12 @@ std::optional<CodeRule> fit(const Grid& g, const std::vector<CodePair>& pairs) {
     if (p.code != g.top()) kept = std::max(kept, std::abs(p.v));
   }
   double above = HUGE_VAL;
-  for (const CodePair& p : pairs) {
+  for (const CodePair& p : pairs)
     if (std::abs(p.v) > kept) above = std::min(above, std::abs(p.v));
-  }
   // A jump begins at a number that has a code, where one lies between.
   double jump = kept;
-  for (std::size_t c = g.top() + 1; c-- > 0;) {
+  for (std::size_t c = g.top() + 1; c-- > 0;)
     if (g.value(c) >= kept && g.value(c) < above) jump = g.value(c);
-  }
   // Both are of normal numbers.
   if (above < 2 * g.least_normal() || std::isinf(above)) jump = 0.0;
   if (g.value(most) < 2 * g.least_normal()) most = g.top();

@@ -1,4 +1,5 @@
 // How codes came about: what x became before it was rounded, and how it was rounded.
+#include <bitset>
 #include <limits>
 
 #include "golden/explain/alter/alterations.h"
@@ -22,9 +23,8 @@ using Of = const QuantiserCall&;
 std::vector<Index> spread(const Output& codes) {
   std::vector<Index> found;
   const Index n = compared(codes);
-  for (Index i = 0; i < n; i += std::max<Index>(1, n / kSampled) | 1) {
+  for (Index i = 0; i < n; i += std::max<Index>(1, n / kSampled) | 1)
     if (nth(codes.marks, i) != Mark::explained) found.push_back(i);
-  }
   return found;
 }
 
@@ -34,9 +34,8 @@ std::vector<Index> spread_and_left(const Output& codes) {
   const Index step = std::max<Index>(1, codes.left / kSampled);
   Index seen = 0;
   const Index end = std::ssize(codes.marks);
-  for (Index i = codes.next_difference(0, end); i < end; i = codes.next_difference(i + 1, end)) {
+  for (Index i = codes.next_difference(0, end); i < end; i = codes.next_difference(i + 1, end))
     if (seen++ % step == 0) found.push_back(i);
-  }
   return found;
 }
 
@@ -225,9 +224,8 @@ std::optional<Claim> claim_factor(Output& codes, Of q, const std::vector<Index>&
   if (least >= most || most > (1.0 + 0x1p-10) * least) return std::nullopt;
   // Right codes, x itself and x multiplied where it is to be divided have names of their own.
   const double scale = scale_value(*q.scales.actual, 0);
-  for (const double other : {1.0, scale, scale * scale}) {
+  for (const double other : {1.0, scale, scale * scale})
     if (std::abs(factor - other) < 8.0 * (most - least)) return std::nullopt;
-  }
   Coded coded = coded_by(codes, q, grid, cast);
   coded.value = [value = coded.value, factor](Index i) { return value(i) * factor; };
   auto claim = coded.claim({rule_asked(q, grid)}, "codes.factor",
@@ -268,9 +266,8 @@ std::optional<Claim> claim_rule_of_place(Output& codes, const QuantiserCall& q) 
   if (n * 4 > compared(codes) * 3 || !is_pattern(place.rows) || !is_pattern(place.columns))
     return std::nullopt;
   std::vector<Index> elements;
-  for (const Index r : place.rows) {
+  for (const Index r : place.rows)
     for (const Index c : place.columns) elements.push_back(r * codes.columns + c);
-  }
   const Grid grid(q.format);
   const CodeRule asked = rule_asked(q, grid);
   for (const ValueCast& cast : value_casts()) {
@@ -295,6 +292,14 @@ std::optional<Claim> claim_rule_of_place(Output& codes, const QuantiserCall& q) 
   return std::nullopt;
 }
 
+/// Whether all of one code, with both signs, came as others, and no other code did: one pair.
+bool is_one_pair(const Output& codes) {
+  std::bitset<128> magnitudes[2];  // of codes that are right, and of those that are not
+  for (Index i = 0; i < codes.compared_rows * codes.columns; ++i)
+    magnitudes[codes.differs(i)].set(codes.expected_bits(i) & 0x7F);
+  return magnitudes[1].count() == 1 && (magnitudes[0] & magnitudes[1]).none();
+}
+
 /// Of all blocks, by one way in which x met its scale and one rule of rounding.
 std::optional<Claim> claim_rule(Output& codes, const QuantiserCall& q) {
   const bool scales_differ = q.scales.differing > 0;
@@ -312,9 +317,8 @@ std::optional<Claim> claim_rule(Output& codes, const QuantiserCall& q) {
     if (pairs.size() < kLeastPairs) return std::nullopt;
     std::string words = cast.words;
     std::optional<CodeRule> rule = fit(grid, pairs);
-    if (!rule && words.empty()) {
+    if (!rule && words.empty())
       if (auto found = coded.claim_at_random()) return found;
-    }
     if (!rule) continue;
     coded.take_lost(*rule);
     if (const std::string more = rule->words(grid, asked); !more.empty())
@@ -323,11 +327,11 @@ std::optional<Claim> claim_rule(Output& codes, const QuantiserCall& q) {
       list_words(words, "what is too large for a code is clamped, rather than NaN or infinity",
                  "; ");
     if (words.empty() && !scales_differ) return std::nullopt;
-    if (!cast.is_own() || !words.empty()) {
+    if (!cast.is_own() || !words.empty())
       if (auto found = claim_format(codes, q, sample)) return found;
-    }
     if (cast.is_own() && !words.empty() && q.own && rule->rounding != asked.rounding)
       words += cast_that_does_the_same(codes, q, grid, asked, sample);
+    if (!words.empty() && !scales_differ && is_one_pair(codes)) return std::nullopt;
     auto found = words.empty() ? following(coded.claim({*rule}, "codes.follow", kFollow))
                                : coded.claim({*rule}, "codes.rule", words);
     if (found) return found;

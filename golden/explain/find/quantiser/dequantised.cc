@@ -64,9 +64,8 @@ class Shown {
   bool holds(const std::vector<Index>& in_rows, const std::vector<Index>& in_columns,
              const Scale& scale) const {
     for (const Index r : in_rows) {
-      for (const Index c : in_columns) {
+      for (const Index c : in_columns)
         if (!is_candidate({r, c}, scale({r, c}))) return false;
-      }
     }
     return true;
   }
@@ -149,9 +148,8 @@ bool propose(const Shown& s, const Rule& rule, std::vector<Hypothesis>& list) {
   if (!s.holds(rule.scale)) return false;
   const bool everywhere = s.holds(range_of(s.all_rows), range_of(s.all_columns), rule.scale);
   std::vector<std::pair<Index, double>> changes;
-  for (const Index r : s.rows) {
+  for (const Index r : s.rows)
     for (const Index c : s.columns) changes.emplace_back(s.at({r, c}), rule.scale({r, c}));
-  }
   const auto alter = [changes = std::move(changes)](Call& call) {
     Tensor scales = call.input("scales");
     for (const auto& [at, value] : changes) set_bits(scales, at, scale_bits(scales.dtype(), value));
@@ -190,14 +188,12 @@ std::vector<Rule> known_rules(const Shown& s) {
   if (s.all_columns > 1)
     add("first_block", "every block takes the scale of the first of its row", false, first_line, 0);
   if (s.all_rows > 1) add("first_row", "every row takes the scales of row 0", true, first_line, 0);
-  if (s.all_rows > s.rows_of_expert) {
+  if (s.all_rows > s.rows_of_expert)
     add("expert_0", "every expert takes the scales of expert 0", true, within_run,
         s.rows_of_expert);
-  }
-  for (Index every = 2; every <= 16 && every < s.all_columns; every *= 2) {
+  for (Index every = 2; every <= 16 && every < s.all_columns; every *= 2)
     add("first_of_every", filled("every {} blocks take the scale of the first of them", every),
         false, begin_of_run, every);
-  }
   for (Index n = 2; n < s.all_rows; n *= 2) {
     // The remainder is a move, and has a name of its own.
     for (const auto& [words, of] : {kLineFunctions[0], kLineFunctions[2]})
@@ -246,7 +242,8 @@ std::optional<Rule> move_of(const Shown& s) {
   const Cell by{straight(best->row, s.rows, rows), straight(best->column, s.columns, columns)};
   std::string words;
   if (by.row != 0) list_words(words, away(by.row, "row"));
-  if (by.column != 0) list_words(words, away(by.column, "block"), " and ");
+  if (by.column != 0)
+    list_words(words, columns == 2 ? "the other block" : away(by.column, "block"), " and ");
   return read_at(s, "source", "the scales are those of " + words, moved(*best));
 }
 
@@ -325,9 +322,8 @@ std::optional<ScaleMap> scale_map_of(const Call& call, const Output& x) {
 void add_measured_blocks(const Call& call, const Output& output, std::vector<Hypothesis>& list) {
   const std::optional<Shown> s = Shown::of(call, output);
   if (!s || s->differing < kLeastBlocks) return;
-  for (const Rule& rule : known_rules(*s)) {
+  for (const Rule& rule : known_rules(*s))
     if (propose(*s, rule, list)) return;
-  }
   if (const auto move = move_of(*s); move && propose(*s, *move, list)) return;
   if (propose(*s, in_memory(*s, -1), list) || propose(*s, in_memory(*s, 1), list)) return;
   const auto rows = static_cast<Index>(s->rows.size());
@@ -355,9 +351,8 @@ void add_rows_in_no_order(const Call& call, const Output& output, std::vector<Hy
   if (!from) return;
   std::string words;
   Index told = 0;
-  for (const auto& [row, source] : *from) {
+  for (const auto& [row, source] : *from)
     if (told++ < kTold) list_words(words, filled("{} that of {}", row, source));
-  }
   propose_lines(*s, true, *from,
                 filled("scales are those of other rows, in no order that was found: row {} and {} "
                        "more",

@@ -121,9 +121,8 @@ std::vector<float> OwnRule::factors(const Tensor& scales, Index s, float amax) c
   // Several multipliers may have one inverse; without one, its own.
   const float inverse = reciprocal_of(stored);
   float m = std::nextafter(std::nextafter(inverse, 0.0f), 0.0f);
-  for (int step = 0; step < 5; ++step, m = std::nextafter(m, HUGE_VALF)) {
+  for (int step = 0; step < 5; ++step, m = std::nextafter(m, HUGE_VALF))
     if (same_bits(given_scale(m, rule_.f32).stored, stored)) found.push_back(m);
-  }
   if (found.empty()) found.push_back(inverse);
   return found;
 }
@@ -282,10 +281,9 @@ Claims claim_degenerate(const QuantiserCall& q, const Degenerate& kind,
   claim.where.tensor = !scale ? "codes" : nan ? "scales, codes" : "scales";
   claim.kind = FindingKind::symptom;
   if (nan) claim.sentence += std::string("codes that are NaN") + (scale ? " and " : "");
-  if (scale) {
+  if (scale)
     claim.sentence += "a scale of " + scale_in_words(*scales.actual, *first) + " rather than " +
                       scale_in_words(*scales.expected, *first);
-  }
   if (kind.zero && (nan || nan_scale)) {
     claim.sentence += ": 0 / 0, for amax has no floor";
     // Neighbouring rows as a whole are padding, which nobody may write.
@@ -305,9 +303,8 @@ Claims claim_degenerate(const QuantiserCall& q, const Degenerate& kind,
   }
   const Index before = left_of(outputs);
   if (scale) scales.mark_all();
-  for (Index i = 0; i < n && nan; ++i) {
+  for (Index i = 0; i < n && nan; ++i)
     if (is_such(q.blocks.scale_of(i))) codes.mark_explained(i);
-  }
   claim.elements = static_cast<double>(before - left_of(outputs));
   return {claim};
 }

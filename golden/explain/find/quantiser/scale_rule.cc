@@ -45,10 +45,9 @@ std::optional<ScaleRule> rule_under(const ScaleRuleRow& row, bool bytes, Power p
   }
   if (power == Power::above) return std::nullopt;            // no stack's
   if (rule.f32.in_x != StepsInX::none) return std::nullopt;  // of a type that is not asked here
-  if (rule.f32.stores == StoredScale::inverse && gives_multiplier(rule.f32.quotient)) {
+  if (rule.f32.stores == StoredScale::inverse && gives_multiplier(rule.f32.quotient))
     if (power == Power::up || power == Power::down)
       power = power == Power::up ? Power::down : Power::up;
-  }
   constexpr const char* kSettings[] = {"none", "up", "down", "nearest"};  // of power_of_2
   if (!lists(row.powers, kSettings[static_cast<int>(power)])) return std::nullopt;
   rule.f32.power_of_2 = power == Power::none ? PowerOfTwo::none
@@ -305,6 +304,9 @@ std::optional<ScaleRuleFound> f32_rule(const std::vector<float>& amax, const Ten
         if (!found) continue;
         std::string words = "the stored scale is " + std::string(quotient.words);
         if (max != own_max) words += " with max " + number(static_cast<double>(max), 7);
+        int by = 0;
+        if (max != own_max && std::frexp(max / own_max, &by) == 0.5f)
+          words += filled(" (every scale is multiplied by 2^{})", 1 - by);
         if (raised(found->floor) > 0)
           words += (max != own_max ? " and" : " with") + std::string(" amax at least ") +
                    number(static_cast<double>(found->floor), 7);

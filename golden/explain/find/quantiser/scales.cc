@@ -293,9 +293,8 @@ std::string scales_in_words(const QuantiserCall& q, bool parts) {
   if (!q.own || scales.left == 0) return {};
   if (std::string one = one_block_in_words(scales); !one.empty()) return one;
   // A few scales that are those of the same part of their blocks; from kLeastAlike on a cause.
-  if (scales.left >= 2 && scales.left < kLeastAlike && scales.left == scales.differing) {
+  if (scales.left >= 2 && scales.left < kLeastAlike && scales.left == scales.differing)
     if (const auto part = part_of_blocks(q)) return "scales: those of an amax of " + part->words;
-  }
   if (scales.left > kMostTold) return {};
   const std::vector<BlockPlace> places = places_of(q.blocks);
   std::string text;
@@ -344,19 +343,16 @@ std::optional<Claim> claim_scales(Output& scales, QuantiserCall& q) {
     if (claim) claim->yields = !rule->named;
     return claim;
   }
-  if (!q.own) {
+  if (!q.own)
     if (const auto rule = rule_of(q.amax, *scales.expected, q.format)) stored = rule->stored;
-  }
   if (auto claim = claim_bound(scales, q)) return claim;
   // A scale of 1 says that there is none sooner than whose amax it is.
   const std::optional<OneScale> one = one_scale(scales, q.amax, stored);
-  if (one && (one->of_all || one->of_whole)) {
+  if (one && (one->of_all || one->of_whole))
     if (auto claim = claim_one(scales, *one)) return claim;
-  }
   std::set<float> told;
-  for (Index s = 0; s < std::ssize(q.amax); ++s) {
+  for (Index s = 0; s < std::ssize(q.amax); ++s)
     if (scales.differs(s)) told.insert(nth(q.amax, s));
-  }
   if (!stored || told.size() < 2) return std::nullopt;  // blocks of one amax are one witness
   // What gives every scale goes first: a running amax is that of the tensor, but for what comes
   // before its largest value.
@@ -364,16 +360,19 @@ std::optional<Claim> claim_scales(Output& scales, QuantiserCall& q) {
   const auto others = std::stable_partition(
       windows.begin(), windows.end(),
       [&](const AmaxWindow& window) { return gives_all(stored, window.amax); });
-  if (q.own && others == windows.begin()) {
+  std::string alike;
+  for (auto window = windows.begin(); window < others; ++window)
+    if (window > windows.begin()) list_words(alike, window->words, ", or ");
+  if (q.own && others == windows.begin())
     if (auto part = part_of_blocks(q)) windows.insert(windows.begin(), *std::move(part));
-  }
   for (const AmaxWindow& window : windows) {
-    auto claim = claim_model(scales, bits_by(stored, window.amax), "scale.amax",
-                             "amax is that of " + window.words, kLeastAlike);
+    auto claim = claim_model(
+        scales, bits_by(stored, window.amax), "scale.amax",
+        "amax is that of " + window.words + (alike.empty() ? alike : "; equivalently, of " + alike),
+        kLeastAlike);
     if (!claim) continue;
-    for (Index s = 0; s < std::ssize(q.amax); ++s) {
+    for (Index s = 0; s < std::ssize(q.amax); ++s)
       if (scales.actual_bits(s) != scales.expected_bits(s)) nth(q.amax, s) = nth(window.amax, s);
-    }
     claim->yields = true;  // to a rule that somebody has
     return claim;
   }

@@ -1,0 +1,171 @@
+// Data on which several causes give the same bits: all of them are said, or none.
+#include <cmath>
+
+#include "tests/golden/planted.h"
+
+namespace mxo::planted_alike_test {
+namespace {
+
+struct Alike {
+  const char* what;
+  const char* said;    ///< that has to be in the sentence
+  const char* unsaid;  ///< that must not be
+  std::function<std::string(Backend&)> explained;
+};
+
+/// Bytes of an operand, each as of(i, bytes that were given).
+template <typename Of>
+void bytes_as(Call& c, const char* name, const Of& of) {
+  const Tensor given = c.input(name);
+  Tensor t = given;
+  for (Index i = 0; i < t.elements(); ++i)
+    t.as<std::uint8_t>()[i] = static_cast<std::uint8_t>(of(i, given.as<std::uint8_t>()));
+  c.replace(name, std::move(t));
+}
+template <typename Of>
+void floats_as(Call& c, const char* name, const Of& of) {
+  c.replace(name, mapped(c.input(name), of));
+}
+template <typename Of>
+Call with_bytes(Call c, const char* name, const Of& of) {
+  bytes_as(c, name, of);
+  return c;
+}
+
+Call product(Backend& b) { return mx_product(b, 3, {{32, 64}, 64, 48, 128}); }
+
+std::string zeros(const Call& call, const char* name) {
+  return said_of(call, [name](NamedTensors& out) {
+    std::memset(out.at(name).data(), 0, out.at(name).bytes());
+  });
+}
+
+Call rows_of_powers() {
+  return of_x("quantize", mapped(random_floats({64, 256}, 7), [](Index i, float) {
+                return std::ldexp(i % 3 == 0 ? -1.0f : 1.0f,
+                                  static_cast<int>((i / 256) * (i / 256) % 17));
+              }));
+}
+
+const Alike kAlike[] = {
+    {"one block of K is not zero", "equivalently, K blocks of w take the scale of the block before",
+     "EVEN",
+     [](Backend& b) {
+       const auto block_2 = [](Index i, const auto* t) { return i / 32 % 4 == 2 ? t[i] : 0; };
+       return said_with(with_bytes(product(b), "x.codes", block_2), [](Call& c) {
+         bytes_as(c, "w.scales", [](Index i, const auto* t) { return t[i % 4 == 2 ? i - 1 : i]; });
+       });
+     }},
+    {"all rows have the scales of row 0", "rolled back by one block along K", "of line 0",
+     [](Backend& b) {
+       const Call call =
+           with_bytes(product(b), "x.scales", [](Index i, const auto*) { return 120 + i % 4 * 3; });
+       return said_with(call, [](Call& c) {
+         bytes_as(c, "x.scales", [](Index i, const auto* t) { return t[i / 4 * 4 + (i + 1) % 4]; });
+       });
+     }},
+    {"scales of two rows by turns",
+     "1 row before; equivalently, the scales of x are those of 1 row", "EVEN",
+     [](Backend& b) {
+       Call call = rowwise_product(b, 3, {{32, 64}, 64, 48, 64});
+       const auto by_turns = [](Index odd) {
+         return [odd](Index i, float) { return i % 2 == odd ? 0.7f : 0.9f; };
+       };
+       floats_as(call, "x.scales", by_turns(1));
+       return said_with(call, [&](Call& c) { floats_as(c, "x.scales", by_turns(0)); });
+     }},
+    {"two experts are alike", "equivalently, group 2 is multiplied by the weights of expert 1",
+     "EVEN",
+     [](Backend& b) {
+       const auto experts = [](Call& c, std::array<Index, 3> from) {
+         for (const char* name : {"w.codes", "w.scales"})
+           bytes_as(c, name, [&, each = c.input(name).elements() / 3](Index i, const auto* t) {
+             return t[from.at(static_cast<std::size_t>(i / each)) * each + i % each];
+           });
+       };
+       Call call = mx_product(b, 3, {{16, 32, 64}, 64, 48, 128});
+       experts(call, {0, 0, 2});
+       return said_with(call, [&](Call& c) { experts(c, {0, 1, 1}); });
+     }},
+    {"half of some rows", "all of y: every value is multiplied by 2^-1, as it is where x is taken",
+     "EVEN",
+     [](Backend& b) {
+       return said_of(product(b), [](NamedTensors& out) {
+         out.at("y") = mapped(out.at("y"), [](Index i, float v) {
+           return i / 48 >= 5 && i / 48 < 11 ? 0.0f : v / 2;
+         });
+       });
+     }},
+    {"zeros of a dequantised tensor", "hold zeros", "bits of f32",
+     [](Backend& b) {
+       const Call p = product(b);
+       return zeros(
+           of("dequantize", {{"codes", p.input("x.codes")}, {"scales", p.input("x.scales")}}), "x");
+     }},
+    {"zeros of a gradient of a gate", "hold zeros", "limit",
+     [](Backend&) {
+       return zeros(of("swiglu_backward",
+                       {{"x", random_bf16({24, 128}, 3)}, {"dy", random_bf16({24, 64}, 4)}}),
+                    "dx");
+     }},
+    {"every code is the largest", "where code 7E is expected, code 7D came", "clamped",
+     [](Backend&) {
+       const Tensor x = mapped(random_floats({64, 128}, 7), [](Index i, float v) {
+         return std::ldexp(v < 0 ? -448.0f : 448.0f, static_cast<int>(i / 32 % 5));
+       });
+       return said_of(of_x("quantize", x), [](NamedTensors& out) {
+         for (Index i = 0; i < 64 * 128; ++i) --out.at("codes").as<std::uint8_t>()[i];
+       });
+     }},
+    {"scales of two values in tiles", "change places", "written",
+     [](Backend&) {
+       const Call call =
+           of("swizzle_scales", {{"scales", filled<std::uint8_t>(Dtype::u8, {128, 4}, [](Index i) {
+                                    return i < 256 ? 125 : 121;
+                                  })}});
+       return said_with(call, [](Call& c) {
+         bytes_as(c, "scales", [](Index i, const auto* t) { return t[511 - i]; });
+       });
+     }},
+    {"powers of two times 1.1", "", "bits are flipped",
+     [](Backend&) {
+       const Call call = of_x("quantize", rows_of_powers().input("x"), "block=1xK scale=f32");
+       return said_of(call, [](NamedTensors& out) {
+         out.at("scales") = mapped(out.at("scales"), [](Index i, float v) {
+           return i > 40 && i < 50 ? 3.0f * v : 1.1f * v;
+         });
+       });
+     }},
+    {"scales of a row are alike", "", "hold the rows",
+     [](Backend&) {
+       return said_of(rows_of_powers(), [](NamedTensors& out) {
+         std::byte* s = out.at("scales").data();
+         std::memmove(s + 40 * 8, s + 13 * 8, 16);
+       });
+     }},
+    {"rows of a sum are alike", "0.984375 times", "left out",
+     [](Backend&) {
+       const Tensor x = filled<float>(Dtype::f32, {64, 32}, [](Index i) { return i % 32 + 1; });
+       return said_with(of_x("column_sum", x), [](Call& c) {
+         floats_as(c, "x", [](Index i, float v) { return i < 32 ? 0.0f : v; });
+       });
+     }},
+    {"indices that exchange pairs", "i xor 1; equivalently, the indices are ignored", "EVEN",
+     [](Backend&) {
+       const Tensor to = filled<std::int32_t>(Dtype::i32, {32}, [](Index i) { return i ^ 1; });
+       const Call call = of("permute", {{"x", random_bf16({32, 64}, 3)}, {"indices", to}});
+       return said_of(call, [&](NamedTensors& out) { out.at("y") = call.input("x"); });
+     }},
+};
+
+TEST(PlantedAlike, AllAreSaidOrNone) {
+  const auto b = make_cpu_backend();
+  for (const Alike& row : kAlike) {
+    const std::string said = row.explained(*b);
+    EXPECT_NE(said.find(row.said), said.npos) << row.what << ": " << said;
+    EXPECT_EQ(said.find(row.unsaid), said.npos) << row.what << ": " << said;
+  }
+}
+
+}  // namespace
+}  // namespace mxo::planted_alike_test
