@@ -3,6 +3,7 @@
 
 #include "emu/cpu/gemm/engines/bf16/rounding_avx512.h"
 #include "emu/cpu/gemm/engines/tile_kernels.h"
+#include "emu/cpu/gemm/engines/two_slices/recombine_avx512.h"
 #include "emu/cpu/target_region.h"
 
 namespace mxo::cpu {
@@ -42,21 +43,54 @@ void begin() noexcept {
 }
 void end() noexcept { _tile_release(); }
 
-// Tiles 0 and 1 hold A's slices, 2 and 3 B's; 4, 5 and 6 the sums high, mixed and low.
-void add_chunk(const std::int8_t* a_high, const std::int8_t* a_low, const std::int8_t* b_high,
-               const std::int8_t* b_low) {
+// Where another thread shares a core, tile instructions that follow each other directly take half
+// as long again (bench/AMX_PRODUCTS.md).
+[[gnu::always_inline]] inline void apart() { asm volatile(".rept 8\n\tnop\n\t.endr"); }
+
+// Tiles 0 and 1 hold A's slices, 2 and 3 B's; 4, 5 and 6 the sums high, mixed and low.  after(i)
+// does something else after product i.
+template <typename After>
+[[gnu::always_inline]] inline void add_chunk(const std::int8_t* a_high, const std::int8_t* a_low,
+                                             const std::int8_t* b_high, const std::int8_t* b_low,
+                                             const After& after) {
   _tile_loadd(0, a_high, 64);
+  apart();
   _tile_loadd(2, b_high, 64);
+  apart();
   _tile_dpbssd(4, 0, 2);
+  after(0);
   _tile_loadd(3, b_low, 64);
+  apart();
   _tile_dpbsud(5, 0, 3);
+  after(1);
   _tile_loadd(1, a_low, 64);
+  apart();
   _tile_dpbuud(6, 1, 3);
+  after(2);
   _tile_dpbusd(5, 1, 2);
+  after(3);
 }
 
+template <typename After>
+[[gnu::always_inline]] inline void add_chunks(int half, int count, const std::int8_t* a,
+                                              const std::int8_t* b, const After& after) {
+  for (int i = 0; i < count; ++i) {
+    const int chunk = i % kChunks;
+    const std::int8_t* run_a = a + i / kChunks * kRunBytes;
+    const std::int8_t* run_b = b + i / kChunks * 2 * kRunBytes;
+    add_chunk(
+        run_a + tile_of_a(0, chunk), run_a + tile_of_a(1, chunk), run_b + tile_of_b(half, 0, chunk),
+        run_b + tile_of_b(half, 1, chunk), [&](int product) __attribute__((always_inline)) {
+          after(4 * i + product);
+        });
+  }
+}
+
+static_assert(4 * kSpanChunks == kPendingParts);  // one after each product of a span
+
 void sum_two_slices(int half, const ChunkRange& range, const std::int8_t* a, const std::int8_t* b,
-                    TwoSliceSums& sums) noexcept {
+                    const PendingSums& pending, TwoSliceSums& sums) noexcept {
+  const auto nothing = [](int) __attribute__((always_inline)) { apart(); };
   _tile_zero(4);
   _tile_zero(5);
   _tile_zero(6);
@@ -64,15 +98,15 @@ void sum_two_slices(int half, const ChunkRange& range, const std::int8_t* a, con
     alignas(64) std::int8_t tiles[2][kTileBytes];
     avx512_slices_of_block(a, range, tiles);
     add_chunk(tiles[0], tiles[1], b + tile_of_b(half, 0, range.first),
-              b + tile_of_b(half, 1, range.first));
+              b + tile_of_b(half, 1, range.first), nothing);
+    if (pending.slices != nullptr) avx512_add_recombined(pending, 0);
+  } else if (pending.slices == nullptr) {
+    add_chunks(half, range.count, a, b, nothing);
   } else {
-    for (int i = 0; i < range.count; ++i) {
-      const int chunk = i % kChunks;
-      const std::int8_t* run_a = a + i / kChunks * kRunBytes;
-      const std::int8_t* run_b = b + i / kChunks * 2 * kRunBytes;
-      add_chunk(run_a + tile_of_a(0, chunk), run_a + tile_of_a(1, chunk),
-                run_b + tile_of_b(half, 0, chunk), run_b + tile_of_b(half, 1, chunk));
-    }
+    add_chunks(
+        half, range.count, a,
+        b, [&](int part) __attribute__((always_inline)) { add_recombined_part(pending, part); });
+    avx512_add_recombined(pending, 4 * range.count);
   }
   _tile_stored(4, sums[0], 64);
   _tile_stored(5, sums[1], 64);
@@ -96,22 +130,39 @@ void add_chunk_of_both(int i, int chunks, const std::int8_t* a, const std::int8_
     const std::int8_t* run_a = a + i / kChunks * kRunBytes;
     const std::int8_t* run_b = b + i / kChunks * 2 * kRunBytes;
     _tile_loadd(6, run_a + tile_of_a(0, chunk), 64);
+    apart();
     _tile_loadd(7, run_b + tile_of_b(0, 0, chunk), 64);
+    apart();
     _tile_dpbssd(0, 6, 7);
+    apart();
     _tile_loadd(7, run_b + tile_of_b(1, 0, chunk), 64);
+    apart();
     _tile_dpbssd(3, 6, 7);
+    apart();
     _tile_loadd(7, run_b + tile_of_b(0, 1, chunk), 64);
+    apart();
     _tile_dpbsud(1, 6, 7);
+    apart();
     _tile_loadd(7, run_b + tile_of_b(1, 1, chunk), 64);
+    apart();
     _tile_dpbsud(4, 6, 7);
+    apart();
     _tile_loadd(6, run_a + tile_of_a(1, chunk), 64);
+    apart();
     _tile_dpbuud(5, 6, 7);
+    apart();
     _tile_loadd(7, run_b + tile_of_b(0, 1, chunk), 64);
+    apart();
     _tile_dpbuud(2, 6, 7);
+    apart();
     _tile_loadd(7, run_b + tile_of_b(0, 0, chunk), 64);
+    apart();
     _tile_dpbusd(1, 6, 7);
+    apart();
     _tile_loadd(7, run_b + tile_of_b(1, 0, chunk), 64);
+    apart();
     _tile_dpbusd(4, 6, 7);
+    apart();
     return;
   }
   _tile_stored(0, halves[0][0], 64);
@@ -127,10 +178,15 @@ void add_three_slices(int chunks, const std::int8_t* a, const std::int8_t* b, bo
                       ThreeSliceSums& sums) noexcept {
   if (more) {
     _tile_loadd(0, sums[0], 64);
+    apart();
     _tile_loadd(1, sums[1], 64);
+    apart();
     _tile_loadd(2, sums[2], 64);
+    apart();
     _tile_loadd(3, sums[3], 64);
+    apart();
     _tile_loadd(4, sums[4], 64);
+    apart();
   } else {
     _tile_zero(0);
     _tile_zero(1);
@@ -140,22 +196,39 @@ void add_three_slices(int chunks, const std::int8_t* a, const std::int8_t* b, bo
   }
   for (int i = 0; i < chunks; ++i, a += kThreeSliceChunkBytes, b += kThreeSliceChunkBytes) {
     _tile_loadd(5, a + 2 * kTileBytes, 64);
+    apart();
     _tile_loadd(7, b + 2 * kTileBytes, 64);
+    apart();
     _tile_dpbssd(4, 5, 7);
+    apart();
     _tile_loadd(6, a + kTileBytes, 64);
+    apart();
     _tile_dpbssd(3, 6, 7);
+    apart();
     _tile_loadd(7, b, 64);
+    apart();
     _tile_dpbssd(2, 5, 7);
+    apart();
     _tile_dpbssd(1, 6, 7);
+    apart();
     _tile_loadd(7, b + kTileBytes, 64);
+    apart();
     _tile_dpbssd(3, 5, 7);
+    apart();
     _tile_dpbssd(2, 6, 7);
+    apart();
     _tile_loadd(5, a, 64);
+    apart();
     _tile_dpbssd(1, 5, 7);
+    apart();
     _tile_loadd(7, b, 64);
+    apart();
     _tile_dpbssd(0, 5, 7);
+    apart();
     _tile_loadd(6, b + 2 * kTileBytes, 64);
+    apart();
     _tile_dpbssd(2, 5, 6);
+    apart();
   }
   _tile_stored(0, sums[0], 64);
   _tile_stored(1, sums[1], 64);
@@ -173,10 +246,15 @@ void add_bf16(int step, int blocks, const std::uint16_t* a, const std::uint16_t*
       _tile_zero(0);
       _tile_zero(1);
       _tile_loadd(4, a, 64);
+      apart();
       _tile_loadd(5, b, 64);
+      apart();
       _tile_dpbf16ps(0, 4, 5);
+      apart();
       _tile_loadd(5, b + kTileWords, 64);
+      apart();
       _tile_dpbf16ps(1, 4, 5);
+      apart();
       if (i == 0) continue;
       _tile_stored(2, sums[i - 1].halves[0], 64);
       _tile_stored(3, sums[i - 1].halves[1], 64);
@@ -184,10 +262,15 @@ void add_bf16(int step, int blocks, const std::uint16_t* a, const std::uint16_t*
       _tile_zero(2);
       _tile_zero(3);
       _tile_loadd(6, a, 64);
+      apart();
       _tile_loadd(7, b, 64);
+      apart();
       _tile_dpbf16ps(2, 6, 7);
+      apart();
       _tile_loadd(7, b + kTileWords, 64);
+      apart();
       _tile_dpbf16ps(3, 6, 7);
+      apart();
       _tile_stored(0, sums[i - 1].halves[0], 64);
       _tile_stored(1, sums[i - 1].halves[1], 64);
     }

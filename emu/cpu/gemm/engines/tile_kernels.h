@@ -16,9 +16,10 @@ struct TileKernels {
   void (*encode_two_slices)(const SliceTable& table, int chunks, const std::uint8_t* codes,
                             const std::uint8_t* shift, const SliceTarget& to,
                             SliceTally& tally) noexcept;
-  /// Sums of products of 16 lanes of A and a half of B.
+  /// Sums of products of 16 lanes of A and a half of B; meanwhile recombines others.
   void (*sum_two_slices)(int half, const ChunkRange& range, const std::int8_t* a,
-                         const std::int8_t* b, TwoSliceSums& sums) noexcept;
+                         const std::int8_t* b, const PendingSums& pending,
+                         TwoSliceSums& sums) noexcept;
   /// The same for both halves in steps, `chunk` from 0 to `chunks`: sums stay in the tiles between
   /// steps while the caller does other work; the last step stores them to `halves`.
   void (*add_two_slices)(int chunk, int chunks, const std::int8_t* a, const std::int8_t* b,

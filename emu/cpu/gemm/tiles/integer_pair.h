@@ -51,8 +51,8 @@ class IntegerPair {
   const MicroPanel& b_;
 };
 
-/// The transposed residuals, after the last kc block that the scratch sees, and the pairs with
-/// residual overflow.
+/// After sum_integers: the transposed residuals, after the last kc block that the scratch sees, and
+/// the pairs with residual overflow.
 void finish_integers(const Kernels& kernels, const KcTile& tile, TileScratch& scratch);
 
 /// Adds a kc block, `step` runs at a time: add_integers(pair, runs, half, sums) adds the integers'
@@ -82,7 +82,6 @@ void sum_integers(const Kernels& kernels, const KcTile& tile, TileScratch& scrat
       }
     }
   }
-  finish_integers(kernels, tile, scratch);
 }
 
 }  // namespace mxo::cpu

@@ -71,6 +71,7 @@ void compute_whole(const Kernels& kernels, const KcTile& tile, TileScratch& scra
                      add_pairs(k, pair, run, sums);
                    }
                  });
+    finish_integers(k, t, s);
   });
 }
 

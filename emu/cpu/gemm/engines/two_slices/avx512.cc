@@ -1,7 +1,7 @@
 // Two slices by AVX-512: splitting, recombining, and the products of residuals.
 #include <immintrin.h>
 
-#include "emu/cpu/gemm/engines/two_slices/two_slices.h"
+#include "emu/cpu/gemm/engines/two_slices/recombine_avx512.h"
 #include "emu/cpu/target_region.h"
 
 MXO_TARGET_BEGIN("avx512f,avx512bw,avx512vl,avx512dq,fma")
@@ -26,30 +26,8 @@ void avx512_split_pairs(const std::uint32_t* pairs, const SliceTarget& to) noexc
   }
 }
 
-static_assert(static_cast<long long>(kSpanRuns) * kRun * (32767LL * 32767 + 255 * 255) / 256 <
-              0x7FFFFFFF);
-
-void avx512_add_recombined(const TwoSliceSums& slices, int half, const double* scale_a,
-                           const double* scale_b, double* c) noexcept {
-  const __m512d shift = _mm512_set1_pd(256.0);
-  for (int part = 0; part < kTileLanes; part += 8) {
-    const int column = half * kTileLanes + part;
-    const __m512d factor = _mm512_loadu_pd(scale_b + column);
-    const auto words_of = [part](const std::int32_t* row) {
-      return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(row + part));
-    };
-    for (int m = 0; m < kTileLanes; ++m) {
-      // 256 high + mixed is (sum - low) / 256: with a span of integers of at most 2^15 - 1 it
-      // stays below 2^31.  Recombined with low below 2^53.  Both exact.
-      const __m256i upper =
-          _mm256_add_epi32(_mm256_slli_epi32(words_of(slices[0][m]), 8), words_of(slices[1][m]));
-      const __m512d sum = _mm512_fmadd_pd(_mm512_cvtepi32_pd(upper), shift,
-                                          _mm512_cvtepi32_pd(words_of(slices[2][m])));
-      double* to = c + m * kMaxNr + column;
-      _mm512_storeu_pd(to, _mm512_fmadd_pd(_mm512_mul_pd(sum, factor), _mm512_set1_pd(scale_a[m]),
-                                           _mm512_loadu_pd(to)));
-    }
-  }
+void avx512_add_recombined(const PendingSums& pending, int first) noexcept {
+  for (int part = first; part < kPendingParts; ++part) add_recombined_part(pending, part);
 }
 
 void avx512_slices_of_block(const std::int8_t* a, const ChunkRange& range,

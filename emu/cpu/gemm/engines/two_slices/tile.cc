@@ -11,35 +11,57 @@
 namespace mxo::cpu {
 namespace {
 
-void add_two_slices(const Kernels& kernels, const IntegerPair& pair, const RunRange& runs, int half,
-                    double* sums) {
-  const auto add = [&](Index block, const ChunkRange& range) {
+/// Adds spans to pairs; the sums of one are recombined while the next is summed.
+class SpanSums {
+ public:
+  explicit SpanSums(const Kernels& kernels) : tiles_(*kernels.tiles) {}
+
+  void add(const IntegerPair& pair, const RunRange& runs, int half, double* sums) {
+    const Index first = runs.first * kRunBlocks;
+    const Index end = std::min(runs.end * kRun, pair.k_block().count);
+    bool any_split = false;
+    for (Index run = runs.first; run < runs.end; ++run) any_split = any_split || pair.split(run);
+    if (!any_split) {
+      const auto chunks = static_cast<int>(ceil_div(end - runs.first * kRun, kChunk));
+      return add(pair, first, half, {0, chunks, ChunkRange::both}, sums);
+    }
+    for (Index block = first; block * kBlock < end; ++block) {
+      const auto of_run = static_cast<int>(block % kRunBlocks);
+      add(pair, block, half,
+          {of_run / 2, 1, of_run % 2 == 0 ? ChunkRange::lower : ChunkRange::upper}, sums);
+    }
+  }
+
+  void finish() {
+    if (pending_.slices != nullptr) avx512_add_recombined(pending_, 0);
+    pending_ = {};
+  }
+
+ private:
+  void add(const IntegerPair& pair, Index block, int half, const ChunkRange& range, double* sums) {
     const auto* a = reinterpret_cast<const std::int8_t*>(pair.data_a(block / kRunBlocks));
     const auto* b = reinterpret_cast<const std::int8_t*>(pair.data_b(block / kRunBlocks));
-    alignas(64) TwoSliceSums slices;
-    kernels.tiles->sum_two_slices(half, range, a, b, slices);
-    avx512_add_recombined(slices, half, pair.scales_a(block), pair.scales_b(block), sums);
-  };
-  const Index first = runs.first * kRunBlocks;
-  const Index end = std::min(runs.end * kRun, pair.k_block().count);
-  bool any_split = false;
-  for (Index run = runs.first; run < runs.end; ++run) any_split = any_split || pair.split(run);
-  if (!any_split) {
-    const auto chunks = static_cast<int>(ceil_div(end - runs.first * kRun, kChunk));
-    return add(first, {0, chunks, ChunkRange::both});
+    TwoSliceSums& slices = slices_[next_];
+    tiles_.sum_two_slices(half, range, a, b, pending_, slices);
+    pending_ = {&slices, half, pair.scales_a(block), pair.scales_b(block), sums};
+    next_ = 1 - next_;
   }
-  for (Index block = first; block * kBlock < end; ++block) {
-    const auto of_run = static_cast<int>(block % kRunBlocks);
-    add(block, {of_run / 2, 1, of_run % 2 == 0 ? ChunkRange::lower : ChunkRange::upper});
-  }
-}
+
+  const TileKernels& tiles_;
+  alignas(64) TwoSliceSums slices_[2];
+  int next_ = 0;
+  PendingSums pending_;
+};
 
 void sum_two_slices(const Kernels& kernels, const KcTile& tile, TileScratch& scratch) {
   const TileRegisters registers(*kernels.tiles);
+  SpanSums spans(kernels);
   sum_integers(kernels, tile, scratch, span_runs(tile.product().form), kMaxNr / kTileLanes,
-               [&kernels](const IntegerPair& pair, const RunRange& runs, int half, double* sums) {
-                 add_two_slices(kernels, pair, runs, half, sums);
+               [&spans](const IntegerPair& pair, const RunRange& runs, int half, double* sums) {
+                 spans.add(pair, runs, half, sums);
                });
+  spans.finish();
+  finish_integers(kernels, tile, scratch);
 }
 
 struct TwoSliceBlock {

@@ -75,9 +75,19 @@ void avx512_add_residuals_of_a(const Residual* residuals, int count, int from,
 void avx512_add_residuals_of_b(int width, const Residual* residuals, int count, int from,
                                const std::int32_t* a, const double* scale_a, double* d) noexcept;
 
-/// c[m][16 * half + n] += sum * scale_b[16 * half + n] * scale_a[m], for 16 x 16 sums.
-void avx512_add_recombined(const TwoSliceSums& slices, int half, const double* scale_a,
-                           const double* scale_b, double* c) noexcept;
+/// 16 x 16 sums of slices that are still to be recombined: c[m][16 * half + n] += sum *
+/// scale_b[16 * half + n] * scale_a[m].
+struct PendingSums {
+  const TwoSliceSums* slices = nullptr;  ///< null: none
+  int half = 0;
+  const double* scale_a = nullptr;
+  const double* scale_b = nullptr;
+  double* c = nullptr;
+};
+/// Eights of them: parts of a row.
+inline constexpr int kPendingParts = kTileLanes * kTileLanes / 8;
+/// Parts [first, kPendingParts).
+void avx512_add_recombined(const PendingSums& pending, int first) noexcept;
 /// Chunk `range.first` of A with one block zeroed: two tiles, high and low.
 void avx512_slices_of_block(const std::int8_t* a, const ChunkRange& range,
                             std::int8_t (&tiles)[2][kTileBytes]) noexcept;
