@@ -48,7 +48,7 @@ void add_chunk(int chunk, int chunks, const std::int8_t* a, const std::int8_t* b
 
 void sum_two_slices(int half, const ChunkRange& range, const std::int8_t* a, const std::int8_t* b,
                     const PendingSums& pending, TwoSliceSums& sums) noexcept {
-  if (pending.slices != nullptr) avx512_add_recombined(pending, 0);
+  if (pending.slices != nullptr) avx512_add_pending(pending, 0, 0);
   std::memset(&sums, 0, sizeof sums);
   if (range.blocks != ChunkRange::both) {
     alignas(64) std::int8_t tiles[2][kTileBytes];

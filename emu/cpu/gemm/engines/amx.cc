@@ -3,7 +3,7 @@
 
 #include "emu/cpu/gemm/engines/bf16/rounding_avx512.h"
 #include "emu/cpu/gemm/engines/tile_kernels.h"
-#include "emu/cpu/gemm/engines/two_slices/recombine_avx512.h"
+#include "emu/cpu/gemm/engines/two_slices/pending_avx512.h"
 #include "emu/cpu/target_region.h"
 
 namespace mxo::cpu {
@@ -16,8 +16,6 @@ Kernels with_tiles(Isa isa, const TileKernels& tiles) {
   k.mr_integers = kTileLanes;
   k.tile_engines = engines;
   k.tiles = &tiles;
-  k.add_residuals_of_a = avx512_add_residuals_of_a;
-  k.add_residuals_of_b = avx512_add_residuals_of_b;
   return k;
 }
 
@@ -47,42 +45,42 @@ void end() noexcept { _tile_release(); }
 // as long again (bench/AMX_PRODUCTS.md).
 [[gnu::always_inline]] inline void apart() { asm volatile(".rept 8\n\tnop\n\t.endr"); }
 
-// Tiles 0 and 1 hold A's slices, 2 and 3 B's; 4, 5 and 6 the sums high, mixed and low.  after(i)
-// does something else after product i.
-template <typename After>
+// Tiles 0 and 1 hold A's slices, 2 and 3 B's; 4, 5 and 6 the sums high, mixed and low.  Something
+// else is done between: loaded() after a load, multiplied(i) after product i.
+template <typename Loaded, typename Multiplied>
 [[gnu::always_inline]] inline void add_chunk(const std::int8_t* a_high, const std::int8_t* a_low,
                                              const std::int8_t* b_high, const std::int8_t* b_low,
-                                             const After& after) {
+                                             const Loaded& loaded, const Multiplied& multiplied) {
   _tile_loadd(0, a_high, 64);
-  apart();
+  loaded();
   _tile_loadd(2, b_high, 64);
-  apart();
+  loaded();
   _tile_dpbssd(4, 0, 2);
-  after(0);
+  multiplied(0);
   _tile_loadd(3, b_low, 64);
-  apart();
+  loaded();
   _tile_dpbsud(5, 0, 3);
-  after(1);
+  multiplied(1);
   _tile_loadd(1, a_low, 64);
-  apart();
+  loaded();
   _tile_dpbuud(6, 1, 3);
-  after(2);
+  multiplied(2);
   _tile_dpbusd(5, 1, 2);
-  after(3);
+  multiplied(3);
 }
 
-template <typename After>
+template <typename Loaded, typename Multiplied>
 [[gnu::always_inline]] inline void add_chunks(int half, int count, const std::int8_t* a,
-                                              const std::int8_t* b, const After& after) {
+                                              const std::int8_t* b, const Loaded& loaded,
+                                              const Multiplied& multiplied) {
   for (int i = 0; i < count; ++i) {
     const int chunk = i % kChunks;
     const std::int8_t* run_a = a + i / kChunks * kRunBytes;
     const std::int8_t* run_b = b + i / kChunks * 2 * kRunBytes;
     add_chunk(
         run_a + tile_of_a(0, chunk), run_a + tile_of_a(1, chunk), run_b + tile_of_b(half, 0, chunk),
-        run_b + tile_of_b(half, 1, chunk), [&](int product) __attribute__((always_inline)) {
-          after(4 * i + product);
-        });
+        run_b + tile_of_b(half, 1, chunk),
+        loaded, [&](int product) __attribute__((always_inline)) { multiplied(4 * i + product); });
   }
 }
 
@@ -90,7 +88,7 @@ static_assert(4 * kSpanChunks == kPendingParts);  // one after each product of a
 
 void sum_two_slices(int half, const ChunkRange& range, const std::int8_t* a, const std::int8_t* b,
                     const PendingSums& pending, TwoSliceSums& sums) noexcept {
-  const auto nothing = [](int) __attribute__((always_inline)) { apart(); };
+  const auto nothing = [](auto...) __attribute__((always_inline)) { apart(); };
   _tile_zero(4);
   _tile_zero(5);
   _tile_zero(6);
@@ -98,15 +96,22 @@ void sum_two_slices(int half, const ChunkRange& range, const std::int8_t* a, con
     alignas(64) std::int8_t tiles[2][kTileBytes];
     avx512_slices_of_block(a, range, tiles);
     add_chunk(tiles[0], tiles[1], b + tile_of_b(half, 0, range.first),
-              b + tile_of_b(half, 1, range.first), nothing);
-    if (pending.slices != nullptr) avx512_add_recombined(pending, 0);
+              b + tile_of_b(half, 1, range.first), nothing, nothing);
+    if (pending.slices != nullptr) avx512_add_pending(pending, 0, 0);
   } else if (pending.slices == nullptr) {
-    add_chunks(half, range.count, a, b, nothing);
+    add_chunks(half, range.count, a, b, nothing, nothing);
   } else {
-    add_chunks(
-        half, range.count, a,
-        b, [&](int part) __attribute__((always_inline)) { add_recombined_part(pending, part); });
-    avx512_add_recombined(pending, 4 * range.count);
+    const int residuals = pending.residuals();
+    int residual = 0;
+    const auto one_residual = [&]() __attribute__((always_inline)) {
+      if (residual == residuals) return apart();
+      add_residual(pending, residual++);
+    };
+    const auto one_part = [&](int part) __attribute__((always_inline)) {
+      add_recombined_part(pending, part);
+    };
+    add_chunks(half, range.count, a, b, one_residual, one_part);
+    avx512_add_pending(pending, 4 * range.count, residual);
   }
   _tile_stored(4, sums[0], 64);
   _tile_stored(5, sums[1], 64);

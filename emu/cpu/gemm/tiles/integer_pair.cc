@@ -5,14 +5,16 @@
 
 namespace mxo::cpu {
 
-void IntegerPair::add_residuals_of_a(const RunRange& runs, int half, double* sums) const {
-  const std::uint32_t* of_a = a_.residual_begin + first_of_a_;
-  kernels_.add_residuals_of_a(
-      a_.residuals.data() + of_a[runs.first], static_cast<int>(of_a[runs.end] - of_a[runs.first]),
-      static_cast<int>((first_of_a_ + runs.first) * kRun),
-      data_b(runs.first) + kRunPairs * kTileLanes * half,
-      scales_b(runs.first * kRunBlocks) + kTileLanes * half, sums + kTileLanes * half);
-  if (half > 0) return;
+std::span<const Residual> IntegerPair::residuals_of_a(const RunRange& runs) const {
+  const std::uint32_t* begin = a_.residual_begin + first_of_a_;
+  return {a_.residuals.data() + begin[runs.first], a_.residuals.data() + begin[runs.end]};
+}
+std::span<const Residual> IntegerPair::residuals_of_b(const RunRange& runs) const {
+  const std::uint32_t* begin = b_.residual_begin;
+  return {b_.residuals.data() + begin[runs.first], b_.residuals.data() + begin[runs.end]};
+}
+
+void IntegerPair::add_products_of_residuals(const RunRange& runs, double* sums) const {
   for (Index run = runs.first; run < runs.end; ++run) {
     const std::uint64_t* in_a = a_.residual_places + 2 * (first_of_a_ + run);
     const std::uint64_t* in_b = b_.residual_places + 2 * run;
@@ -37,15 +39,12 @@ void IntegerPair::add_products_of_residuals(Index run, double* sums) const {
   }
 }
 
-bool IntegerPair::add_residuals_of_b(const RunRange& runs, double* transposed, bool used) const {
-  const std::uint32_t begin = b_.residual_begin[runs.first];
-  const auto count = static_cast<int>(b_.residual_begin[runs.end] - begin);
-  if (count == 0) return used;
-  if (!used) std::memset(transposed, 0, sizeof(double) * kMaxMr * kMaxNr);
-  kernels_.add_residuals_of_b(a_.step, b_.residuals.data() + begin, count,
-                              static_cast<int>(runs.first * kRun), data_a(runs.first),
-                              scales_a(runs.first * kRunBlocks), transposed);
-  return true;
+double* transposed_of(TileScratch& scratch, int at) {
+  if (!scratch.has_transposed[at]) {
+    std::memset(scratch.transposed[at], 0, sizeof(scratch.transposed[at]));
+    scratch.has_transposed[at] = true;
+  }
+  return scratch.transposed[at];
 }
 
 void finish_integers(const Kernels& kernels, const KcTile& tile, TileScratch& scratch) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <span>
 
 #include "emu/cpu/gemm/tiles/tile.h"
 
@@ -20,14 +21,16 @@ class IntegerPair {
               const MicroPanel& b)
       : kernels_(kernels), k_block_(k_block), a_(a), first_of_a_(first_of_a), b_(b) {}
 
-  /// Adds residuals of A times part `half` of B, with part 0 also the products of two residuals.
-  void add_residuals_of_a(const RunRange& runs, int half, double* sums) const;
-  /// Adds residuals of B times the integers of A to `transposed`, [n][kMaxMr], zeroed first unless
-  /// `used`.  Returns whether it is in use now.
-  bool add_residuals_of_b(const RunRange& runs, double* transposed, bool used) const;
+  /// `at` counted over all that A holds; and from the kc block on.
+  std::span<const Residual> residuals_of_a(const RunRange& runs) const;
+  std::span<const Residual> residuals_of_b(const RunRange& runs) const;
+  /// Where both have a residual.
+  void add_products_of_residuals(const RunRange& runs, double* sums) const;
 
   const KBlock& k_block() const { return k_block_; }
   const MicroPanel& a() const { return a_; }
+  /// The element of A at which run `run` starts.
+  Index element_of_a(Index run) const { return (first_of_a_ + run) * kRun; }
   /// The run's blocks have units of their own.
   bool split(Index run) const { return (a_.split[first_of_a_ + run] | b_.split[run]) != 0; }
   const std::int32_t* data_a(Index run) const {
@@ -51,15 +54,17 @@ class IntegerPair {
   const MicroPanel& b_;
 };
 
+/// Pair `at` gets residuals of B times the integers of A, [n][kMaxMr]: zeros, unless it has.
+double* transposed_of(TileScratch& scratch, int at);
 /// After sum_integers: the transposed residuals, after the last kc block that the scratch sees, and
 /// the pairs with residual overflow.
 void finish_integers(const Kernels& kernels, const KcTile& tile, TileScratch& scratch);
 
-/// Adds a kc block, `step` runs at a time: add_integers(pair, runs, half, sums) adds the integers'
-/// products, for each of `halves` parts of NR over all panels of A, so that B's part stays in L1.
-template <typename AddIntegers>
+/// Adds a kc block, `step` runs at a time: add(pair, runs, half, sums, at) adds the products of
+/// pair `at`, for each of `halves` parts of NR over all panels of A, so that B's part stays in L1.
+template <typename Add>
 void sum_integers(const Kernels& kernels, const KcTile& tile, TileScratch& scratch, Index step,
-                  int halves, const AddIntegers& add_integers) {
+                  int halves, const Add& add) {
   if (tile.first) {
     std::fill(scratch.has_transposed, scratch.has_transposed + tile.tall() * tile.wide(), false);
   }
@@ -70,14 +75,7 @@ void sum_integers(const Kernels& kernels, const KcTile& tile, TileScratch& scrat
         for (int i = 0; i < tile.tall(); ++i) {
           if (tile.a[i].residual_overflow) continue;
           const IntegerPair pair(kernels, tile.k_block, tile.a[i], tile.first_of_a, tile.b[j]);
-          double* sums = block_of(*tile.tile, scratch, i, j);
-          add_integers(pair, runs, half, sums);
-          // Residuals here, while the runs are in L1.
-          pair.add_residuals_of_a(runs, half, sums);
-          if (half + 1 < halves) continue;
-          const int at = j * tile.tall() + i;
-          scratch.has_transposed[at] =
-              pair.add_residuals_of_b(runs, scratch.transposed[at], scratch.has_transposed[at]);
+          add(pair, runs, half, block_of(*tile.tile, scratch, i, j), j * tile.tall() + i);
         }
       }
     }

@@ -63,13 +63,30 @@ void add_pairs(const Kernels& kernels, const IntegerPair& pair, Index run, doubl
   }
 }
 
+/// While the runs are in L1.
+void add_residuals(const Kernels& kernels, const IntegerPair& pair, const RunRange& runs,
+                   double* sums, int at, TileScratch& scratch) {
+  const std::span<const Residual> of_a = pair.residuals_of_a(runs);
+  const Index block = runs.first * kRunBlocks;
+  kernels.add_residuals_of_a(of_a.data(), static_cast<int>(of_a.size()),
+                             static_cast<int>(pair.element_of_a(runs.first)),
+                             pair.data_b(runs.first), pair.scales_b(block), sums);
+  pair.add_products_of_residuals(runs, sums);
+  const std::span<const Residual> of_b = pair.residuals_of_b(runs);
+  if (of_b.empty()) return;
+  kernels.add_residuals_of_b(pair.a().step, of_b.data(), static_cast<int>(of_b.size()),
+                             static_cast<int>(runs.first * kRun), pair.data_a(runs.first),
+                             pair.scales_a(block), transposed_of(scratch, at));
+}
+
 void compute_whole(const Kernels& kernels, const KcTile& tile, TileScratch& scratch) {
   sum_and_write(kernels, tile, scratch, [](const auto& k, const KcTile& t, TileScratch& s) {
     sum_integers(k, t, s, kRunsAtOnce, 1,
-                 [&k](const IntegerPair& pair, const RunRange& runs, int, double* sums) {
+                 [&](const IntegerPair& pair, const RunRange& runs, int, double* sums, int at) {
                    for (Index run = runs.first; run < runs.end; ++run) {
                      add_pairs(k, pair, run, sums);
                    }
+                   add_residuals(k, pair, runs, sums, at, s);
                  });
     finish_integers(k, t, s);
   });

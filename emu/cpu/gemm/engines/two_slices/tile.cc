@@ -11,43 +11,69 @@
 namespace mxo::cpu {
 namespace {
 
-/// Adds spans to pairs; the sums of one are recombined while the next is summed.
+/// Adds spans to pairs; what is left to do for one is done while the next is summed.
 class SpanSums {
  public:
-  explicit SpanSums(const Kernels& kernels) : tiles_(*kernels.tiles) {}
+  SpanSums(const TileKernels& tiles, TileScratch& scratch) : tiles_(tiles), scratch_(scratch) {}
 
-  void add(const IntegerPair& pair, const RunRange& runs, int half, double* sums) {
+  void add(const IntegerPair& pair, const RunRange& runs, int half, double* sums, int at) {
     const Index first = runs.first * kRunBlocks;
     const Index end = std::min(runs.end * kRun, pair.k_block().count);
     bool any_split = false;
     for (Index run = runs.first; run < runs.end; ++run) any_split = any_split || pair.split(run);
+    double* c = sums + half * kTileLanes;
     if (!any_split) {
       const auto chunks = static_cast<int>(ceil_div(end - runs.first * kRun, kChunk));
-      return add(pair, first, half, {0, chunks, ChunkRange::both}, sums);
+      add(pair, first, half, {0, chunks, ChunkRange::both}, c);
     }
-    for (Index block = first; block * kBlock < end; ++block) {
+    for (Index block = first; block * kBlock < end && any_split; ++block) {
       const auto of_run = static_cast<int>(block % kRunBlocks);
       add(pair, block, half,
-          {of_run / 2, 1, of_run % 2 == 0 ? ChunkRange::lower : ChunkRange::upper}, sums);
+          {of_run / 2, 1, of_run % 2 == 0 ? ChunkRange::lower : ChunkRange::upper}, c);
     }
+    add_residuals(pair, runs, half, sums, at);
   }
 
   void finish() {
-    if (pending_.slices != nullptr) avx512_add_recombined(pending_, 0);
+    if (pending_.slices != nullptr) avx512_add_pending(pending_, 0, 0);
     pending_ = {};
   }
 
  private:
-  void add(const IntegerPair& pair, Index block, int half, const ChunkRange& range, double* sums) {
-    const auto* a = reinterpret_cast<const std::int8_t*>(pair.data_a(block / kRunBlocks));
-    const auto* b = reinterpret_cast<const std::int8_t*>(pair.data_b(block / kRunBlocks));
+  void add(const IntegerPair& pair, Index block, int half, const ChunkRange& range, double* c) {
     TwoSliceSums& slices = slices_[next_];
-    tiles_.sum_two_slices(half, range, a, b, pending_, slices);
-    pending_ = {&slices, half, pair.scales_a(block), pair.scales_b(block), sums};
+    tiles_.sum_two_slices(half, range, data_a(pair, block / kRunBlocks),
+                          data_b(pair, block / kRunBlocks), pending_, slices);
+    pending_ = {};
+    pending_.slices = &slices;
+    pending_.scale_a = pair.scales_a(block);
+    pending_.scale_b = pair.scales_b(block) + half * kTileLanes;
+    pending_.c = c;
     next_ = 1 - next_;
   }
 
+  /// Of all of the runs, with the last of their sums; residuals of B with the second half.
+  void add_residuals(const IntegerPair& pair, const RunRange& runs, int half, double* sums,
+                     int at) {
+    const Index block = runs.first * kRunBlocks;
+    pending_.of_a = {
+        pair.residuals_of_a(runs), static_cast<unsigned>(pair.element_of_a(runs.first)),
+        data_b(pair, runs.first) + tile_of_b(half, 0, 0), pair.scales_b(block) + half * kTileLanes};
+    if (half == 0) return pair.add_products_of_residuals(runs, sums);
+    pending_.of_b = {pair.residuals_of_b(runs), static_cast<unsigned>(runs.first * kRun),
+                     data_a(pair, runs.first), pair.scales_a(block)};
+    if (!pending_.of_b.residuals.empty()) pending_.d = transposed_of(scratch_, at);
+  }
+
+  static const std::int8_t* data_a(const IntegerPair& pair, Index run) {
+    return reinterpret_cast<const std::int8_t*>(pair.data_a(run));
+  }
+  static const std::int8_t* data_b(const IntegerPair& pair, Index run) {
+    return reinterpret_cast<const std::int8_t*>(pair.data_b(run));
+  }
+
   const TileKernels& tiles_;
+  TileScratch& scratch_;
   alignas(64) TwoSliceSums slices_[2];
   int next_ = 0;
   PendingSums pending_;
@@ -55,10 +81,10 @@ class SpanSums {
 
 void sum_two_slices(const Kernels& kernels, const KcTile& tile, TileScratch& scratch) {
   const TileRegisters registers(*kernels.tiles);
-  SpanSums spans(kernels);
+  SpanSums spans(*kernels.tiles, scratch);
   sum_integers(kernels, tile, scratch, span_runs(tile.product().form), kMaxNr / kTileLanes,
-               [&spans](const IntegerPair& pair, const RunRange& runs, int half, double* sums) {
-                 spans.add(pair, runs, half, sums);
+               [&](const IntegerPair& pair, const RunRange& runs, int half, double* sums, int at) {
+                 spans.add(pair, runs, half, sums, at);
                });
   spans.finish();
   finish_integers(kernels, tile, scratch);

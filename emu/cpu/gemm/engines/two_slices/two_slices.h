@@ -11,6 +11,7 @@
 #pragma once
 
 #include <cstring>
+#include <span>
 
 #include "emu/cpu/gemm/pack/integer_packer.h"
 #include "emu/cpu/gemm/tiles/engine.h"
@@ -68,26 +69,28 @@ void vbmi_encode_slices(const SliceTable& table, int chunks, const std::uint8_t*
 
 /// Splits the int16 pairs of a K-vector's run, as encode_int16 writes them, into slices.
 void avx512_split_pairs(const std::uint32_t* pairs, const SliceTarget& to) noexcept;
-/// Kernels::add_residuals_of_a, for a half of B, and add_residuals_of_b; `from` is the start of a
-/// run.
-void avx512_add_residuals_of_a(const Residual* residuals, int count, int from,
-                               const std::int32_t* b, const double* scale_b, double* c) noexcept;
-void avx512_add_residuals_of_b(int width, const Residual* residuals, int count, int from,
-                               const std::int32_t* a, const double* scale_a, double* d) noexcept;
-
-/// 16 x 16 sums of slices that are still to be recombined: c[m][16 * half + n] += sum *
-/// scale_b[16 * half + n] * scale_a[m].
+/// One panel's residuals in some runs; integers and scales of the other side start with these runs.
+struct PendingResiduals {
+  std::span<const Residual> residuals;
+  unsigned from = 0;  ///< the element at which the runs start
+  const std::int8_t* integers = nullptr;
+  const double* scales = nullptr;
+};
+/// What is left to do for a 16 x 16 tile of sums.
 struct PendingSums {
   const TwoSliceSums* slices = nullptr;  ///< null: none
-  int half = 0;
   const double* scale_a = nullptr;
   const double* scale_b = nullptr;
-  double* c = nullptr;
+  double* c = nullptr;    ///< c[m * kMaxNr + n] += sum * scale_b[n] * scale_a[m]
+  PendingResiduals of_a;  ///< added to c
+  PendingResiduals of_b;  ///< added to d, [n][kMaxMr]
+  double* d = nullptr;
+  int residuals() const { return static_cast<int>(of_a.residuals.size() + of_b.residuals.size()); }
 };
-/// Eights of them: parts of a row.
+/// Sums in eights: parts of a row.
 inline constexpr int kPendingParts = kTileLanes * kTileLanes / 8;
-/// Parts [first, kPendingParts).
-void avx512_add_recombined(const PendingSums& pending, int first) noexcept;
+/// Parts and residuals from these on.
+void avx512_add_pending(const PendingSums& pending, int part, int residual) noexcept;
 /// Chunk `range.first` of A with one block zeroed: two tiles, high and low.
 void avx512_slices_of_block(const std::int8_t* a, const ChunkRange& range,
                             std::int8_t (&tiles)[2][kTileBytes]) noexcept;
