@@ -119,6 +119,8 @@ def test_an_operator_of_ones_own_may_be_said_to_multiply_nothing():
         (lambda: torch.sparse.mm(A.float().to_sparse(), B.float()), "aten::_sparse"),
         (lambda: torch._int_mm(torch.ones(32, 32, dtype=torch.int8), torch.ones(32, 32, dtype=torch.int8)),
          "aten::_int_mm"),
+        (lambda: torch.ops.quantized.linear_relu_dynamic(A.float(), torch.ops.quantized.linear_prepack(
+            torch.quantize_per_tensor(A.float(), 0.1, 0, torch.qint8), None)), "quantized::linear_relu_dynamic"),
         (lambda: run_in_a_thread(lambda: torch.nn.Linear(64, 64, dtype=bf16)(A)), "a module"),
         (lambda: torch.nn.attention.flex_attention.flex_attention(*[torch.randn(1, 1, 16, 16)] * 3),
          "flex_attention"),

@@ -66,6 +66,7 @@ class Product:
             sum(part.differing for part in parts),
             sum(part.beyond for part in parts),
             max((part.worst for part in parts), default=0.0),
+            sum(part.unbounded for part in parts),
         )
 
     def _groups(self) -> list[Product]:

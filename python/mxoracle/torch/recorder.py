@@ -3,7 +3,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -117,11 +116,9 @@ class Recorder(Watcher):
         _judge.save(self.folder / name, {"gradient": part.float()})
         return {"file": name, "elements": slope.numel()}
 
-    def _product(
-        self, operator: str, rule: Callable, out: Any, args: tuple, kwargs: dict
-    ) -> None:
+    def _look(self, operator: str, place: tuple[str, int], device: torch.device, out: Any, *rest: Any) -> None:
         self._out = out
-        super()._product(operator, rule, out, args, kwargs)
+        super()._look(operator, place, device, out, *rest)
         self._out = None
 
     def _write(self, line: dict) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
 from torch.utils._pytree import tree_leaves, tree_map_only
 
 from mxoracle.torch import machines
@@ -17,7 +17,7 @@ from mxoracle.torch.calls import WHOLE, Calls
 from mxoracle.torch.graphs import compiled_code_watched
 from mxoracle.torch.modules import Modules
 from mxoracle.torch.products import Judged, Product
-from mxoracle.torch.rules import COMPOSED, PRODUCTS, RULES, covers
+from mxoracle.torch.rules import COMPOSED, PRODUCTS, RULES, covers, type_of_result
 
 # Nothing is computed by these, or nothing but what was there before.
 _MOVES = (
@@ -42,6 +42,17 @@ def _unread(args: Any) -> str:
         if isinstance(leaf, Tensor) and (leaf.is_meta or leaf.is_nested):
             return f"of {'meta' if leaf.is_meta else 'nested'} tensors"
     return ""
+
+
+def _copied(tensor: Tensor) -> Tensor:
+    """On the host, whatever becomes of it; an axis that repeats one element does so still."""
+    tensor = tensor.detach()
+    if tensor.device.type != "cpu":
+        return tensor.cpu()
+    if tensor.layout != torch.strided:
+        return tensor.clone()
+    once = tuple(slice(0, 1) if step == 0 else slice(None) for step in tensor.stride())
+    return tensor[once].clone().expand(tensor.shape)
 
 
 def _several_matrices(args: Any) -> bool:
@@ -138,10 +149,10 @@ class Watcher(TorchDispatchMode):
                 with self._watching(), self._autocast_within(func, devices):
                     return func._op_dk(_COMPOSITE, *args, **kwargs)
             rule = WHOLE.get(func)
-        out = func(*args, **kwargs)
         if rule is not None and not unread:
-            self._product(str(func.name()), rule, out, args, kwargs)
-        elif func.overloadpacket.__name__ in PRODUCTS | COMPOSED or (unread and covers(func)):
+            return self._product(func, rule, args, kwargs)
+        out = func(*args, **kwargs)
+        if func.overloadpacket.__name__ in PRODUCTS | COMPOSED or (unread and covers(func)):
             self._missing(str(func.name()), unread or "no rule for a product as part of it")
         elif self._foreign(func) and _several_matrices((args, kwargs)):
             self._missing(str(func.name()), "no operator of torch's: what it multiplies is not seen")
@@ -197,24 +208,40 @@ class Watcher(TorchDispatchMode):
         self._calls[operator, module] += 1
         return (module, call) if call % self.every == 0 else None
 
-    def _product(
-        self, operator: str, rule: Callable, out: Any, args: tuple, kwargs: dict
-    ) -> None:
+    def _product(self, func: Any, rule: Callable, args: tuple, kwargs: dict) -> Any:
+        """Calls `func`, and looks at the result and at what the operands were: it may write over them."""
+        operator = str(func.name())
         place = self._place(operator)
         if place is None:
+            return func(*args, **kwargs)
+        with _disable_current_modes():  # a judge around this one sees nothing of it
+            held = tree_map_only(Tensor, _copied, (args, kwargs))
+        out = func(*args, **kwargs)
+        with _disable_current_modes():
+            device = machines.device_of(tree_leaves((args, kwargs)))
+            self._look(operator, place, device, out, rule, *held, type_of_result(func, args, kwargs))
+        return out
+
+    def _look(self, operator: str, place: tuple[str, int], device: torch.device, out: Any, rule: Callable,
+              args: tuple, kwargs: dict, needs: torch.dtype | None) -> None:  # fmt: skip
+        try:
+            found = rule(tree_map_only(Tensor, lambda tensor: tensor.detach().cpu(), out), *args, **kwargs)
+        except (IndexError, RuntimeError) as error:  # of a result whose shape does not fit
+            self._missed(operator, place, f"the result does not fit the operands: {str(error).splitlines()[0]}")
             return
-        device = machines.device_of(tree_leaves((args, kwargs)))
-        args, kwargs, out = tree_map_only(
-            Tensor, lambda tensor: tensor.detach().cpu(), (args, kwargs, out)
-        )
-        found = rule(out, *args, **kwargs)
+        first = next(leaf.dtype for leaf in tree_leaves(out) if isinstance(leaf, Tensor))
         if isinstance(found, list):
             found = {product.output: product for product in found}
         for name, product in found.items() if isinstance(found, dict) else [("", found)]:
+            named = f"{operator} {name}".rstrip()
+            gave = first if product is None else product.actual.dtype
+            if needs not in (None, gave):
+                self._wrong(named, place, f"gave {gave}, needs {needs}")
+                continue
             if isinstance(product, Product):
                 product = replace(product, device=device)
             self._whole.note(product)
-            self._seen(f"{operator} {name}".rstrip(), place, product)
+            self._seen(named, place, product)
 
     def _missing(self, operator: str, why: str) -> None:
         place = self._place(operator)
