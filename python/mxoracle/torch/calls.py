@@ -78,11 +78,15 @@ def _replaceable() -> Iterator[tuple[Any, str, Callable | None]]:
         yield from ((home, name, rule) for name in names if hasattr(home, name))
 
 
+def is_of_torch(file: str) -> bool:
+    return os.path.abspath(file).startswith(_OURS)
+
+
 def _is_torchs(function: Any) -> bool:
     """True of what torch, or this package, defines."""
     code = getattr(function, "__code__", None)
     if code is not None:
-        return os.path.abspath(code.co_filename).startswith(_OURS)
+        return is_of_torch(code.co_filename)
     if isinstance(function, types.BuiltinFunctionType):
         return (function.__module__ or "").partition(".")[0] == "torch"
     return getattr(function, "__objclass__", None) is torch._C.TensorBase

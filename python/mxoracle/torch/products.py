@@ -35,7 +35,7 @@ class Product:
     def elements(self) -> int:
         """Of the output that there is a sum for: rows that no group has are without one."""
         ends = self.inputs["group_ends"]
-        owned = self.output == "dw" or max([0, *ends.tolist()]) > 0
+        owned = self.output in ("dw", "dbias") or max([0, *ends.tolist()]) > 0
         return self.actual.numel() if owned else 0
 
     @property

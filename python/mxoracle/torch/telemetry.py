@@ -89,6 +89,9 @@ class Telemetry:
     def __exit__(self, *error: Any) -> None:
         self._rest()
         self._keep()
+        if error[0] is None and self._twin is not None and len(self.losses) < self._window:
+            raise Error(f"Telemetry: found {len(self.losses)} steps, needs window={self._window} of them to compare "
+                        "with the twin, or a smaller window")  # fmt: skip
 
     def _watch(self) -> None:
         if len(self.losses) % self._every == 0:
@@ -140,6 +143,9 @@ class Telemetry:
 
     def _checked(self) -> None:
         step = len(self.losses)
+        if self._twin is not None and self.losses[-1] != self.losses[-1]:
+            self._keep()
+            raise Departed(f"step {step}: the loss is NaN; {self.first()}")
         if self._twin is None or step < self._window:
             return
         if step > len(self._twin):

@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import contextlib
+import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
@@ -9,11 +10,13 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
+from torch.utils._python_dispatch import (
+    TorchDispatchMode, _disable_current_modes, _get_current_dispatch_mode_stack,
+)  # fmt: skip
 from torch.utils._pytree import tree_leaves, tree_map_only
 
 from mxoracle.torch import machines
-from mxoracle.torch.calls import WHOLE, Calls
+from mxoracle.torch.calls import WHOLE, Calls, is_of_torch
 from mxoracle.torch.graphs import compiled_code_watched
 from mxoracle.torch.modules import Modules
 from mxoracle.torch.products import Judged, Product
@@ -90,6 +93,36 @@ def _autocast_tracked(enabled: dict[str, bool]) -> Iterator[None]:
         torch.set_autocast_enabled = theirs
 
 
+def _modes() -> list[Any]:
+    return [*_get_current_dispatch_mode_stack(), *torch.overrides._get_current_function_mode_stack()]
+
+
+@contextlib.contextmanager
+def _modes_watched(entered: Callable[[type], None]) -> Iterator[None]:
+    """Tells of each kind of mode, but torch's and ours, that is entered: it comes before a watcher."""
+    known = {type(mode) for mode in _modes()}
+    homes = (torch.overrides, torch.utils._python_dispatch)
+    theirs = [home._push_mode for home in homes]
+
+    def watched(push: Callable) -> Callable:
+        def pushed(mode: Any) -> Any:
+            home = getattr(sys.modules.get(type(mode).__module__), "__file__", None)
+            if type(mode) not in known and not is_of_torch(home or ""):
+                entered(type(mode))
+            known.add(type(mode))
+            return push(mode)
+
+        return pushed
+
+    for home, push in zip(homes, theirs):
+        home._push_mode = watched(push)
+    try:
+        yield
+    finally:
+        for home, push in zip(homes, theirs):
+            home._push_mode = push
+
+
 class Watcher(TorchDispatchMode):
     """Sees every product that runs inside of it, and the module that calls it."""
 
@@ -111,6 +144,7 @@ class Watcher(TorchDispatchMode):
         with contextlib.ExitStack() as stack:
             stack.enter_context(compiled_code_watched(self._counted, self._missing, PRODUCTS))
             stack.enter_context(_autocast_tracked(self._autocast))
+            stack.enter_context(_modes_watched(self._mode_entered))
             stack.enter_context(self._whole.layers_left())  # before their module is
             stack.enter_context(self._modules)
             stack.enter_context(self._whole.layers_entered())
@@ -247,6 +281,10 @@ class Watcher(TorchDispatchMode):
         place = self._place(operator)
         if place is not None:
             self._missed(operator, place, why)
+
+    def _mode_entered(self, kind: type) -> None:
+        self._missed("a mode", ("", 0), f"{kind.__module__}.{kind.__qualname__} was entered inside of the judge: "
+                     "what it computes in place of torch is not seen")  # fmt: skip
 
     def _elsewhere(self, module: str) -> None:
         self._missed("a module", (module, 0), "ran in another thread, whose products are not seen")
