@@ -12,6 +12,7 @@ from torch import Tensor
 from torch.utils._python_dispatch import _disable_current_modes
 
 from mxoracle import _checks, _judge
+from mxoracle._arrays import NAMES
 from mxoracle._call import parameters
 from mxoracle._errors import Error
 from mxoracle.torch.modules import in_backward
@@ -120,6 +121,12 @@ class Recorder(Watcher):
         self._out = out
         super()._look(operator, place, device, out, *rest)
         self._out = None
+
+    def _of_another_type(self, operator: str, place: tuple[str, int], needs: torch.dtype, gave: torch.dtype,
+                         product: Judged | None) -> None:  # fmt: skip
+        if isinstance(product, Product):
+            out = NAMES[str(needs).removeprefix("torch.")]
+            self._seen(operator, place, replace(product, parameters={**product.parameters, "out": out}))
 
     def _write(self, line: dict) -> None:
         self._file.write(json.dumps(line) + "\n")

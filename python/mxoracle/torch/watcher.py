@@ -270,12 +270,16 @@ class Watcher(TorchDispatchMode):
             named = f"{operator} {name}".rstrip()
             gave = first if product is None else product.actual.dtype
             if needs not in (None, gave):
-                self._wrong(named, place, f"gave {gave}, needs {needs}")
+                self._of_another_type(named, place, needs, gave, product)
                 continue
             if isinstance(product, Product):
                 product = replace(product, device=device)
             self._whole.note(product)
             self._seen(named, place, product)
+
+    def _of_another_type(self, operator: str, place: tuple[str, int], needs: torch.dtype, gave: torch.dtype,
+                         product: Judged | None) -> None:  # fmt: skip
+        self._wrong(operator, place, f"gave {gave}, needs {needs}")
 
     def _missing(self, operator: str, why: str) -> None:
         place = self._place(operator)
