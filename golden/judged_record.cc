@@ -33,8 +33,10 @@ JudgedRecord judge_parts(Backend& backend, const std::filesystem::path& director
       judged.cause = bits.reason;
       continue;
     }
-    if (under("bound").outcome != Outcome::fail) {
-      judged.distance = std::max(judged.distance, Distance::bound);
+    const TensorVerdict bound = under("bound").outputs.front();
+    if (bound.outcome != Outcome::fail) {
+      const bool open = bound.all.unbounded_differing > 0;
+      judged.distance = std::max(judged.distance, open ? Distance::unbounded : Distance::bound);
       continue;
     }
     judged.distance = Distance::beyond;

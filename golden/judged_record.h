@@ -11,7 +11,8 @@
 namespace mxo {
 
 /// How far a product is from the library's.
-enum class Distance : std::uint8_t { bits, bound, beyond };
+/// unbounded: some bits differ where a sum in f32 may overflow, and no bound exists.
+enum class Distance : std::uint8_t { bits, bound, unbounded, beyond };
 
 struct JudgedRecord {
   Distance distance = Distance::bits;

@@ -23,19 +23,22 @@ struct JudgeArguments {
 };
 
 std::string_view word(Distance distance) {
-  constexpr std::string_view kWords[] = {"bits", "bound", "FAIL"};
+  constexpr std::string_view kWords[] = {"bits", "bound", "unjudged", "FAIL"};
   return kWords[static_cast<int>(distance)];
 }
 
 std::string text(const JudgedRecord& judged) {
   const std::string figures = fmt::format("{:<6} {} of {} differ", word(judged.distance),
                                           judged.differing, judged.elements);
+  if (judged.distance == Distance::unbounded) {
+    return figures + ", some of them where no bound exists: a sum in f32 may overflow";
+  }
   return judged.cause.empty() ? figures : figures + "; " + judged.cause;
 }
 
 int judge_trace(const JudgeArguments& options, const Settings& settings) {
   const std::unique_ptr<Backend> backend = chosen_backend(settings, "cpu");
-  Index count[3] = {};
+  Index count[4] = {};
   Index unkept = 0;
   for (const TraceRecord& record : read_trace(options.trace).records) {
     if (record.files.empty()) {
@@ -49,14 +52,15 @@ int judge_trace(const JudgeArguments& options, const Settings& settings) {
       continue;
     }
     ++count[static_cast<int>(judged.distance)];
-    if (!settings.quiet || judged.distance == Distance::beyond) {
+    if (!settings.quiet || judged.distance >= Distance::unbounded) {
       fmt::print("{:<64} {}\n", record.place(), text(judged));
     }
   }
   fmt::print("{} bits, {} bound, {} FAIL; {} products without rows, not judged\n", count[0],
-             count[1], count[2], unkept);
-  if (count[0] + count[1] + count[2] == 0) return kNotRun;
-  return count[2] == 0 ? kAgree : kDisagree;
+             count[1], count[3], unkept);
+  if (count[2] > 0) fmt::print("not passed: {} unjudged\n", count[2]);
+  if (count[3] > 0) return kDisagree;
+  return count[2] > 0 || count[0] + count[1] == 0 ? kNotRun : kAgree;
 }
 
 auto key(const TraceRecord& record) {

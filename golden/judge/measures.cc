@@ -20,6 +20,7 @@ void MeasureSums::add(const Judge::Finding& found) {
   counts_.differing += found.differs;
   counts_.violating += found.violates;
   counts_.not_bounded += found.not_bounded;
+  counts_.unbounded_differing += found.not_bounded && found.differs && !found.violates;
   if (expected.nan || actual.nan) {
     ++(expected.nan && actual.nan ? counts_.nan_both : counts_.nan_one_sided);
     return;
@@ -69,6 +70,7 @@ void MeasureSums::add(const MeasureSums& other) {
   counts_.differing += other.counts_.differing;
   counts_.violating += other.counts_.violating;
   counts_.not_bounded += other.counts_.not_bounded;
+  counts_.unbounded_differing += other.counts_.unbounded_differing;
   counts_.nan_both += other.counts_.nan_both;
   counts_.nan_one_sided += other.counts_.nan_one_sided;
   counts_.inf_one_sided += other.counts_.inf_one_sided;

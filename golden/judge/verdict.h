@@ -45,9 +45,10 @@ struct FigureSums {
 struct Measures {
   Index elements = 0;  ///< compared
   Index not_compared = 0;
-  Index differing = 0;    ///< compared, and not as expected; NaN counts as one value
-  Index violating = 0;    ///< compared, and refused by the gate
-  Index not_bounded = 0;  ///< compared, and without a bound under gate bound
+  Index differing = 0;            ///< compared, and not as expected; NaN counts as one value
+  Index violating = 0;            ///< compared, and refused by the gate
+  Index not_bounded = 0;          ///< compared, and without a bound under gate bound
+  Index unbounded_differing = 0;  ///< of those, differing and not refused
   Index nan_both = 0;
   Index nan_one_sided = 0;
   Index inf_one_sided = 0;    ///< an infinity against another value

@@ -74,6 +74,7 @@ nb::dict figures(const Measures& m) {
   row["differing"] = m.differing;
   row["violating"] = m.violating;
   row["not_bounded"] = m.not_bounded;
+  row["unbounded_differing"] = m.unbounded_differing;
   row["max_ulp"] = m.max_ulp;
   row["max_absolute"] = m.max_absolute;
   row["max_relative"] = m.max_relative;

@@ -115,16 +115,23 @@ def test_a_model_is_trained_and_measured(tmp_path, monkeypatch):
     torch = pytest.importorskip("torch")
     monkeypatch.chdir(tmp_path)
     Path("bf16").mkdir()
-    for page, number in (("README.md", 2), ("docs/pytorch.md", 1)):
+
+    def trained(page, number):
         torch.manual_seed(0)
         model = torch.nn.Sequential(torch.nn.Linear(64, 64), torch.nn.Linear(64, 16)).bfloat16()
         batch = (torch.randn(32, 64, dtype=torch.bfloat16), torch.randint(16, (32,)))
-        Path("bf16/loss.csv").write_text("loss\n1.0\n1.0\n")
         names = {"mxoracle": mxoracle, "model": model, "batches": [batch] * 2}
         names["train_step"] = lambda batch: model(batch[0]).float().square().mean()
-        names = run(page, number, names)
+        return run(page, number, names)
+
+    for page, number in (("README.md", 2), ("docs/pytorch.md", 1)):
+        Path("bf16/loss.csv").write_text("loss\n1.0\n1.0\n")
+        with pytest.raises(mxoracle.torch.Departed, match="mean loss of 2 steps"):
+            trained(page, number)
+        Path("run/loss.csv").rename("bf16/loss.csv")
+        names = trained(page, number)
         assert len(names["telemetry"].losses) == 2 and Path("run/telemetry.csv").exists()
-    assert isinstance(model[0], torch.nn.Linear)
+    assert isinstance(names["model"][0], torch.nn.Linear)
 
 
 def small_model(torch):

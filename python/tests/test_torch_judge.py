@@ -51,10 +51,20 @@ def wrong_rows(out, a, b, *rest):
     return out.roll(1, 0)
 
 
-@pytest.mark.parametrize("fault", [one_value, half_the_depth, wrong_rows])
-def test_a_planted_fault_is_found(fault):
-    a = torch.randn(32, 64, dtype=torch.bfloat16)
-    b = torch.randn(64, 16, dtype=torch.bfloat16)
+def over_its_operand(out, a, b):
+    a.zero_()
+    return out.zero_()
+
+
+FAULTS = [one_value, half_the_depth, wrong_rows, over_its_operand, lambda y, a, b: y[:16], lambda y, a, b: y[:, :1],
+          lambda y, a, b: torch.cat([y, y]), lambda y, a, b: y.flatten(), lambda y, a, b: y.double()]  # fmt: skip
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_planted_fault_is_found(fault, dtype):
+    a = torch.randn(32, 64).to(dtype)
+    b = torch.randn(64, 16).to(dtype)
     with Faulty(fault), mxt.Judge(explain_work=2**27) as judge:
         a @ b
     assert len(judge.failures) == 1 and not judge.passed
@@ -150,6 +160,24 @@ def test_one_step_of_f16_is_told_from_the_right_bits():
         assert judge.rows[0].verdict == verdict
 
 
+def test_a_result_over_its_operand_is_held_to_what_that_was():
+    a, bias = torch.randn(64, 64), torch.randn(1, 64)
+    with mxt.Judge() as judge:
+        torch.addmm(bias, a[:1].clone(), a, out=bias)
+    assert judge.passed, judge
+    with mxt.Judge() as judge:
+        torch.mm(a, a, out=a)  # torch clears it first
+    assert len(judge.failures) == (1 if not a.any() else 0), judge
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32])
+def test_what_has_no_bound_is_unjudged(dtype):
+    a = torch.tensor([1e30, -1e30]).repeat(8, 16).to(dtype)
+    with Faulty(lambda y, *rest: y.fill_(3)), mxt.Judge() as judge:
+        torch.mm(a, a.t().contiguous())
+    assert not judge.passed and "64 that differ have no bound" in judge.missed[0].cause, judge
+
+
 def attention_operands(dtype):
     torch.manual_seed(7)
     return [torch.randn(2, 4, 48, 32).to(dtype) for _ in range(3)]
@@ -198,6 +226,15 @@ def test_wrong_attention_is_found(how):
     with Faulty(wrong_attention(how), op), mxt.Judge() as judge:
         torch.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True)
     assert [row.operator for row in judge.failures] == [str(op.name())]
+
+
+@pytest.mark.parametrize("size, mask", [(torch.nan, None), (1e5, None), (1.0, torch.zeros(48, 48, dtype=torch.bool))])
+def test_attention_without_a_bound_is_unjudged(size, mask):
+    q, k, v = attention_operands(torch.bfloat16)
+    op = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu.default
+    with Faulty(lambda out, *rest: (out[0].zero_(), *out[1:]), op), mxt.Judge() as judge:
+        torch.nn.functional.scaled_dot_product_attention(q * size, k * size, v, attn_mask=mask)
+    assert [row.operator for row in judge.missed] == [str(op.name())] and not judge.failures, judge
 
 
 def test_attention_has_no_bits():
@@ -299,6 +336,8 @@ def test_wrapped_kernels_are_judged():
     with mxt.Judge() as judge:
         changes_its_operand(x.clone())
         gives_three(x)
+        quantizer(x[:0], "rceil")  # of an expert without tokens
+    assert judge.unjudged["quantizer without elements"] == 1
     assert [row.verdict for row in judge.rows] == ["FAIL", "unjudged"], judge
     assert "gave 3 outputs, needs codes, scales" in judge.rows[1].cause
     with pytest.raises(mxoracle.Error, match="found operator 'quantise'"):

@@ -119,7 +119,7 @@ def test_bounds_end_half_a_step_beyond_the_stray(out):
             half = torch.where(values.isinf(), info.max, values).double()
             totals = half + steps * 2.0 ** (torch.frexp(half)[1] - DIGITS[out]).double()
             given = torch.full_like(totals, stray)
-            beyond, _ = reals.against(values, totals, given)
+            beyond, _, _ = reals.against(values, totals, given)
             owed = totals.abs() + given <= torch.finfo(torch.float32).max
             for total, value, refused, has in zip(
                 totals.tolist(), values.tolist(), beyond.tolist(), owed.tolist()

@@ -53,6 +53,20 @@ def test_a_right_run_is_judged_right(tmp_path):
     assert " 0 FAIL" in done.stdout.splitlines()[-1]
 
 
+class Widens(torch.utils._python_dispatch.TorchDispatchMode):
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        out = func(*args, **(kwargs or {}))
+        return out.float() if func is torch.ops.aten.mm.default else out
+
+
+def test_a_result_of_another_type_is_judged_wrong(tmp_path):
+    a = torch.randn(8, 32).to(torch.bfloat16)
+    with Widens(), mxt.Recorder(tmp_path / "a"):
+        torch.mm(a, a.t())
+    done = mxo(tmp_path / "a")
+    assert done.returncode == 1 and "the type is F32 rather than BF16" in done.stdout, done.stdout + done.stderr
+
+
 def test_a_wrong_value_is_found_where_it_was_made(tmp_path):
     done = mxo(record(tmp_path / "a", fault=1))
     failures = [line for line in done.stdout.splitlines() if "FAIL " in line]

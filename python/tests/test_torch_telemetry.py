@@ -173,6 +173,11 @@ def test_a_twin_that_ends_early_or_a_nan_does_not_pass():
         with mxt.Telemetry(twin=[1.0], window=1, within=1) as telemetry:
             telemetry.step(1.0)
             telemetry.step(1.0)
-    with pytest.raises(mxt.Departed):
-        with mxt.Telemetry(twin=[1.0], window=1, within=1) as telemetry:
+    with pytest.raises(mxoracle.Error, match="found no step"), mxt.Telemetry(twin=[1.0]):
+        pass
+    with pytest.raises(mxt.Departed, match="mean loss of 1 steps 3,"):  # it ends before its window
+        with mxt.Telemetry(twin=[1.0, 1.0], window=2, within=1) as telemetry:
+            telemetry.step(3.0)
+    for window in (1, 2):
+        with pytest.raises(mxt.Departed), mxt.Telemetry(twin=[1.0], window=window, within=1) as telemetry:
             telemetry.step(math.nan)

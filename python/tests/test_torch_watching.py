@@ -102,6 +102,11 @@ def test_an_operator_of_ones_own_may_be_said_to_multiply_nothing():
         assert judge.passed is passed, judge
 
 
+class Doubles(torch.overrides.TorchFunctionMode):
+    def __torch_function__(self, func, types, args=(), kwargs=None):
+        return 2 * func(*args, **(kwargs or {}))
+
+
 @pytest.mark.parametrize(
     "call, operator",
     [
@@ -119,6 +124,9 @@ def test_an_operator_of_ones_own_may_be_said_to_multiply_nothing():
         (lambda: torch.sparse.mm(A.float().to_sparse(), B.float()), "aten::_sparse"),
         (lambda: torch._int_mm(torch.ones(32, 32, dtype=torch.int8), torch.ones(32, 32, dtype=torch.int8)),
          "aten::_int_mm"),
+        (lambda: torch.ops.quantized.linear_relu_dynamic(A.float(), torch.ops.quantized.linear_prepack(
+            torch.quantize_per_tensor(A.float(), 0.1, 0, torch.qint8), None)), "quantized::linear_relu_dynamic"),
+        (lambda: Doubles().__enter__().__exit__(None, None, None), "a mode"),
         (lambda: run_in_a_thread(lambda: torch.nn.Linear(64, 64, dtype=bf16)(A)), "a module"),
         (lambda: torch.nn.attention.flex_attention.flex_attention(*[torch.randn(1, 1, 16, 16)] * 3),
          "flex_attention"),
@@ -147,6 +155,10 @@ def test_products_without_elements_are_counted():
     with judge:
         A @ B
     assert judge.passed, judge
+    net = mxt.Linear(64, 32).to(bf16)
+    with mxt.Judge() as judge:
+        net(A[:0]).sum().backward()
+    assert [row.operator.split()[1] for row in judge.rows] == ["dw", "dbias"], judge
 
 
 class Halves(torch.Tensor):

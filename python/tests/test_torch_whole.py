@@ -165,6 +165,17 @@ def test_a_right_layer_is_judged_once(shape, bias, dtype):
         assert judge.passed and len(judge.rows) == (1 if shape == "no row" else 2), judge
 
 
+def test_hooks_and_autocast_of_a_layer_are_part_of_the_model():
+    net, x = layer()
+    net.register_forward_pre_hook(lambda module, args: (args[0].mul_(2),))
+    net.float().forward = torch.autocast("cpu", bf16)(net.forward)
+    with mxt.Judge() as outer, mxt.Judge() as judge:
+        net(x.float())
+        torch.mm(x.half(), x.half().t())
+    assert judge.passed and len(judge.rows) == 2, judge
+    assert outer.passed and outer.unjudged == judge.unjudged, outer
+
+
 class OutOfSight(nn.Linear):
     def forward(self, x):
         return IN_HAND(x, self.weight.t())

@@ -252,14 +252,14 @@ class NothingCompared(Case):
     def test_a_trace_of_which_nothing_is_compared_does_not_pass(self):
         zeros = {"x": st.f32([2, 32], [0.0] * 64), "w": st.f32([1, 1, 32], [0.0] * 32),
                  "output.y": st.f32([2, 1], [0.0] * 2)}
-        for rows, code in ((2, AGREE), (0, NOT_RUN)):
-            ends = {"group_ends": ("I32", [1], bytes([rows, 0, 0, 0]))}
-            trace = self.trace({**zeros, **ends}, '"op": "grouped_matmul", "parameters": {"out": "f32"}')
-            self.assertIn(f"{int(rows > 0)} bits", self.ok("judge", trace, code=code))
-        for other in (st.f32([2], [9.0] * 2), ("I32", [2, 1], bytes(8))):
-            trace = self.trace({**zeros, "group_ends": ("I32", [1], bytes([2, 0, 0, 0])), "output.y": other},
+        huge = {"x": st.f32([2, 32], [1e30] * 64), "w": st.f32([1, 1, 32], [1e30, -1e30] * 16)}
+        for rows, other, code, said in (
+            (2, {}, AGREE, "1 bits"), (0, {}, NOT_RUN, "0 bits"), (2, {"output.y": st.f32([2], [9.0] * 2)}, DISAGREE, "1 FAIL"),
+            (2, {"output.y": ("I32", [2, 1], bytes(8))}, DISAGREE, "1 FAIL"), (2, huge, AGREE, "1 bits"),
+            (2, {**huge, "output.y": st.f32([2, 1], [9.0] * 2)}, NOT_RUN, "not passed: 1 unjudged")):
+            trace = self.trace({**zeros, "group_ends": ("I32", [1], bytes([rows, 0, 0, 0])), **other},
                                '"op": "grouped_matmul", "parameters": {"out": "f32"}')
-            self.assertIn("0 bits, 0 bound, 1 FAIL", self.ok("judge", trace, code=DISAGREE))
+            self.assertIn(said, self.ok("judge", trace, code=code))
 
 
 if __name__ == "__main__":

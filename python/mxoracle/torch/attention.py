@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from mxoracle.torch.reals import U32, U64, UP, Held, against, gamma
+from mxoracle.torch.reals import U32, U64, UP, Held, against, gamma, shape_checked
 
 # An exponential in f32 is taken to be within so many units of the last place (SLEEF's is 1, CUDA's
 # exp2.approx 2), as is the rescaling of each block of keys.
@@ -71,14 +71,16 @@ class Attention:
         sum_j p_j |v_j| ((1 + e)(1 + u)(1 + gamma_S) / ((1 - e)(1 - gamma_S)) - 1) + half a step,
         e the relative error of an exponential in f32 of a score that was itself summed in f32, u
         the rounding of probabilities to the type of v.  Rows whose keys are all masked are not
-        compared."""
+        compared; those with a score of NaN or infinity have no bound."""
         q, k, v = (part.double() for part in (self.q, self.k, self.v))
+        shape_checked(self.actual, (*q.shape[:-1], v.shape[-1]))
         depth, keys = q.shape[-1], k.shape[-2]
         scores = self._masked((q @ k.transpose(-1, -2)) * self.scale)
         sizes = (q.abs() @ k.abs().transpose(-1, -2)) * abs(self.scale)
         top = scores.amax(-1, keepdim=True)
-        owed = top.isfinite().squeeze(-1)
-        top = torch.where(top.isfinite(), top, 0.0)
+        owed = ~(top < torch.finfo(self.q.dtype).min / 2).squeeze(-1)  # masks may be that finite number
+        unknown = ~top.isfinite()
+        top = torch.where(unknown, 0.0, top)
         weights = (scores - top).exp()
         seen = weights > 0
         # Of a score: its sum, its scale or those of q and k, the mask, the subtraction of a top.
@@ -99,11 +101,13 @@ class Attention:
         if self.v.dtype == torch.float16:  # small probabilities lose digits in f16
             stray = stray + 2.0**-25 * v.abs().sum(-2, keepdim=True)
         stray = stray + keys * 2.0**-149
-        sums, stray, actual = sums[owed], stray[owed], self.actual[owed].contiguous()
-        beyond, distance = against(actual, sums, stray)
-        wrong = actual.double() != sums.to(actual.dtype).double()
+        sums, stray, unknown, actual = sums[owed], stray[owed], unknown[owed], self.actual[owed].contiguous()
+        beyond, distance, unowed = against(actual, sums, stray)
+        beyond, distance, unowed = beyond & ~unknown, torch.where(unknown, 0.0, distance), unowed | unknown
+        wrong = (actual.double() != sums.to(actual.dtype).double()) & ~(actual.isnan() & sums.isnan())
         worst = float(distance.max()) if distance.numel() else 0.0
-        return Held(actual.numel(), int(wrong.sum()), int(beyond.sum()), worst)
+        return Held(actual.numel(), int(wrong.sum()), int(beyond.sum()), worst,
+                    int((wrong & unowed & ~beyond).sum()))  # fmt: skip
 
 
 _FLOATS = (torch.bfloat16, torch.float16, torch.float32)

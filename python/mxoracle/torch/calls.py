@@ -78,11 +78,15 @@ def _replaceable() -> Iterator[tuple[Any, str, Callable | None]]:
         yield from ((home, name, rule) for name in names if hasattr(home, name))
 
 
+def is_of_torch(file: str) -> bool:
+    return os.path.abspath(file).startswith(_OURS)
+
+
 def _is_torchs(function: Any) -> bool:
     """True of what torch, or this package, defines."""
     code = getattr(function, "__code__", None)
     if code is not None:
-        return os.path.abspath(code.co_filename).startswith(_OURS)
+        return is_of_torch(code.co_filename)
     if isinstance(function, types.BuiltinFunctionType):
         return (function.__module__ or "").partition(".")[0] == "torch"
     return getattr(function, "__objclass__", None) is torch._C.TensorBase
@@ -303,7 +307,8 @@ class Calls:
         self.look()
         if isinstance(module, nn.Linear) and not torch.compiler.is_compiling():
             by = "" if _is_torchs(module.forward) else _named(module.forward)
-            held = (args, _weights(module)) if _is_linear(module) else ()
+            # Hooks of the module, which are still to come, may write into what it takes.
+            held = (args, _weights(module)) if _is_linear(module) and not module._forward_pre_hooks else ()
             self._layers.append((module, self._begun("nn.Linear", by, held)))
 
     def _left(self, module: nn.Module, args: Any, kwargs: Any, result: Any = None) -> None:
@@ -360,6 +365,9 @@ class Calls:
             held = call.copies.get(id(tensor), (tensor, tensor))[1].detach().cpu()
             return held.to(kind) if held.is_floating_point() else held
 
+        torchs = not (call.by or self._wrapped or self._told)
+        if torchs and result.dtype in {each.actual.dtype for each in call.seen}:  # autocast, around forward alone
+            kind = result.dtype
         if result.dtype != kind:
             self._wrong(call.operator, call.place, f"gave {result.dtype}, needs {kind}; {by}".rstrip("; "))
             return

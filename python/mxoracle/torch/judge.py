@@ -184,18 +184,24 @@ class Judge(Watcher):
         """What the catalogue has no operator for, against sums of doubles."""
         if self.gate == "bits" and not product.bits:
             return Row(operator, *place, "unjudged", 0, 0, "only a bound is known")
-        held = product.held()
+        try:
+            held = product.held()
+        except Error as error:
+            return Row(operator, *place, "FAIL", 0, 0, str(error))
         exact = product.bits and self._sum in (None, "exact")
         if held.differing == 0 and exact and self.gate != "bound":
             return Row(operator, *place, "bits", held.elements, 0, "")
         how = self._machine(product) if isinstance(product, Product) else None
         if how is not None:
             return Row(operator, *place, "bits", held.elements, 0, machines.words(how))
-        inside = held.beyond == 0 and self.gate != "bits"
-        cause = f"{held.beyond} beyond the bound, at most by {held.worst:.3g} times"
-        cause = "" if inside else cause
-        return Row(operator, *place, "bound" if inside else "FAIL", held.elements, held.differing,
-                   cause)  # fmt: skip
+        verdict, cause = "bound", ""
+        if held.beyond or self.gate == "bits":
+            verdict, cause = "FAIL", f"{held.beyond} beyond the bound, at most by {held.worst:.3g} times"
+        elif held.unbounded:
+            verdict, cause = "unjudged", _unbounded(held.unbounded)
+        elif held.elements == 0:
+            verdict, cause = "unjudged", "all keys are masked: nothing is compared"
+        return Row(operator, *place, verdict, held.elements, held.differing, cause)
 
     def _judge(self, operator: str, place: tuple[str, int], product: Product) -> None:
         self.hold(operator, place, product.op, product.inputs, {product.output: product.actual},
@@ -217,9 +223,12 @@ class Judge(Watcher):
         asked = {**call, "sum": self._sum} if self._sum and _sums(op) else call
         if product is None:
             call = asked
-        cause, how, beyond = "", None, 0
+        cause, how, beyond, unbounded = "", None, 0, 0
         try:
             exact = _judge.judge(op, inputs, outputs, gate="bits", **call)
+            if exact.outcome == "INVALID":
+                self._counted(f"{operator} without elements")
+                return
             enough = product is None or self._sum in (None, "exact")
             verdict = "bits" if exact and enough else "FAIL"
             if product is not None and verdict == "FAIL":
@@ -227,15 +236,22 @@ class Judge(Watcher):
             if how is not None:
                 verdict, cause = "bits", machines.words(how)
             elif verdict == "FAIL" and self.gate != "bits":
-                verdict, beyond = _bound_verdict(op, inputs, outputs, call)
+                verdict, beyond, unbounded = _bound_verdict(op, inputs, outputs, call)
                 if verdict == "unjudged" and product is not None and product.real() is not None:
-                    verdict = "FAIL" if product.held().beyond else "bound"
+                    held = product.held()
+                    verdict, unbounded = "FAIL" if held.beyond else "bound", held.unbounded
         except Error as error:
             self.rows.append(Row(operator, *place, "unjudged", 0, 0, str(error)))
             return
-        if verdict == "unjudged":
+        if verdict == "bound" and unbounded:
+            verdict, cause = "unjudged", _unbounded(unbounded)
+        elif verdict == "unjudged":
             cause = "bits differ, and no bound is known"
-        if verdict == "FAIL" and self._explain_work > 0:
+        unlike = [f"{output['name']}: {output['reason']}" for output in exact.outputs
+                  if output["outcome"] == "FAIL" and output["elements"] == 0]  # fmt: skip
+        if verdict == "FAIL" and unlike:  # in type or shape
+            cause = "; ".join(unlike)
+        elif verdict == "FAIL" and self._explain_work > 0:
             cause = self._cause(op, inputs, outputs, asked)
         elif verdict == "FAIL":
             worst = min(output["sqnr"] for output in exact.outputs)
@@ -254,21 +270,25 @@ class Judge(Watcher):
         return found.sentence if found else f"no cause found in calls of {self._explain_work:g} elements"
 
 
+def _unbounded(differing: int) -> str:
+    return f"{differing} that differ have no bound: sums in f32 may overflow, or scores are not finite"
+
+
 def _bound_verdict(
     op: str, inputs: Mapping, outputs: Mapping, call: Mapping[str, Any]
-) -> tuple[str, int]:
+) -> tuple[str, int, int]:
     """"bound" where all is within its bound, "unjudged" where an output that differs has none but
-    could have one: that of a product; and how many elements are beyond."""
+    could have one: that of a product; how many elements are beyond, and how many of no bound differ."""
     held = _judge.judge(op, inputs, outputs, gate="bound", **call)
     if held:
-        return "bound", 0
+        return "bound", 0, sum(output["unbounded_differing"] for output in held.outputs)
     plain = {key: value for key, value in call.items() if key not in ("backend", "threads")}
     bounded = all(
         _judge.has_bound(op, name, inputs, **plain) for name in outputs
     )
     if not bounded:
-        return ("unjudged" if _sums(op) else "FAIL"), 0
-    return "FAIL", sum(output["violating"] for output in held.outputs)
+        return ("unjudged" if _sums(op) else "FAIL"), 0, 0
+    return "FAIL", sum(output["violating"] for output in held.outputs), 0
 
 
 @functools.cache

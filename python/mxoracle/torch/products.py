@@ -35,7 +35,7 @@ class Product:
     def elements(self) -> int:
         """Of the output that there is a sum for: rows that no group has are without one."""
         ends = self.inputs["group_ends"]
-        owned = self.output == "dw" or max([0, *ends.tolist()]) > 0
+        owned = self.output in ("dw", "dbias") or max([0, *ends.tolist()]) > 0
         return self.actual.numel() if owned else 0
 
     @property
@@ -66,6 +66,7 @@ class Product:
             sum(part.differing for part in parts),
             sum(part.beyond for part in parts),
             max((part.worst for part in parts), default=0.0),
+            sum(part.unbounded for part in parts),
         )
 
     def _groups(self) -> list[Product]:

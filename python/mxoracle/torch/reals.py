@@ -7,11 +7,14 @@ error leaves a rounding open, the terms are added without any (math.fsum).
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor
+
+from mxoracle._errors import Error
 
 U32, U64 = 2.0**-24, 2.0**-53
 UP = 1 + 2.0**-40  # more than the few roundings with which a bound is computed
@@ -73,6 +76,7 @@ class Held:
     differing: int  # are not the real number, rounded once
     beyond: int  # are outside of the bound
     worst: float  # the largest distance, as a multiple of the bound
+    unbounded: int = 0  # of those that differ: no bound exists, a sum in f32 may overflow
 
 
 def _value(pattern: Tensor, dtype: torch.dtype) -> Tensor:
@@ -123,9 +127,9 @@ def wrongly_rounded(actual: Tensor, product: RealProduct, total: Tensor, error: 
     return wrong
 
 
-def against(actual: Tensor, total: Tensor, stray: Tensor) -> tuple[Tensor, Tensor]:
-    """Where no number within `stray` of `total` has `actual` as a nearest one, and the distance as a
-    multiple of what is allowed."""
+def against(actual: Tensor, total: Tensor, stray: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Where no number within `stray` of `total` has `actual` as a nearest one; the distance as a
+    multiple of what is allowed; and where nothing is known to be allowed."""
     low, high, sign, _ = _interval(actual)
     low = torch.where(low == 0, -high, low)  # those that round to a zero of either sign
     value, size, stray = total * sign, actual.double().abs(), stray * UP
@@ -133,18 +137,24 @@ def against(actual: Tensor, total: Tensor, stray: Tensor) -> tuple[Tensor, Tenso
     room = stray + torch.where(value < size, size - low, high - size)
     distance = torch.where(actual.isinf(), torch.where(beyond, math.inf, 0.0),
                            (value - size).abs() / room)
-    # Beyond f32's range nothing is expected.
-    unowed = total.abs() + stray > torch.finfo(torch.float32).max
     special = ~total.isfinite()
+    # Beyond f32's range nothing is expected.
+    unowed = ~special & ~(total.abs() + stray <= torch.finfo(torch.float32).max)
     same = (total.isnan() & actual.isnan()) | (total == actual.double())
     beyond = torch.where(special, ~same, (beyond | actual.isnan()) & ~unowed)
     distance = torch.where(special | actual.isnan(), torch.where(beyond, math.inf, 0.0), distance)
-    return beyond, torch.where(unowed & ~special, 0.0, distance)
+    return beyond, torch.where(unowed, 0.0, distance), unowed
+
+
+def shape_checked(actual: Tensor, expected: Sequence[int]) -> None:
+    if actual.shape != expected:
+        raise Error(f"found {list(actual.shape)}, needs {list(expected)}", "shape")
 
 
 def hold(actual: Tensor, product: RealProduct) -> Held:
     """The output of one product against its real sums: rounded once, and in any order of additions
     in f32."""
+    shape_checked(actual, (product.x.shape[0], product.w.shape[1]))
     rows = product.owned()
     total, sizes = (part[:rows] for part in product.sums())
     actual = actual[:rows].contiguous()
@@ -155,13 +165,14 @@ def hold(actual: Tensor, product: RealProduct) -> Held:
     stray = sizes * (gamma(terms + product.roundings, U32) + own)
     stray = torch.nan_to_num(stray, nan=0.0, posinf=0.0)
     stray = stray + (terms * product.factor + product.roundings) * 2.0**-149
-    beyond, distance = against(actual, total, stray)
+    beyond, distance, unowed = against(actual, total, stray)
     if product.inexact:
         wrong = actual.double() != total.to(actual.dtype).double()
     else:
         wrong = wrongly_rounded(actual, product, total, error)
     worst = float(distance.max()) if distance.numel() else 0.0
-    return Held(actual.numel(), int(wrong.sum()), int(beyond.sum()), worst)
+    return Held(actual.numel(), int(wrong.sum()), int(beyond.sum()), worst,
+                int((wrong & unowed & ~beyond).sum()))  # fmt: skip
 
 
 def doubles(side: Any) -> tuple[Tensor, Tensor]:

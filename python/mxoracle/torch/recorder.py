@@ -3,7 +3,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -13,6 +12,7 @@ from torch import Tensor
 from torch.utils._python_dispatch import _disable_current_modes
 
 from mxoracle import _checks, _judge
+from mxoracle._arrays import NAMES
 from mxoracle._call import parameters
 from mxoracle._errors import Error
 from mxoracle.torch.modules import in_backward
@@ -117,12 +117,16 @@ class Recorder(Watcher):
         _judge.save(self.folder / name, {"gradient": part.float()})
         return {"file": name, "elements": slope.numel()}
 
-    def _product(
-        self, operator: str, rule: Callable, out: Any, args: tuple, kwargs: dict
-    ) -> None:
+    def _look(self, operator: str, place: tuple[str, int], device: torch.device, out: Any, *rest: Any) -> None:
         self._out = out
-        super()._product(operator, rule, out, args, kwargs)
+        super()._look(operator, place, device, out, *rest)
         self._out = None
+
+    def _of_another_type(self, operator: str, place: tuple[str, int], needs: torch.dtype, gave: torch.dtype,
+                         product: Judged | None) -> None:  # fmt: skip
+        if isinstance(product, Product):
+            out = NAMES[str(needs).removeprefix("torch.")]
+            self._seen(operator, place, replace(product, parameters={**product.parameters, "out": out}))
 
     def _write(self, line: dict) -> None:
         self._file.write(json.dumps(line) + "\n")

@@ -264,6 +264,17 @@ COMPOSED = frozenset((
 ))  # fmt: skip
 
 
+def type_of_result(func: Any, args: tuple, kwargs: dict) -> torch.dtype | None:
+    """The type that an operator of torch's has to give: that which it is asked for, or of its operands;
+    None where it writes into `out`, or where they are codes."""
+    named = {spec.name: value for spec, value in zip(func._schema.arguments, args)} | kwargs
+    if func.namespace != "aten" or "out" in named:
+        return None
+    asked = named.get("out_dtype")
+    first = next((value.dtype for value in named.values() if isinstance(value, Tensor)), None)
+    return asked or (first if first in FLOATS else None)
+
+
 def covers(op: Any) -> bool:
     """True if calls of `op` are judged: an operator (torch.ops.aten.mm, or an overload of it), its
     name ("aten::mm", "linear"), or a function of torch.  Of an operator that torch computes by

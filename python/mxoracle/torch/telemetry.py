@@ -89,6 +89,8 @@ class Telemetry:
     def __exit__(self, *error: Any) -> None:
         self._rest()
         self._keep()
+        if error[0] is None and len(self.losses) < self._window:
+            self._compared(len(self.losses))
 
     def _watch(self) -> None:
         if len(self.losses) % self._every == 0:
@@ -140,16 +142,27 @@ class Telemetry:
 
     def _checked(self) -> None:
         step = len(self.losses)
-        if self._twin is None or step < self._window:
+        if self._twin is not None and self.losses[-1] != self.losses[-1]:
+            self._keep()
+            raise Departed(f"step {step}: the loss is NaN; {self.first()}")
+        if step >= self._window:
+            self._compared(self._window)
+
+    def _compared(self, window: int) -> None:
+        """The mean of the last `window` losses, with the twin's."""
+        step = len(self.losses)
+        if self._twin is None:
             return
+        if step == 0:
+            raise Error("Telemetry: found no step, needs one to compare with the twin")
         if step > len(self._twin):
             raise Error(f"Telemetry: twin: found {len(self._twin)} losses, needs one for step {step}")
-        ours, theirs = (sum(losses[step - self._window : step]) / self._window
+        ours, theirs = (sum(losses[step - window : step]) / window
                         for losses in (self.losses, self._twin))  # fmt: skip
         if not abs(ours - theirs) <= self._within * abs(theirs):  # a NaN is not within
             self._keep()
             raise Departed(
-                f"step {step}: mean loss of {self._window} steps {ours:.6g}, bf16 {theirs:.6g}: "
+                f"step {step}: mean loss of {window} steps {ours:.6g}, bf16 {theirs:.6g}: "
                 f"{abs(ours / theirs - 1):.3%} apart, needs {self._within:.3%}; {self.first()}"
             )
 

@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import contextlib
+import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
@@ -9,15 +10,17 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._python_dispatch import (
+    TorchDispatchMode, _disable_current_modes, _get_current_dispatch_mode_stack,
+)  # fmt: skip
 from torch.utils._pytree import tree_leaves, tree_map_only
 
 from mxoracle.torch import machines
-from mxoracle.torch.calls import WHOLE, Calls
+from mxoracle.torch.calls import WHOLE, Calls, is_of_torch
 from mxoracle.torch.graphs import compiled_code_watched
 from mxoracle.torch.modules import Modules
 from mxoracle.torch.products import Judged, Product
-from mxoracle.torch.rules import COMPOSED, PRODUCTS, RULES, covers
+from mxoracle.torch.rules import COMPOSED, PRODUCTS, RULES, covers, type_of_result
 
 # Nothing is computed by these, or nothing but what was there before.
 _MOVES = (
@@ -42,6 +45,17 @@ def _unread(args: Any) -> str:
         if isinstance(leaf, Tensor) and (leaf.is_meta or leaf.is_nested):
             return f"of {'meta' if leaf.is_meta else 'nested'} tensors"
     return ""
+
+
+def _copied(tensor: Tensor) -> Tensor:
+    """On the host, whatever becomes of it; an axis that repeats one element does so still."""
+    tensor = tensor.detach()
+    if tensor.device.type != "cpu":
+        return tensor.cpu()
+    if tensor.layout != torch.strided:
+        return tensor.clone()
+    once = tuple(slice(0, 1) if step == 0 else slice(None) for step in tensor.stride())
+    return tensor[once].clone().expand(tensor.shape)
 
 
 def _several_matrices(args: Any) -> bool:
@@ -79,6 +93,36 @@ def _autocast_tracked(enabled: dict[str, bool]) -> Iterator[None]:
         torch.set_autocast_enabled = theirs
 
 
+def _modes() -> list[Any]:
+    return [*_get_current_dispatch_mode_stack(), *torch.overrides._get_current_function_mode_stack()]
+
+
+@contextlib.contextmanager
+def _modes_watched(entered: Callable[[type], None]) -> Iterator[None]:
+    """Tells of each kind of mode, but torch's and ours, that is entered: it comes before a watcher."""
+    known = {type(mode) for mode in _modes()}
+    homes = (torch.overrides, torch.utils._python_dispatch)
+    theirs = [home._push_mode for home in homes]
+
+    def watched(push: Callable) -> Callable:
+        def pushed(mode: Any) -> Any:
+            home = getattr(sys.modules.get(type(mode).__module__), "__file__", None)
+            if type(mode) not in known and not is_of_torch(home or ""):
+                entered(type(mode))
+            known.add(type(mode))
+            return push(mode)
+
+        return pushed
+
+    for home, push in zip(homes, theirs):
+        home._push_mode = watched(push)
+    try:
+        yield
+    finally:
+        for home, push in zip(homes, theirs):
+            home._push_mode = push
+
+
 class Watcher(TorchDispatchMode):
     """Sees every product that runs inside of it, and the module that calls it."""
 
@@ -100,6 +144,7 @@ class Watcher(TorchDispatchMode):
         with contextlib.ExitStack() as stack:
             stack.enter_context(compiled_code_watched(self._counted, self._missing, PRODUCTS))
             stack.enter_context(_autocast_tracked(self._autocast))
+            stack.enter_context(_modes_watched(self._mode_entered))
             stack.enter_context(self._whole.layers_left())  # before their module is
             stack.enter_context(self._modules)
             stack.enter_context(self._whole.layers_entered())
@@ -138,10 +183,10 @@ class Watcher(TorchDispatchMode):
                 with self._watching(), self._autocast_within(func, devices):
                     return func._op_dk(_COMPOSITE, *args, **kwargs)
             rule = WHOLE.get(func)
-        out = func(*args, **kwargs)
         if rule is not None and not unread:
-            self._product(str(func.name()), rule, out, args, kwargs)
-        elif func.overloadpacket.__name__ in PRODUCTS | COMPOSED or (unread and covers(func)):
+            return self._product(func, rule, args, kwargs)
+        out = func(*args, **kwargs)
+        if func.overloadpacket.__name__ in PRODUCTS | COMPOSED or (unread and covers(func)):
             self._missing(str(func.name()), unread or "no rule for a product as part of it")
         elif self._foreign(func) and _several_matrices((args, kwargs)):
             self._missing(str(func.name()), "no operator of torch's: what it multiplies is not seen")
@@ -197,29 +242,53 @@ class Watcher(TorchDispatchMode):
         self._calls[operator, module] += 1
         return (module, call) if call % self.every == 0 else None
 
-    def _product(
-        self, operator: str, rule: Callable, out: Any, args: tuple, kwargs: dict
-    ) -> None:
+    def _product(self, func: Any, rule: Callable, args: tuple, kwargs: dict) -> Any:
+        """Calls `func`, and looks at the result and at what the operands were: it may write over them."""
+        operator = str(func.name())
         place = self._place(operator)
         if place is None:
+            return func(*args, **kwargs)
+        with _disable_current_modes():  # a judge around this one sees nothing of it
+            held = tree_map_only(Tensor, _copied, (args, kwargs))
+        out = func(*args, **kwargs)
+        with _disable_current_modes():
+            device = machines.device_of(tree_leaves((args, kwargs)))
+            self._look(operator, place, device, out, rule, *held, type_of_result(func, args, kwargs))
+        return out
+
+    def _look(self, operator: str, place: tuple[str, int], device: torch.device, out: Any, rule: Callable,
+              args: tuple, kwargs: dict, needs: torch.dtype | None) -> None:  # fmt: skip
+        try:
+            found = rule(tree_map_only(Tensor, lambda tensor: tensor.detach().cpu(), out), *args, **kwargs)
+        except (IndexError, RuntimeError) as error:  # of a result whose shape does not fit
+            self._missed(operator, place, f"the result does not fit the operands: {str(error).splitlines()[0]}")
             return
-        device = machines.device_of(tree_leaves((args, kwargs)))
-        args, kwargs, out = tree_map_only(
-            Tensor, lambda tensor: tensor.detach().cpu(), (args, kwargs, out)
-        )
-        found = rule(out, *args, **kwargs)
+        first = next(leaf.dtype for leaf in tree_leaves(out) if isinstance(leaf, Tensor))
         if isinstance(found, list):
             found = {product.output: product for product in found}
         for name, product in found.items() if isinstance(found, dict) else [("", found)]:
+            named = f"{operator} {name}".rstrip()
+            gave = first if product is None else product.actual.dtype
+            if needs not in (None, gave):
+                self._of_another_type(named, place, needs, gave, product)
+                continue
             if isinstance(product, Product):
                 product = replace(product, device=device)
             self._whole.note(product)
-            self._seen(f"{operator} {name}".rstrip(), place, product)
+            self._seen(named, place, product)
+
+    def _of_another_type(self, operator: str, place: tuple[str, int], needs: torch.dtype, gave: torch.dtype,
+                         product: Judged | None) -> None:  # fmt: skip
+        self._wrong(operator, place, f"gave {gave}, needs {needs}")
 
     def _missing(self, operator: str, why: str) -> None:
         place = self._place(operator)
         if place is not None:
             self._missed(operator, place, why)
+
+    def _mode_entered(self, kind: type) -> None:
+        self._missed("a mode", ("", 0), f"{kind.__module__}.{kind.__qualname__} was entered inside of the judge: "
+                     "what it computes in place of torch is not seen")  # fmt: skip
 
     def _elsewhere(self, module: str) -> None:
         self._missed("a module", (module, 0), "ran in another thread, whose products are not seen")
