@@ -219,11 +219,10 @@ Explanation explain(Backend& backend, const Call& call, const NamedTensors& expe
     if (!words.empty()) e.pattern += (e.pattern.empty() ? "" : "; ") + words;
   };
   for (const std::string& name : outputs.missing) note(name + " is missing and was not compared");
-  for (const Output& o : outputs.list) {
-    if (o.compared_rows == o.rows) continue;
-    note("rows " + std::to_string(o.compared_rows) + " to " + std::to_string(o.rows - 1) + " of " +
-         o.name + " belong to no group and were not compared");
-  }
+  for (const Output& o : outputs.list)
+    if (o.compared_rows != o.rows)
+      note("rows " + std::to_string(o.compared_rows) + " to " + std::to_string(o.rows - 1) +
+           " of " + o.name + " belong to no group and were not compared");
   for (const Output& o : outputs.list) {
     const std::string unlike = other_shape_or_type(*o.expected, *o.actual);
     if (unlike.empty() || e.differing > 0) continue;

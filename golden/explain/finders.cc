@@ -76,10 +76,9 @@ bool codes_are_right(const Case& c) {
 Claims moved(const Case& c) {
   const bool follow = std::ranges::any_of(c.outputs, [](const Output& o) { return o.follows; });
   Claims claims;
-  for (Output& o : c.outputs) {
+  for (Output& o : c.outputs)
     if (!follow || o.name != "scales")
       append(claims, named_by(c.outputs, [&] { return recover_moved(o); }));
-  }
   return claims;
 }
 

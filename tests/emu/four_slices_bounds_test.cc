@@ -35,9 +35,8 @@ struct KVector {
       switch (data) {
         case Data::normal: {
           const auto top = static_cast<int>(random() % 4);
-          for (int n = 0; n <= top; ++n) {
+          for (int n = 0; n <= top; ++n)
             of[n] = static_cast<int>(random() % (n == 3 ? 254 : 256)) - (n == 3 ? 127 : 128);
-          }
           if (random() % 64 == 0) residual = static_cast<float>(random() % 9) * 0.125f - 0.5f;
           break;
         }

@@ -105,9 +105,8 @@ TEST_P(GroupedLinearOptions, QuantisesF32AsF32) {
   // The largest element is just above 448, so that the scale doubles and 2^-9 falls on a tie and
   // becomes 0; rounded to bf16 first it would be 448, and 2^-9 would keep its code.
   NamedTensors in = small_layer(Dtype::f32);
-  for (Index i = 0; i < in["x"].elements(); ++i) {
+  for (Index i = 0; i < in["x"].elements(); ++i)
     in["x"].as<float>()[i] = i % 32 == 0 ? 448.0f + 0x1p-10f : 0x1p-9f;
-  }
   const Tensor y = run(in, {{"out", "f32"}}).at("y");
   NamedTensors rounded = in;
   rounded["x"] = run_one("cast", {{"x", in.at("x")}}, {{"out", "bf16"}}, "y");

@@ -46,9 +46,8 @@ Operands<Real> drawn(Random& random, const Accumulation& how, int bits, bool ful
       return number<Real>(significand, bits, high ? 0 : -below(random, less + 1), negative);
     };
     x.row.push_back(one(spread, !full && random() % 2 == 0));
-    for (int j = 0; j < x.kColumns; ++j) {
+    for (int j = 0; j < x.kColumns; ++j)
       x.columns[j].push_back(one(spread, full ? j % 2 != 0 : random() % 2 == 0));
-    }
   }
   for (int j = 0; j < x.kColumns; ++j) {
     const float magnitude =
@@ -72,18 +71,16 @@ Steps in_steps(const Operands<Real>& x, int j, const Accumulation& how) {
   const float c = x.c[static_cast<std::size_t>(j)];
   int largest =
       std::max(how.exponent_floor, c == 0 ? how.exponent_floor : std::max(std::ilogb(c), -126));
-  for (std::size_t k = 0; k < column.size(); ++k) {
+  for (std::size_t k = 0; k < column.size(); ++k)
     largest = std::max(largest, x.row[k].exponent + column[k].exponent);
-  }
   Steps steps;
   const auto add = [&](double term) {
     const auto cut = static_cast<std::int64_t>(std::ldexp(term, how.bits - largest));
     (cut < 0 ? steps.minus : steps.plus) += cut;
   };
   add(static_cast<double>(c));
-  for (std::size_t k = 0; k < column.size(); ++k) {
+  for (std::size_t k = 0; k < column.size(); ++k)
     add(static_cast<double>(x.row[k].value) * static_cast<double>(column[k].value));
-  }
   const double sum = std::ldexp(static_cast<double>(steps.plus + steps.minus), largest - how.bits);
   auto rounded = static_cast<float>(sum);
   if (how.rounding == StepRounding::toward_zero) {
@@ -111,9 +108,8 @@ void hold(const ModelKernels& kernels, void (*kernel)(const ModelChunk<Real>&) n
   pack_row<Real>(x.row, row.data());
   CacheLines<Real> packed(terms * 2 * kColumns);
   CacheLines<typename ModelLayout<Real>::Exponent> exponents(terms * kColumns);
-  for (int j = 0; j < kColumns; ++j) {
+  for (int j = 0; j < kColumns; ++j)
     pack_column<Real>(x.columns[j], kernels.signs_apart, j, packed.data(), exponents.data());
-  }
   std::uint64_t left = 0;
   ModelChunk<Real> chunk;
   chunk.rows = 1;

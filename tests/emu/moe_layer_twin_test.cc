@@ -122,13 +122,11 @@ class LayerByOperators : public ByOperators {
     for (Index e = 0; e < ends_.elements(); ++e) {
       std::vector<float> sum(static_cast<std::size_t>(columns), 0.0f);
       for (; r < ends_.as<std::int32_t>()[e]; ++r) {
-        for (Index c = 0; c < columns; ++c) {
+        for (Index c = 0; c < columns; ++c)
           sum[static_cast<std::size_t>(c)] += get(rows, r * columns + c);
-        }
       }
-      for (Index c = 0; c < columns; ++c) {
+      for (Index c = 0; c < columns; ++c)
         put(sums, e * columns + c, sum[static_cast<std::size_t>(c)]);
-      }
     }
     return sums;
   }

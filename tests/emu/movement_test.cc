@@ -99,9 +99,8 @@ TEST_P(Movement, GathersAndScattersAnyElementSizeAndStride) {
           fill_bytes(x, seed++);
           const auto before = x.bytes();
           permute(*backend_, {x.operand(), indices.operand(), y.result()});
-          for (Index i = 0; i < length; ++i) {
+          for (Index i = 0; i < length; ++i)
             copy_row(want, i, x, order[static_cast<std::size_t>(i)]);
-          }
           EXPECT_TRUE(y.bytes() == want.bytes() && x.bytes() == before) << lie.name;
           Strided back(dtype, {11, columns}, lie), want_back(dtype, {11, columns}, lie);
           unpermute(*backend_, {y.operand(), indices.operand(), back.result()});

@@ -29,9 +29,7 @@ struct KVector {
       const auto place = static_cast<int>(random() % 16);  // products often end in a half
       element.push_back(std::ldexp(static_cast<float>(significand), small ? place - 15 : place));
       const auto integer = static_cast<int>(std::rint(element.back()));
-      for (int n = 0; n < 3; ++n) {
-        slice[n].push_back(((integer + 0x808080) >> 8 * n & 0xFF) - 128);
-      }
+      for (int n = 0; n < 3; ++n) slice[n].push_back(((integer + 0x808080) >> 8 * n & 0xFF) - 128);
       rest.push_back(element.back() - static_cast<float>(integer));
       rests += rest.back() != 0 ? 1 : 0;
     }

@@ -24,9 +24,8 @@ Rational product_of(int n) {
 
 Rational number_of(const Limbs& limbs) {
   Rational all;
-  for (int l = kLimbs - 1; l >= 0; --l) {
+  for (int l = kLimbs - 1; l >= 0; --l)
     all = all * Rational(0x1p32) + Rational(static_cast<double>(limbs.word[l]));
-  }
   return all;
 }
 
@@ -140,9 +139,8 @@ TEST(Residues, GiveTheSumOfProductsOfIntegers) {
       }
     }
     std::vector<std::uint32_t> residues;
-    for (int i = 0; i < n; ++i) {
+    for (int i = 0; i < n; ++i)
       residues.push_back(residue_of_sum(sums[static_cast<std::size_t>(i)], modulus(i)));
-    }
     const Recombined is = number_of(residues, of);
     const Rational apart = (real - Rational(is.sum)).magnitude();
     ASSERT_TRUE(apart <= Rational(is.lost * (1 + 0x1p-20))) << n << ", " << round;
@@ -167,9 +165,7 @@ TEST(Residues, GiveTheGreatestNumbers) {
       for (int i = 0; i < n; ++i) {
         const auto m = std::int64_t{modulus(i).m};
         std::int64_t residue = 0;
-        for (int l = kLimbs - 1; l >= 0; --l) {
-          residue = ((residue << 32) + step.word[l]) % m;
-        }
+        for (int l = kLimbs - 1; l >= 0; --l) residue = ((residue << 32) + step.word[l]) % m;
         const auto x = static_cast<std::int32_t>(residue * times % m);
         residues.push_back(residue_of_sum(x, modulus(i)));
       }

@@ -65,9 +65,8 @@ TEST(Route, OfGptOssChoosesByLogitsAndWeighsTheChosen) {
         for (Index e = 0; e < experts; ++e) all.emplace_back(logits[e], e);
         std::sort(all.rbegin(), all.rend());
         float sum = 0.0f;
-        for (Index i = 0; i < k; ++i) {
+        for (Index i = 0; i < k; ++i)
           sum += exp_by_mpfr(all[static_cast<std::size_t>(i)].first - all[0].first);
-        }
         for (Index i = 0; i < k; ++i) {
           const auto& [logit, expert] = all[static_cast<std::size_t>(i)];
           ASSERT_EQ(out.at("experts").as<std::int32_t>()[t * k + i], expert) << t << " " << i;

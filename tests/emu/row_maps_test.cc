@@ -42,9 +42,8 @@ TEST(RowMaps, AlignedGroupsOfDeepGemmGoBothWays) {
                               "experts=" + std::to_string(groups));
     Ints want(ends.size(), 0);
     const auto last = std::find_if(rows.rbegin(), rows.rend(), [](int e) { return e >= 0; });
-    for (std::size_t e = 0; e < want.size(); ++e) {
+    for (std::size_t e = 0; e < want.size(); ++e)
       want[e] = std::min(ends[e], static_cast<std::int32_t>(rows.rend() - last));
-    }
     EXPECT_EQ(values_of(there.at("group_ends")), want);
   }
 }
@@ -108,13 +107,11 @@ TEST(ExpertMaps, AlignedBlocksAreAStableSortByExpert) {
     std::size_t at = static_cast<std::size_t>(std::count(ids.begin(), ids.end(), -1));
     for (int e = 0; e < experts; ++e) {
       const std::size_t first = row;
-      while (at < order.size() && ids[static_cast<std::size_t>(order[at])] == e) {
+      while (at < order.size() && ids[static_cast<std::size_t>(order[at])] == e)
         sorted[row++] = order[at++];
-      }
       while (row % static_cast<std::size_t>(block) != 0) ++row;
-      for (std::size_t r = first; r < row; r += static_cast<std::size_t>(block)) {
+      for (std::size_t r = first; r < row; r += static_cast<std::size_t>(block))
         blocks[r / static_cast<std::size_t>(block)] = e;
-      }
     }
     if (mapped) {
       for (auto& e : blocks) e = e < 0 ? -1 : map[static_cast<std::size_t>(e)];

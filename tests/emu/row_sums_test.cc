@@ -19,9 +19,8 @@ Tensor slots_of(Index tokens, Index k, Index rows) {
   for (std::size_t i = 0; i < order.size(); ++i) order[i] = static_cast<std::int32_t>(i);
   std::shuffle(order.begin(), order.end(), std::mt19937(5));
   Tensor slots(Dtype::i32, {tokens, k});
-  for (Index i = 0; i < tokens * k; ++i) {
+  for (Index i = 0; i < tokens * k; ++i)
     slots.as<std::int32_t>()[i] = i % 7 == 3 ? -1 : order[static_cast<std::size_t>(i)];
-  }
   return slots;
 }
 

@@ -91,9 +91,8 @@ TEST(ScalingAwareTranspose, TakesTheLargestScaleOfATileThatRestartsAtEachGroup) 
   for (Index tile = 0; tile < 5; ++tile) {
     for (Index k = 0; k < columns; ++k) {
       float top = 0.0f;
-      for (Index r = first[tile]; r < first[tile + 1]; ++r) {
+      for (Index r = first[tile]; r < first[tile + 1]; ++r)
         top = std::max(top, scales.as<float>()[r * 2 + k / 128]);
-      }
       EXPECT_EQ(out.at("scales").as<float>()[tile * columns + k], top);
       for (Index r = first[tile]; r < first[tile + 1]; ++r) {
         const int shift = std::ilogb(top) - std::ilogb(scales.as<float>()[r * 2 + k / 128]);

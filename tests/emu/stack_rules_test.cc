@@ -310,9 +310,8 @@ TEST(RecordedQuantisers, FbgemmInTritonDividesAsItsGpu) {
       using X = typename decltype(tag)::type;
       for (Index r = 0; r < x.extent(0); ++r) {
         float amax = 1e-12f;
-        for (Index k = 0; k < x.extent(1); ++k) {
+        for (Index k = 0; k < x.extent(1); ++k)
           amax = std::fmax(amax, std::fabs(to_float(x.as<X>()[r * x.extent(1) + k])));
-        }
         const float divided = 1.0f / (448.0f / amax);
         parted += bit_cast<std::uint32_t>(divided) !=
                   bit_cast<std::uint32_t>(out.at("scales").as<float>()[r]);

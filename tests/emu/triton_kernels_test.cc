@@ -119,9 +119,8 @@ TEST(TritonKernels, SoftmaxesAreRepeatedToTheBit) {
         for (Index f = 0; f < block.width; ++f)
           largest = std::max(largest, get(x, r * block.width + f));
         std::vector<float> row(block.columns, 0.0f);
-        for (Index f = 0; f < block.width; ++f) {
+        for (Index f = 0; f < block.width; ++f)
           row[static_cast<std::size_t>(f)] = triton_exp(get(x, r * block.width + f) - largest);
-        }
         const float sum = thread_sums(row, block.threads, run, in_order);
         ASSERT_TRUE(same(sum, get(sums, r))) << stem << r;
         for (Index f = 0; f < block.width; ++f) {
@@ -146,9 +145,8 @@ TEST(TritonKernels, NormsAreRepeatedToTheBit) {
         const Tensor& y = tensor_of(file, stem + "y");
         for (Index r = 0; r < y.shape()[0]; ++r) {
           std::vector<float> row(block.columns, 0.0f);
-          for (Index f = 0; f < block.width; ++f) {
+          for (Index f = 0; f < block.width; ++f)
             row[static_cast<std::size_t>(f)] = get(x, r * block.width + f);
-          }
           const float sum =
               thread_sums(row, block.threads, run_of(block, x.dtype()), squares_in_order);
           ASSERT_TRUE(same(sum, get(tensor_of(file, stem + "sums"), r))) << stem << r;

@@ -36,9 +36,8 @@ struct Held {
   }
   void see(const Tensor& found, const ErrorBound& bound, const std::string& what) {
     const ElementReader read(found.dtype());
-    for (Index i = 0; i < found.elements(); ++i) {
+    for (Index i = 0; i < found.elements(); ++i)
       see(read(bits_at(found, i)).value, bound, i, found.dtype(), what);
-    }
   }
 };
 

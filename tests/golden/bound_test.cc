@@ -142,9 +142,8 @@ Call numbered_wgrad(Backend& backend, const char* dy_block, const char* x_block)
       {70, 70, 270, 300});
   for (const char* name : {"dy.scales", "x.scales"}) {  // of one size no order would show
     Tensor& scales = q.in.at(name);
-    for (Index i = 0; i < scales.elements(); ++i) {
+    for (Index i = 0; i < scales.elements(); ++i)
       scales.as<float>()[i] *= std::ldexp(1.0f, static_cast<int>(i % 7) - 3);
-    }
   }
   return make_call("grouped_matmul_wgrad", std::move(q.in), q.set);
 }

@@ -38,9 +38,8 @@ TEST(ComparatorWalk, SaysTheSameForAnyNumberOfThreads) {
   std::normal_distribution<float> draw;
   for (Index i = 0; i < x.elements(); ++i) x.as<float>()[i] = draw(random);
   Tensor y = x;
-  for (Index i = 0; i < y.elements(); i += 1 + static_cast<Index>(random() % 5)) {
+  for (Index i = 0; i < y.elements(); i += 1 + static_cast<Index>(random() % 5))
     y.as<float>()[i] *= 1 + draw(random) * 0x1p-20f;
-  }
   y.as<float>()[777] = std::numeric_limits<float>::quiet_NaN();
   ExpectedOutput expected_output = owe(x);
   expected_output.groups.ends = {100, 100, 641, 1000};

@@ -40,9 +40,8 @@ struct SuiteAndOutputs {
       TensorFile file = read_safetensors(case_file(suite, item.id));
       TensorFile out;
       for (const ManifestOperand& operand : item.operands) {
-        if (operand.role == Role::expected) {
+        if (operand.role == Role::expected)
           out.tensors.emplace(operand.name, file.tensors.at(operand.name));
-        }
       }
       write_safetensors(output(item.id), out);
     }

@@ -42,9 +42,8 @@ TEST(DeclaredType, EqualBytesOfAnotherTypeFail) {
   };
   for (const Row& row : rows) {
     Tensor expected(row.expected_output, {2, 3});
-    for (std::size_t i = 0; i < expected.bytes(); ++i) {
+    for (std::size_t i = 0; i < expected.bytes(); ++i)
       expected.data()[i] = std::byte{static_cast<unsigned char>(0xB1 + 3 * i)};
-    }
     Tensor actual = expected;
     actual.reinterpret_as(row.found);
     const TensorVerdict verdict = judged(expected, actual);

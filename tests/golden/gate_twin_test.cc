@@ -116,9 +116,8 @@ TEST(GateTwin, HoldsProductsOfScaledCodes) {
     };
     const auto scales = [&](std::vector<Index> shape, int exponent) {
       Tensor t(Dtype::f32, std::move(shape));
-      for (Index i = 0; i < t.elements(); ++i) {
+      for (Index i = 0; i < t.elements(); ++i)
         t.as<float>()[i] = std::ldexp(1 + static_cast<float>(random() % 4096) / 4096.0f, exponent);
-      }
       return t;
     };
     NamedTensors in{{"x.codes", codes({2, k})},

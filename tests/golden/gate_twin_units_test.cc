@@ -183,9 +183,8 @@ TEST(GateTwin, HoldsSumsThatTakeScales) {
         // Terms in which e8m0 scales are; blocks of sums that f32 scales multiply.
         const Index blocks = mx ? 1 : ceil_div(k, run);
         Accumulation sum = row.sum;
-        if (!mx && !how.whole) {
+        if (!mx && !how.whole)
           sum.block = how.block > 0 ? how.block : sum.block > 0 ? sum.block : 128;
-        }
         const Index pieces = blocks * (sum.block > 0 ? 128 / sum.block : 1) + 1;
         const Rational n(static_cast<double>(pieces));
         Twin whole;

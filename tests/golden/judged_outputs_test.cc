@@ -45,9 +45,8 @@ TEST(JudgedOutputs, NeedBothPartsOfAPair) {
     actual.erase(name);
     if (tensor != nullptr) actual.emplace(name, *tensor);
     std::string text;
-    for (const TensorVerdict& v : judged({"", {}, {}}, out, actual, "ulp=1")) {
+    for (const TensorVerdict& v : judged({"", {}, {}}, out, actual, "ulp=1"))
       text += v.note + (v.outcome == Outcome::fail ? " FAIL|" : "|");
-    }
     return text;
   };
   const std::string part = held + "one of them is missing, or of another shape or type";
@@ -86,9 +85,8 @@ struct Ones {
     in.emplace("x", Tensor(Dtype::bf16, {1, 3}));
     in.emplace("w", Tensor(Dtype::bf16, {1, 1, 3}));
     in.emplace("group_ends", tensor_from<std::int32_t>(Dtype::i32, {1}, {1}));
-    for (const char* name : {"x", "w"}) {
+    for (const char* name : {"x", "w"})
       std::fill_n(in.at(name).as<std::uint16_t>(), 3, std::uint16_t{0x3F80});
-    }
     set.set("out", "f32");
   }
   TensorVerdict judge(float actual, std::string_view gate = "bits") const {

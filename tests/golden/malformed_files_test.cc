@@ -84,18 +84,15 @@ TEST(MalformedFiles, OfStrangersAreKnown) {
     const std::string start = std::string("\x80") + protocol;
     // As many bytes as the length says, but not behind it.
     const std::size_t length = 128 + 256 * static_cast<std::size_t>(protocol);
-    for (const std::size_t zeros : {std::size_t{6}, length - 2}) {
+    for (const std::size_t zeros : {std::size_t{6}, length - 2})
       rows.push_back({start + std::string(zeros, '\0'), pickle});
-    }
     rows.push_back({start + "pickled", pickle});
   }
   // 640 and 1152 begin as a pickle does, and are lengths: nothing follows their headers.
-  for (const std::size_t length : {640u, 1152u}) {
+  for (const std::size_t length : {640u, 1152u})
     rows.push_back({file("{" + std::string(length - 2, ' ') + "}"), ""});
-  }
-  for (const char other : {'\x08', '\x0E', '\x1F', '\x7F'}) {
+  for (const char other : {'\x08', '\x0E', '\x1F', '\x7F'})
     rows.push_back({std::string("1.5,2.5") + other, "...byte "});
-  }
   expect_said(rows, "x.safetensors");
 }
 

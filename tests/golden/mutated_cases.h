@@ -71,9 +71,8 @@ class MutatedCases {
     }
     for (const auto& [name, tensor] : filled[0]) {
       slow::ExpectedOutput& marks = expected_output[name];
-      for (Index i = 0; i < tensor.elements(); ++i) {
+      for (Index i = 0; i < tensor.elements(); ++i)
         marks.push_back(slow::bits(tensor, i) == slow::bits(filled[1].at(name), i));
-      }
     }
     return expected_output;
   }
@@ -83,14 +82,12 @@ class MutatedCases {
                                                                         const TensorFile& file) {
     NamedTensors inputs;
     for (const ManifestOperand& operand : item.operands) {
-      if (operand.role == Role::input) {
+      if (operand.role == Role::input)
         inputs.emplace(operand.name, file.tensors.at(operand.stored_name()));
-      }
     }
     std::map<std::string, slow::ExpectedOutput> expected_output;
-    if (catalogue_entry(item.op).call_ranks == nullptr) {
+    if (catalogue_entry(item.op).call_ranks == nullptr)
       expected_output = written(item.op, inputs, Parameters(item.parameters));
-    }
     for (const ManifestOperand& operand : item.operands) {
       if (operand.role != Role::expected) continue;
       const Tensor& tensor = file.tensors.at(operand.stored_name());
@@ -213,9 +210,8 @@ class MutatedCases {
     if (!exact(item)) return;
     NamedTensors inputs;
     for (const ManifestOperand& operand : changed_item.operands) {
-      if (operand.role == Role::input) {
+      if (operand.role == Role::input)
         inputs.emplace(operand.name, file.tensors.at(operand.stored_name()));
-      }
     }
     const std::optional<bool> right = truth(changed_item, file, inputs);
     if (holds(verified)) {

@@ -145,12 +145,10 @@ std::uint32_t rounded(const InputRecipe& recipe, std::uint64_t index) {
   const float x = inputs::element(recipe.distribution, kSeed, inputs::stream_of(recipe.name), index,
                                   static_cast<std::uint64_t>(recipe.shape.back()));
   if (recipe.format == Dtype::f32) return bit_cast<std::uint32_t>(x);
-  if (recipe.format == Dtype::bf16) {
+  if (recipe.format == Dtype::bf16)
     return encode<kBF16>(x, Overflow::nonfinite, NanSign::of_operand).bits;
-  }
-  if (recipe.format == Dtype::f16) {
+  if (recipe.format == Dtype::f16)
     return encode<kF16>(x, Overflow::nonfinite, NanSign::of_operand).bits;
-  }
   return visit_minifloat8(recipe.format, [x](auto tag) -> std::uint32_t {
     using T = typename decltype(tag)::type;
     return encode<T::spec>(x * 64.0f, Overflow::saturate).bits;

@@ -85,9 +85,8 @@ TEST(Reduce, CutsRowsColumnsExpertsAndWhatIsSummed) {
       const Index expert = i / w.extent(2) / w.extent(1);
       const Index column = i / w.extent(2) % w.extent(1);
       const Index first = expert == 0 ? 0 : ends[expert - 1];
-      for (Index r = first; r < ends[expert]; ++r) {
+      for (Index r = first; r < ends[expert]; ++r)
         y.as<std::uint16_t>()[r * y.extent(1) + column] ^= 1;
-      }
     }
   });
   const Reduction small = reduce_case(*backend, whole, kernel, {});

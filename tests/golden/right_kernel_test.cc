@@ -109,9 +109,8 @@ struct Layer {
         for (Index begin = 0; begin < k - (fault == Fault::last_32_lost ? 32 : 0); begin += block) {
           std::vector<float> terms;
           const Index all = fault == Fault::last_32_lost ? k - 32 : k;
-          for (Index at = begin; at < std::min(all, begin + block); ++at) {
+          for (Index at = begin; at < std::min(all, begin + block); ++at)
             terms.push_back(x->value(from, at) * w->value(e * kN + n, at));
-          }
           const float sum = fault == Fault::sums_in_bf16 ? in_bf16_steps(terms)
                                                          : sum_in_some_order(terms, random);
           const float sx = x->scale(0, kRows, from, begin);
@@ -257,9 +256,8 @@ TEST(RightKernel, OfGradientsHasTheFiguresOfTheProductsTheyAre) {
                   {"dy", random_bf16({kRows, kN}, 3)},
                   {"group_ends", ends_of({9, 24})}};
   // The largest of each group, which the bound of a cast follows.
-  for (const Index row : {0, 9}) {
+  for (const Index row : {0, 9})
     in.at("x").as<BF16>()[row * kK] = in.at("dy").as<BF16>()[row * kN] = encode<kBF16>(1024.0f);
-  }
   const Parameters set = with({{"recipe", "bf16"}});
   const auto same = [&set](const ErrorBound& a, Index first, const NamedTensors& product,
                            const Tensor& expected) {
@@ -340,9 +338,8 @@ TEST(RightKernel, OfProductsIsHeldToTheBoundOfEachElement) {
     EXPECT_EQ(failed.outcome, Outcome::fail) << seed;
     EXPECT_NE(failed.reason.find("a right kernel "), std::string::npos) << failed.reason;
     double squares = 0;
-    for (Index i = 0; i < y.elements(); ++i) {
+    for (Index i = 0; i < y.elements(); ++i)
       squares += read(bits_at(y, i)).value * read(bits_at(y, i)).value;
-    }
     EXPECT_NEAR(failed.all.right_sqnr, 10 * std::log10(squares / allowed), 1e-6) << seed;
     EXPECT_TRUE(std::isnan(judged(y).all.right_sqnr)) << "right to the last bit";
   }

@@ -58,9 +58,8 @@ TEST_F(ShapeFigures, OfGroupsAreThoseOfBothSidesWhole) {
     EXPECT_EQ(group.measures.elements, (group.end - group.begin) * 2048);
   }
   NamedTensors wrong = right_;
-  for (const Index at : {Index{7}, Index{2048 * 1087 + 5}}) {
+  for (const Index at : {Index{7}, Index{2048 * 1087 + 5}})
     wrong.at("y").as<std::uint16_t>()[at] ^= 1u << (at % 7);
-  }
   const JudgedCall call{call_.op, inputs_, call_.set};
   const TensorVerdict whole = judge_outputs(
       call, {{"y", expected_output_of(call, "y", right_.at("y")), &wrong.at("y")}}, {})[0];

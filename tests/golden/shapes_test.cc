@@ -122,9 +122,8 @@ TEST(Shapes, SlicesAndShapesAreThoseOfTheWholeCall) {
         std::vector<int>& times = seen[name];
         times.resize(static_cast<std::size_t>(all.elements()));
         for (Index r = box->row_begin; r < box->row_end; ++r) {
-          for (Index c = box->column_begin; c < box->column_end; ++c) {
+          for (Index c = box->column_begin; c < box->column_end; ++c)
             ++times[static_cast<std::size_t>(r * matrix.columns() + c)];
-          }
         }
       }
     }
@@ -215,9 +214,8 @@ TEST_F(ShapeSuites, FindAWrongByteWhereverItIs) {
               EXPECT_TRUE(output.reason.ends_with("worst group " + group)) << output.reason;
             }
             Index at = 0;
-            for (std::size_t d = 0; d < output.shape.size(); ++d) {
+            for (std::size_t d = 0; d < output.shape.size(); ++d)
               at = at * output.shape[d] + output.first[0].at[d];
-            }
             EXPECT_EQ(at, static_cast<Index>(byte / size_of(tensor.dtype())));
           }
         }

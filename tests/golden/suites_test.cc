@@ -81,9 +81,8 @@ TEST(Suites, HaveUniqueIdsKnownFlagsAndGrowWithTheLevel) {
 
 TEST(Suites, FlagEveryEdgeOfQuantisation) {
   std::set<std::string, std::less<>> flags;
-  for (const SuiteCase& item : suite_cases("quantize", 1)) {
+  for (const SuiteCase& item : suite_cases("quantize", 1))
     flags.insert(item.flags.begin(), item.flags.end());
-  }
   const auto end = std::find(std::begin(kEdgeFlags), std::end(kEdgeFlags), "empty_group");
   for (auto at = std::begin(kEdgeFlags); at != end; ++at) EXPECT_TRUE(flags.contains(*at)) << *at;
 }
@@ -223,9 +222,8 @@ TEST(Suites, SampleRowsOfTensorsTooLargeForAFile) {
       EXPECT_GT(element, Index{1} << 31);
       const PhiloxWords words = philox(static_cast<std::uint64_t>(element), from.stream, 9);
       std::int32_t sum = -262140;
-      for (const std::uint32_t word : words.word) {
+      for (const std::uint32_t word : words.word)
         sum += static_cast<std::int32_t>((word >> 16) + (word & 0xFFFFu));
-      }
       const BF16 want = encode<kBF16>(static_cast<float>(sum) * 0x1p-16f);
       EXPECT_EQ(stored.inputs.at("x").as<BF16>()[last * from.shape[1]].bits, want.bits);
     }

@@ -147,9 +147,8 @@ Index GemmCase::start(Index g) const {
 }
 Index GemmCase::first_block(Index g, Index height) const {
   Index block = 0;
-  for (Index i = 0; i < g; ++i) {
+  for (Index i = 0; i < g; ++i)
     block += ceil_div(spec_.groups[static_cast<std::size_t>(i)], height);
-  }
   return block;
 }
 std::vector<Index> GemmCase::scales_of_rows(const SideScales& side, Index lines) const {

@@ -64,9 +64,8 @@ float chain(const Folds& folds, const Line& a, const Line& b) {
   float y = 0.0f;
   for (std::size_t first = 0; first < length; first += tile) {
     acc = 0.0f;
-    for (std::size_t c = first; c < std::min(first + tile, length); ++c) {
+    for (std::size_t c = first; c < std::min(first + tile, length); ++c)
       acc = big_fma(narrow(a[c].code), narrow(b[c].code), acc);
-    }
     const float scaled = big_multiply(acc, narrow(a[first].scale));
     y = folds.block == 0 ? big_multiply(scaled, narrow(b[first].scale))
                          : big_fma(scaled, narrow(b[first].scale), y);
@@ -113,9 +112,8 @@ std::string differences(GemmCase& gemm, const Expected& expected) {
 std::string differences_from_exact(GemmCase& gemm, BigSum& sum) {
   return differences(gemm, [&](const Line& a, const Line& b) {
     sum.clear();
-    for (std::size_t c = 0; c < a.size(); ++c) {
+    for (std::size_t c = 0; c < a.size(); ++c)
       sum.add(a[c].code, b[c].code, a[c].scale, b[c].scale);
-    }
     return sum.rounded(gemm.spec().out);
   });
 }

@@ -209,9 +209,7 @@ inline void fill_bytes(Strided& tensor, std::uint32_t seed) {
   std::minstd_rand random(seed);
   const std::size_t size = size_of(tensor.operand().dtype);
   for (Index i = 0; i < tensor.elements(); ++i) {
-    for (std::size_t b = 0; b < size; ++b) {
-      tensor.at(i)[b] = static_cast<std::byte>(random() >> 8);
-    }
+    for (std::size_t b = 0; b < size; ++b) tensor.at(i)[b] = static_cast<std::byte>(random() >> 8);
   }
 }
 

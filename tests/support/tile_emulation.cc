@@ -27,9 +27,8 @@ void encode_two_slices(const cpu::SliceTable& table, int chunks, const std::uint
     tally.squares[c % kChunk / 4] += above * above;
     std::uint8_t& min_magnitude = tally.min_magnitude[c % 64];
     min_magnitude = std::min(min_magnitude, static_cast<std::uint8_t>(magnitude - 1));
-    if (magnitude != 0 && magnitude < slices.residual_below) {
+    if (magnitude != 0 && magnitude < slices.residual_below)
       tally.residual[c / 64] |= std::uint64_t{1} << c % 64;
-    }
   }
 }
 

@@ -93,9 +93,8 @@ void add_three_slices(int chunks, const std::int8_t* a, const std::int8_t* b, bo
     for (int m = 0; m < kTileLanes; ++m) {
       for (int c = 0; c < kChunk; ++c) {
         const int x = tile_a[m * kChunk + c];
-        for (int n = 0; n < kTileLanes; ++n) {
+        for (int n = 0; n < kTileLanes; ++n)
           sums[of_a + of_b][m][n] += x * tile_b[c / 4 * kTileLanes * 4 + n * 4 + c % 4];
-        }
       }
     }
   }

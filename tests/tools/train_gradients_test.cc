@@ -79,9 +79,8 @@ struct Twin {
   List gated(const List& x, const double* w1, const double* w2, Index f) const {
     const List h = product(x, w1, 2 * f, o.width);
     List act(static_cast<std::size_t>(f));
-    for (std::size_t i = 0; i < act.size(); ++i) {
+    for (std::size_t i = 0; i < act.size(); ++i)
       act[i] = h[i] / (1.0 + std::exp(-h[i])) * h[i + act.size()];
-    }
     return product(act, w2, o.width, f);
   }
   /// Expert and weight of every slot.
@@ -110,9 +109,8 @@ struct Twin {
     std::sort(runs.begin(), runs.end());
     const auto kept = static_cast<std::size_t>(o.limited_groups > 0 ? o.limited_groups : o.groups);
     for (std::size_t i = kept; i < runs.size(); ++i) {
-      for (std::size_t e = runs[i].second; e < runs[i].second + run; ++e) {
+      for (std::size_t e = runs[i].second; e < runs[i].second + run; ++e)
         choice[e] = o.other_groups == "zero" ? 0.0 : -INFINITY;
-      }
     }
     std::vector<std::pair<Index, double>> slots;
     double total = 0.0;

@@ -295,9 +295,8 @@ TEST(Digests, TheFirstDifferenceIsNamed) {
     DigestLog digests;
     make_in_process_world()->run(1, [&](Communicator& communicator) {
       Index step = 0;
-      for (const auto& [stage, value] : stages) {
+      for (const auto& [stage, value] : stages)
         digests.add(communicator, ++step, stage, {std::as_bytes(std::span(&value, 1))});
-      }
     });
     return digests.rows();
   };

@@ -230,10 +230,9 @@ void add_gradients(List& list) {
   const auto add = [&](const char* name, const char* phrase, auto rewrite) {
     add_rewritten(list, name, phrase, rewrite, Stage::rule);
   };
-  for (const Derivative& row : kDerivatives) {
+  for (const Derivative& row : kDerivatives)
     add(row.name, row.phrase,
         [&row](const Call& c, NamedTensors& out) { return derive(c, out, row); });
-  }
   add("dx=exchanged", "the gradients of gate and up are exchanged", exchange_gradients);
   add("dprobs=weighed", "dprobs is multiplied with the router weight", weigh_dprobs);
   add("dprobs=bf16", "dprobs is added up in bf16", sum_dprobs_in_bf16<false>);
@@ -245,10 +244,9 @@ void add_gradients(List& list) {
 void add_shifted_rows(const Call& call, List& list) {
   const auto shifted = [&](const std::string& name, const char* id, const char* before,
                            const char* after) {
-    for (const Index by : {-1, 1}) {
+    for (const Index by : {-1, 1})
       add_altered(list, id, filled(by < 0 ? before : after, name),
                   [name, by](Call& c) { c.replace(name, rows_moved(c.input(name), by)); });
-    }
   };
   for (const char* name : {"dy", "x"})
     if (call.op.starts_with("swiglu") && call.has("dy"))

@@ -16,10 +16,9 @@ using Lines = std::function<Index(Index)>;
 /// The first row of the group of every row.
 Lines begins_of(const Product& p) {
   auto begins = std::make_shared<std::vector<Index>>(range_of(p.a_lines));
-  for (Index g = 0; g < p.groups(); ++g) {
+  for (Index g = 0; g < p.groups(); ++g)
     for (Index r = p.begin(g); r < std::min(p.end(g), p.a_lines); ++r)
       (*begins)[static_cast<std::size_t>(r)] = p.begin(g);
-  }
   return [begins](Index r) { return (*begins)[static_cast<std::size_t>(r)]; };
 }
 

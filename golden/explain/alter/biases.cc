@@ -231,11 +231,10 @@ void add_other_columns(const Tensor& bias, const std::vector<MeasuredBias>& meas
       });
     }).stage = Stage::rule;
   };
-  for (Index by = 2; by < n; by *= 2) {
+  for (Index by = 2; by < n; by *= 2)
     for (const auto& [words, of] : kLineFunctions)
       add(filled("the bias of column {} is added to column i", filled(words, by)),
           [of = of, n, by](Index e, Index c) { return e * n + of(c, by); });
-  }
   for (const Index by : both_ways(std::min(kMostShift, n - 1))) {
     if (std::abs(by) == 1) continue;  // listed, of each expert's own
     add("the bias is read " + away(by, "element") + " its place",
@@ -260,10 +259,9 @@ void add_other_columns(const Tensor& bias, const std::vector<MeasuredBias>& meas
     return at->second == j;
   };
   if (list.size() > before) return;
-  for (const Permutation& order : permutations_of(fits)) {
+  for (const Permutation& order : permutations_of(fits))
     add("the columns of the bias are taken " + order.words(),
         [order, n](Index e, Index c) { return e * n + order.from(c); });
-  }
   if (list.size() > before || n > kMostColumns) return;
   // Each column by itself takes that of the one that comes nearest.
   std::vector<Index> sources;

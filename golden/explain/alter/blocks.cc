@@ -173,14 +173,12 @@ void add_rows_of_scales(const Product& p, const ProductSide& side, List& list) {
   std::set<Index> extents = evenly(rows, own);
   extents.insert(own * 2);
   if (own > 1) extents.insert(own / 2);
-  for (const Index extent : extents) {
+  for (const Index extent : extents)
     add("rows_of_block", filled(" are taken for blocks of {} rows rather than {}", extent, own),
         [=](Index e, Index r) { return e * blocks + std::min(r / extent, blocks - 1); });
-  }
-  for (const auto& order : kBlockOrders) {
+  for (const auto& order : kBlockOrders)
     add("block_order", filled(order.phrase, own),
         [=, of = order.of](Index e, Index r) { return e * blocks + of(r / own, blocks); });
-  }
   if (experts < 2 || rows % own == 0) return;
   add("across_experts", " are taken for those of one matrix, whose blocks run across experts",
       [=](Index e, Index r) { return (e * rows + r) / own; });

@@ -196,10 +196,9 @@ std::vector<StepCall> fused_quantiser_steps(Backend& backend, const Call& call) 
 void add_fused_quantiser_hypotheses(const Call& call, List& list) {
   if (!call.op.starts_with("swiglu_quantize")) return;
   if (call.op != "swiglu_quantize") return add_activations(call, list);
-  for (const auto& row : kScalesOf) {
+  for (const auto& row : kScalesOf)
     add_run(list, row.name, row.phrase,
             [of = row.of](Backend& b, const Call& c) { return with_scales_of(b, c, of); });
-  }
   add_stages_of_amax(call, list);
   add_activations(call, list);
 }

@@ -223,10 +223,9 @@ void add_layer_gradients(const Call& call, List& list) {
       return made(steps);
     }).stage = Stage::input;
   };
-  for (const OtherRows& row : kOtherRows) {
+  for (const OtherRows& row : kOtherRows)
     if (row.of == nullptr || (scores == row.of && plain))
       add(row.name, row.phrase, [&row](Steps& steps) { return steps.of(row); });
-  }
   for (Index slot = 0; slot < std::min<Index>(call.set.integer("top_k", 1), kMostSlots); ++slot) {
     add("dw=slot", filled("dw1 and dw2 lack slot {} of every token", slot), [slot](Steps& steps) {
       return steps.without([slot](Index, Index, Index s) { return s == slot; });

@@ -52,12 +52,11 @@ void add_maps(const Call& call, List& list) {
   const bool mapped = call.has("expert_map");
   for (const LocalNumber& row : kLocalNumbers) {
     if (row.of_map && !mapped) continue;
-    for (const bool counted : {true, false}) {
+    for (const bool counted : {true, false})
       add_rewritten(
           list, row.name, std::string(row.phrase) + (counted ? ", and in the counts too" : ""),
           [&row, counted](const Call& c, NamedTensors& out) { renumber(c, out, row, counted); })
           .stage = Stage::rule;
-    }
   }
 }
 
@@ -305,11 +304,10 @@ bool only_moves(const Call& call) {
 void add_index_hypotheses(const Call& call, List& list) {
   if (call.op == "map_experts" && !call.set.has("capacity")) add_maps(call, list);
   add_strides(call, list);
-  for (const MovedRows& row : kMovedRows) {
-    if (call.op != row.op) continue;
-    add_rewritten(list, row.name, filled(row.phrase, call.set.integer("alignment", 32)),
-                  row.rewrite, row.stage);
-  }
+  for (const MovedRows& row : kMovedRows)
+    if (call.op == row.op)
+      add_rewritten(list, row.name, filled(row.phrase, call.set.integer("alignment", 32)),
+                    row.rewrite, row.stage);
   for (const Index first : {8, 16, 32, 64, 128, 256, 512, 1024}) {
     if (call.op != "permute_indices" || first >= call.set.integer("experts", 1)) break;
     add_rewritten(list, "experts=ended", filled("experts from {} on are left out", first),

@@ -125,10 +125,9 @@ void add_operands(const Call& call, List& list) {
                   });
     }
     if (type != Dtype::f32) continue;
-    for (const auto& n : std::span(kNarrowed).subspan(first, roundings)) {
+    for (const auto& n : std::span(kNarrowed).subspan(first, roundings))
       add_altered(list, filled("{}={}", name, n.name), filled("{} {}", subject, n.phrase),
                   [name = name, to = n.of](Call& c) { return map_floats(c, name, to); });
-    }
   }
 }
 
@@ -245,11 +244,10 @@ bool round_dequantised(Call& call, const ProductSide Product::*of) {
   const bool rows = of == &Product::a;
   Tensor codes = call.input(side.codes_name);
   Index at = 0;
-  for (Index g = 0; g < p.groups(); ++g) {
+  for (Index g = 0; g < p.groups(); ++g)
     for (Index i = rows ? p.begin(g) : 0; i < (rows ? p.end(g) : p.n); ++i)
       for (const double v : rows ? p.line_a(g, i) : p.line_b(g, i))
         codes.as<std::uint8_t>()[at++] = code_of(side.format, static_cast<float>(v));
-  }
   call.replace(side.codes_name, std::move(codes));
   return map_scales(call, side.scales_name, [](double) { return 1.0; });
 }

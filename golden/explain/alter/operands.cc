@@ -155,10 +155,9 @@ void add_ends(const Call& call, const std::optional<Product>& product, List& lis
         filled(" {} row{} {}", std::abs(by), by * by == 1 ? "" : "s", by < 0 ? "early" : "late");
     add_edited_ends(list, filled("group_ends{}{}", by < 0 ? "" : "+", by), "groups end" + words,
                     [by, tells](Ends ends) { return move_ends(ends, by) && tells(ends); });
-    for (std::size_t g = 0; g < std::min<std::size_t>(groups, 64); ++g) {
+    for (std::size_t g = 0; g < std::min<std::size_t>(groups, 64); ++g)
       add_edited_ends(list, "group_ends=moved", filled("group {} ends{}", g, words),
                       [=](Ends ends) { return move_end(ends, g, by) && tells(ends); });
-    }
   }
   const Index rows = product && product->wgrad ? product->k
                      : call.op == "column_sum" ? call.input("x").extent(0)

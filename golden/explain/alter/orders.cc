@@ -185,12 +185,11 @@ constexpr Row<std::uint8_t (*)(std::uint8_t code, Dtype format)> kMisread[] = {
 
 void add_bytes(const ProductSide& side, List& list) {
   if (!is_minifloat8(side.format)) return;
-  for (const auto& how : kMisread) {
+  for (const auto& how : kMisread)
     add_altered_locally(list, side.codes_name + "=" + how.name, filled(how.phrase, side.name),
                         [name = side.codes_name, format = side.format, of = how.of](Call& c) {
                           return map_codes(c, name, [&](auto code) { return of(code, format); });
                         });
-  }
 }
 
 /// Runs of elements along K, or of rows along the depth of a gradient, in another order.

@@ -220,10 +220,9 @@ void add_nan_hypotheses(const Call& call, List& list) {
   Index i = 0;
   while (i < x.elements() && !std::isnan(wide_value(x, i))) ++i;
   if (i == x.elements()) return;
-  for (const auto& row : kNan) {
+  for (const auto& row : kNan)
     add_run(list, row.name, row.phrase,
             [codes = row.of](Backend& b, const Call& c) { return without_nan(b, c, codes); });
-  }
 }
 
 void add_output_hypotheses(const Call& call, List& list) {

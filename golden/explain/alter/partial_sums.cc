@@ -83,10 +83,9 @@ std::vector<Slices> slices_of(const Product& p) {
 
 /// Runs of K of which only the first or the last few are added; the first few of all of it.
 void add_parts_of_runs(const Product& p, List& list) {
-  for (Index n = 32; n < p.k && p.k > 128; n *= 2) {
+  for (Index n = 32; n < p.k && p.k > 128; n *= 2)
     add_read(list, "k=first", filled("only the first {} of k are added", n),
              {read_depth(p, p.a.codes_name, [n](Index d) { return d < n ? d : -1; })});
-  }
   for (Index run = 4; run < 2 * p.k && run <= 128; run *= 2) {
     for (Index n = 1; n < run; n *= 2) {
       for (const auto& [from, to] : {std::pair{Index{0}, n}, {Index{0}, run - n}, {n, run}}) {

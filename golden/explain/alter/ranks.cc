@@ -254,12 +254,11 @@ void add_rank_hypotheses(const Call& call, List& list) {
   const std::vector<std::string> returned = names_ending(call.inputs, combines ? ".y" : ".dy");
   for (const Index by : {-1, 1}) {
     if (!returns) break;
-    for (const std::vector<std::string>& names : all_and_each(returned)) {
+    for (const std::vector<std::string>& names : all_and_each(returned))
       add_moved(list, "rows=shifted",
                 filled("slots take the row {} their own{}", by < 0 ? "before" : "after",
                        names.size() == returned.size() ? "" : " of " + names.front()),
                 names, by);
-    }
   }
   const Index slots = returns ? slots_of(call) : 0;
   if (slots > 1 && combines) {

@@ -165,11 +165,10 @@ void add_written_slots(const Call& call, List& list) {
   add_counts(list, "counts=twice", "tokens are counted twice", [](Index n) { return 2 * n; });
   add_counts(list, "counts=bf16", "tokens_per_expert is rounded to bf16",
              [](Index n) { return by_bf16(static_cast<float>(n)); });
-  for (const Index to : {4, 8, 16, 32, 64, 128, 256}) {
+  for (const Index to : {4, 8, 16, 32, 64, 128, 256})
     add_counts(list, "counts=padded",
                filled("tokens_per_expert is rounded up to multiples of {}", to),
                [to](Index n) { return round_up(n, to); });
-  }
 }
 
 }  // namespace mxo

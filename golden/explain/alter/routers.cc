@@ -250,12 +250,11 @@ void add_groups(const Call& call, Index groups, List& list) {
   add_set(list, "limited_groups", std::to_string(groups), "experts are chosen from all groups",
           "groups=unlimited");
   const Index limited = call.set.integer("limited_groups", groups);
-  for (const Index other : {limited - 1, limited + 1}) {
-    if (other < 1 || other >= groups) continue;
-    add_set(list, "limited_groups", std::to_string(other),
-            filled("experts are chosen from {} groups rather than {}", other, limited),
-            "groups=another_limit");
-  }
+  for (const Index other : {limited - 1, limited + 1})
+    if (other >= 1 && other < groups)
+      add_set(list, "limited_groups", std::to_string(other),
+              filled("experts are chosen from {} groups rather than {}", other, limited),
+              "groups=another_limit");
 }
 
 /// Of from + 1 to `to` the number that the largest power of two divides.

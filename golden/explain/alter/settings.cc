@@ -156,21 +156,19 @@ void add_rules(const Call& call, List& list) {
     if (names.empty() || names.back() != row.name) names.emplace_back(row.name);
   std::stable_partition(names.begin(), names.end(),
                         [](const std::string& name) { return name.find('_') == name.npos; });
-  for (const std::string& other : names) {
-    if (other == now) continue;
-    add_set(list, "rule", other, filled("scales follow the rule {} rather than {}", other, now))
-        .target = Target::whole_rule;
-  }
+  for (const std::string& other : names)
+    if (other != now)
+      add_set(list, "rule", other, filled("scales follow the rule {} rather than {}", other, now))
+          .target = Target::whole_rule;
 }
 
 /// Some values of a parameter that takes any.
 void add_values(const Call& call, const std::string& key, std::initializer_list<const char*> values,
                 Target target, List& list) {
   if (parameter_of(call, key) == nullptr) return;
-  for (const char* value : values) {
-    if (call.set.text(key, "") == value) continue;
-    add_set(list, key, value, filled("{} is {}", key, value)).target = target;
-  }
+  for (const char* value : values)
+    if (call.set.text(key, "") != value)
+      add_set(list, key, value, filled("{} is {}", key, value)).target = target;
 }
 
 // ---- Numbers.
@@ -221,32 +219,36 @@ void add_gate_numbers(const Call& call, List& list) {
 constexpr std::pair<const char*, const char*> kGate[] = {
     {"alpha", "1.702"}, {"limit", "7"}, {"up_offset", "1"}};
 
-/// Gates of which no number is passed on, or where none is asked those of GPT-OSS; with halves as
-/// they are, or another order of them.
+/// Gates of which no number is passed on, or where none is asked those of GPT-OSS, also without its
+/// limit, which few values reach; with halves as they are, or another order of them.
 void add_gate_forms(const Call& call, List& list) {
   std::string given;
   Index keys = 0;
-  for (const auto& [key, value] : kGate) {
-    if (!call.set.has(key)) continue;
-    given += (keys++ == 0 ? "" : " and ") + std::string(key);
-  }
+  for (const auto& [key, value] : kGate)
+    if (call.set.has(key)) given += (keys++ == 0 ? "" : " and ") + std::string(key);
   const std::string own(call.set.text("halves", "gate_first"));
+  const bool plain = keys > 0;
   for (const std::string halves : {"gate_first", "interleaved", "up_first"}) {
-    const Index departs = halves == own ? 0 : 1;
-    if ((keys > 0 && keys + departs < 3) || own == "gate_only") continue;
-    add_altered(
-        list, keys > 0 ? "gate=plain" : "gate=gpt_oss",
-        (keys > 0 ? given + " are left out"
-                  : "the gate is that of GPT-OSS, alpha 1.702, limit 7 and up_offset 1") +
-            (departs > 0 ? ", and halves is " + halves + " rather than " + own : std::string()),
-        [halves, plain = keys > 0](Call& c) {
-          for (const auto& [key, value] : kGate) {
-            drop(c, key);
-            if (!plain) c.set.set(key, value);
-          }
-          c.set.set("halves", halves);
-        })
-        .stage = Stage::rule;
+    for (const bool limited : {false, true}) {
+      if ((plain && (limited || keys + (halves != own) < 3)) || own == "gate_only") continue;
+      add_altered(list,
+                  plain     ? "gate=plain"
+                  : limited ? "gate=gpt_oss"
+                            : "gate=unlimited",
+                  (plain     ? given + " are left out"
+                   : limited ? "the gate is that of GPT-OSS, alpha 1.702, limit 7 and up_offset 1"
+                             : "the gate is a sigma(1.702 a) and up is raised by 1") +
+                      (halves == own ? "" : ", and halves is " + halves + " rather than " + own),
+                  [halves, plain, limited](Call& c) {
+                    for (const auto& [key, value] : kGate) {
+                      drop(c, key);
+                      if (!plain) c.set.set(key, value);
+                    }
+                    if (!limited) drop(c, "limit");
+                    c.set.set("halves", halves);
+                  })
+          .stage = Stage::rule;
+    }
   }
 }
 
@@ -297,11 +299,10 @@ NamedTensors scale_all(Backend& backend, const Call& call) {
   drop(plain, "scale");
   NamedTensors out = run_call(backend, plain);
   const auto factor = static_cast<float>(call.set.real("scale", 1.0));
-  for (auto& [name, tensor] : out) {
-    if (name != "y" && !name.ends_with(".y")) continue;
-    tensor =
-        with_values(tensor, [&y = tensor, factor](Index i) { return factor * wide_value(y, i); });
-  }
+  for (auto& [name, tensor] : out)
+    if (name == "y" || name.ends_with(".y"))
+      tensor =
+          with_values(tensor, [&y = tensor, factor](Index i) { return factor * wide_value(y, i); });
   return out;
 }
 
@@ -368,11 +369,10 @@ void add_setting_hypotheses(const Call& call, List& list) {
   }
   if (!call.op.starts_with("swiglu") && call.op != "moe_layer") return;
   const Index k = call.set.integer("top_k", 1);
-  for (const Index other : std::set{Index{1}, k - 1, k + 1, k + 2, k + 3, 2 * k}) {
-    if (call.op != "moe_layer" || other < 1 || other == k) continue;
-    add_set(list, "top_k", std::to_string(other),
-            filled("every token takes {} experts rather than {}", other, k));
-  }
+  for (const Index other : std::set{Index{1}, k - 1, k + 1, k + 2, k + 3, 2 * k})
+    if (call.op == "moe_layer" && other >= 1 && other != k)
+      add_set(list, "top_k", std::to_string(other),
+              filled("every token takes {} experts rather than {}", other, k));
   add_gate_forms(call, list);
   add_limits(call, list);
   add_gate_numbers(call, list);

@@ -108,9 +108,8 @@ Tensor read_gathered(const Reading& reading, const Tensor& given, int axis,
   const std::vector<Index>& lines = axis == last ? range_of(rows) : kept;
   std::vector<Index> kept_rows;
   for (Index outer = 0; outer < rows / (extent * inner); ++outer) {
-    for (const Index k : lines) {
+    for (const Index k : lines)
       for (Index i = 0; i < inner; ++i) kept_rows.push_back((outer * extent + k) * inner + i);
-    }
   }
   reading.read(given, {kept_rows, columns}, seen.data());
   return seen;

@@ -80,10 +80,9 @@ void keep_first_step(const Call& call, Outputs& outputs) {
   for (const std::vector<Output>& later : failing) others += later.size();
   std::erase_if(outputs.list, [&](const Output& o) { return step(o.name) != name; });
   outputs.later = "the first step to differ is " + name;
-  if (others > 0) {
+  if (others > 0)
     outputs.later += "; " + std::to_string(others) +
                      (others == 1 ? " later output differs" : " later outputs differ") + ", too";
-  }
 }
 
 double sqnr_of(const std::vector<Output>& outputs) {

@@ -62,10 +62,9 @@ Units units_of(const Output& output, const Variant& patch, Unit least) {
     return units;
   }
   std::vector<std::uint8_t> live(patch.columns.size());
-  for (const Index r : patch.rows) {
+  for (const Index r : patch.rows)
     for (std::size_t j = 0; j < live.size(); ++j)
       live[j] |= output.mark(r, patch.columns[j]) == Mark::differs;
-  }
   for (const bool want : {true, false}) {
     std::size_t n = 0;
     for (std::size_t j = 0; j < live.size(); ++j) {

@@ -183,10 +183,9 @@ Window AlteredCallRunner::failing() const {
   // Of a weight gradient a line is a row of every group.
   const Index lines = product_ ? product_->a_lines : outputs_.front().compared_rows;
   std::vector<std::uint8_t> bad(static_cast<std::size_t>(lines));
-  for (const Output& o : outputs_) {
+  for (const Output& o : outputs_)
     for (Index r = 0; r < o.compared_rows; ++r)
       if (o.differs_in(r * o.columns, o.columns)) bad[static_cast<std::size_t>(r % lines)] = 1;
-  }
   Window window{marked(bad), {}};
   if (product_) window.columns = failing_columns(window.rows);
   return window;
@@ -196,10 +195,9 @@ std::vector<Index> AlteredCallRunner::failing_columns(const std::vector<Index>& 
   const Output& y = outputs_.front();
   std::vector<std::uint8_t> bad(static_cast<std::size_t>(y.columns));
   for (const Index line : rows) {
-    for (Index r = line; r < y.compared_rows; r += product_->a_lines) {
+    for (Index r = line; r < y.compared_rows; r += product_->a_lines)
       for (Index c = 0; c < y.columns; ++c)
         bad[static_cast<std::size_t>(c)] |= y.mark(r, c) == Mark::differs;
-    }
   }
   return marked(bad);
 }
@@ -241,10 +239,9 @@ bool AlteredCallRunner::choose_moved_rows(const Hypothesis& moves_ends) {
   if (!product_ || product_->wgrad || !now) return false;
   const Index lines = product_->a_lines;
   std::vector<std::uint8_t> moved(static_cast<std::size_t>(lines) + 2);  // from row -1 on
-  for (Index r = 0; r < lines; ++r) {
-    if (group_of_row(*product_, r) == group_of_row(*now, r)) continue;
-    std::fill_n(moved.begin() + r, 3, std::uint8_t{1});
-  }
+  for (Index r = 0; r < lines; ++r)
+    if (group_of_row(*product_, r) != group_of_row(*now, r))
+      std::fill_n(moved.begin() + r, 3, std::uint8_t{1});
   std::vector<Index> rows = marked({moved.begin() + 1, moved.end() - 1});
   if (rows.empty()) return false;
   std::vector<Index> columns = evenly_spread(failing_columns(failing().rows), 16);

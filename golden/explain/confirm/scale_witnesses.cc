@@ -157,12 +157,11 @@ double bits_of_one(const Call& call, const Product& p, const Hypothesis& made_by
     const double each =
         static_cast<double>(explained.size()) / static_cast<double>(std::ranges::count(changed, 1));
     double sum = 0.0;
-    for (Index at = 0; at < now.elements(); ++at) {
+    for (Index at = 0; at < now.elements(); ++at)
       if (nth(changed, at))
         sum += size_of(now.dtype()) == 1 || !rarity.is_one(bits_at(now, at))
                    ? rarity.bits(bits_at(now, at))
                    : bits_of_number(each);
-    }
     most = std::max(most, sum);
   }
   return most;

@@ -131,7 +131,9 @@ bool is_in_place(const Variant& patch, const VariantMatch& c, const std::vector<
   // Of rows with others between them only those count in which something differs, and all of them.
   const Index misses = gapless ? c.misses : of == Rows::all ? c.misses - c.beside : 0;
   const Index least = kLeastRun * (gapless ? places : std::min<Index>(places, 2));
-  if (misses <= c.hits || std::ssize(given) >= least) return true;
+  // Runs between which two thirds are missed are found by chance.
+  const bool sparse = places > 1 && 3 * std::ssize(given) <= given.back() - given.front();
+  if (misses <= c.hits || (std::ssize(given) >= least && !sparse)) return true;
   return places > kFewRuns && (is_pattern(given) || (idle.size() == patch.rows.size() &&
                                                      is_pattern(joined(rows, idle, {}))));
 }

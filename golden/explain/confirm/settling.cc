@@ -327,8 +327,7 @@ std::string phrase_of(const Hypotheses& hypotheses) {
 }
 
 std::string judged_on(Index examined, Index failing) {
-  return " (judged on " + std::to_string(examined) + " of the " + std::to_string(failing) +
-         " elements that differ)";
+  return filled(" (judged on {} of the {} elements that differ)", examined, failing);
 }
 
 std::string kept_in_words(const RunResult& trial, const std::vector<Output>& outputs) {

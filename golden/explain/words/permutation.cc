@@ -24,18 +24,15 @@ std::vector<Known> known_orders(Index n) {
     for (Index i = 0; i < n; ++i) list.back().order.source.push_back(source(i));
   };
   add("reversed", [n](Index i) { return n - 1 - i; });
-  for (Index by = 1; by < n; by *= 2) {
+  for (Index by = 1; by < n; by *= 2)
     add(by * 2 == n ? "halves exchanged" : "exchanged with those " + std::to_string(by) + " away",
         [by](Index i) { return i ^ by; });
-  }
-  for (Index rows = 2; rows < n; rows *= 2) {
+  for (Index rows = 2; rows < n; rows *= 2)
     add(std::to_string(rows) + " x " + std::to_string(n / rows) + " transposed",
         [n, rows](Index i) { return i % rows * (n / rows) + i / rows; });
-  }
-  for (Index by = 1; by < n; ++by) {
+  for (Index by = 1; by < n; ++by)
     add(by * 2 < n ? "rolled by " + std::to_string(by) : "rolled back by " + std::to_string(n - by),
         [n, by](Index i) { return (i + by) % n; });
-  }
   add("the first of each run for all of it", [](Index) { return Index{0}; });
   add("the last of each run for all of it", [n](Index) { return n - 1; });
   return list;

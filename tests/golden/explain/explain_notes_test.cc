@@ -53,9 +53,8 @@ TEST(ExplainNotes, WhatIsLeftIsAPattern) {
   const Small s([](NamedTensors& out) {
     spoil_rows(out, 8, 4);
     auto* y = out.at("y").as<std::uint16_t>();
-    for (Index c = 0; c < 16; ++c) {
+    for (Index c = 0; c < 16; ++c)
       y[20 * 16 + c] = static_cast<std::uint16_t>(y[20 * 16 + c] ^ (c * c * 37 % 61 + 1));
-    }
   });
   const Explanation e = s.explained();
   EXPECT_EQ(e.verdict, ExplainVerdict::partly) << e.sentence();

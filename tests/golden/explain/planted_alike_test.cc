@@ -40,6 +40,20 @@ std::string zeros(const Call& call, const char* name) {
   });
 }
 
+Tensor rows_as(const Tensor& given, Index (*from)(Index)) {
+  Tensor t = given;
+  runs_from(t, given, row_bytes(t), from);
+  return t;
+}
+
+/// Rows of x in four groups take the scales of other rows.
+std::string scales_of_rows(const Call& call, Index (*from)(Index)) {
+  return said_with(call,
+                   [&](Call& c) { c.replace("x.scales", rows_as(c.input("x.scales"), from)); });
+}
+Call four_groups(Backend& b) { return mx_product(b, 3, {{40, 130, 199, 256}, 256, 64, 512}); }
+Index first_eight(Index r) { return r >= 48 && r < 130 ? 40 + r % 8 : r; }
+
 Call rows_of_powers() {
   return of_x("quantize", mapped(random_floats({64, 256}, 7), [](Index i, float) {
                 return std::ldexp(i % 3 == 0 ? -1.0f : 1.0f,
@@ -148,6 +162,42 @@ const Alike kAlike[] = {
        const Tensor x = filled<float>(Dtype::f32, {64, 32}, [](Index i) { return i % 32 + 1; });
        return said_with(of_x("column_sum", x), [](Call& c) {
          floats_as(c, "x", [](Index i, float v) { return i < 32 ? 0.0f : v; });
+       });
+     }},
+    {"rows of one group take the scales of its first eight", "row 48 that of 40, 49 that of 41",
+     "in runs of 128", [](Backend& b) { return scales_of_rows(four_groups(b), first_eight); }},
+    {"rows take the scales of padded groups", "those of 24 rows after in group 1", "in group 3, ",
+     [](Backend& b) {
+       return scales_of_rows(four_groups(b), [](Index r) {
+         return r < 40 ? r : r < 130 ? r + 24 : r < 199 ? r + 30 : 255;
+       });
+     }},
+    {"rows of both sides of a gradient", "equivalently, rows of x are reversed in runs of 2",
+     "EVEN",
+     [](Backend&) {
+       const Call call = of("grouped_matmul_wgrad", {{"dy", random_bf16({256, 48}, 3)},
+                                                     {"x", random_bf16({256, 64}, 4)},
+                                                     {"group_ends", ends_of({40, 130, 199, 256})}});
+       return said_with(call, [](Call& c) {
+         c.replace("x",
+                   rows_as(c.input("x"), [](Index r) { return r >= 40 && r < 130 ? r ^ 1 : r; }));
+       });
+     }},
+    {"no value reaches the limit", "raised by 1; equivalently, the gate is that of GPT-OSS", "EVEN",
+     [](Backend&) {
+       const Call call = of("swiglu_backward", {{"x", times(random_bf16({64, 256}, 5), 0x1p-6f)},
+                                                {"dy", random_bf16({64, 128}, 6)}});
+       return said_with(call, [](Call& c) {
+         c.set.set("alpha", "1.702");
+         c.set.set("up_offset", "1");
+       });
+     }},
+    {"a third of the rows is the second, which is the first", "hold the rows 32 before", "modulo",
+     [](Backend&) {
+       const Tensor x =
+           rows_as(random_floats({96, 64}, 7), [](Index r) { return r < 64 ? r % 32 : r; });
+       return said_of(of_x("cast", x), [](NamedTensors& out) {
+         out.at("y") = rows_as(out.at("y"), [](Index r) { return r < 64 ? r : r - 32; });
        });
      }},
     {"indices that exchange pairs", "i xor 1; equivalently, the indices are ignored", "EVEN",

@@ -59,6 +59,8 @@ const PlantedFault kFaults[] = {
             const Index i = r % 8;
             return r - i + (i < 4 ? 2 * i : 2 * i - 7);
           })},
+    {"scales of x of the other half of 128 rows", "x.scales=lines", "(halves exchanged)",
+     rows(mx, {"x.scales"}, [](Index r) { return r < 128 ? r ^ 64 : r; })},
     {"codes of x of the neighbour, scales its own", "x.codes=lines", "order 1, 0",
      rows(mx, {"x.codes"}, [](Index r) { return r ^ 1; })},
     {"scales of K blocks in an order of fours", "x.scales=blocks", "order 0, 2, 1, 3",

@@ -129,6 +129,8 @@ TEST(Plausible, ManyTurnsAreNoPlace) {
   EXPECT_TRUE(promises(repeated("ggggm", 6)));
   EXPECT_FALSE(promises(repeated("ggggm", 7))) << "fourteen turns, and a fifth is missed";
   EXPECT_TRUE(promises(repeated("gggggggggm", 8))) << "nine of ten are given";
+  EXPECT_TRUE(promises(repeated("gggggggggmmmmmmmmm", 2))) << "half";
+  EXPECT_FALSE(promises(repeated("gggggggg" + repeated("mmmm", 10), 2))) << "far between";
 }
 
 /// Some rows among more that a cause misses are no place, where these are all that differ.

@@ -163,10 +163,9 @@ Claims recover_tiles(Output& output) {
       const std::vector<Index> rows = tops(output, height, of_groups);
       for (const Index width : kSides) {
         consider(height, width, [&](Tiling& tiles) {
-          for (const Index row : rows) {
+          for (const Index row : rows)
             for (Index c = 0; c + width <= output.columns; c += width)
               tiles.take(row * output.columns + c);
-          }
         });
       }
     }
@@ -178,9 +177,8 @@ Claims recover_tiles(Output& output) {
            [&](Tiling& tile) { tile.take(rows.front() * output.columns + columns.front()); });
   if (!best || best->elements < kLeastOfTiles) return {};
   std::vector<std::uint8_t> in(output.marks.size());
-  for (const Index corner : best->corners) {
+  for (const Index corner : best->corners)
     for (Index k = 0; k < best->height * best->width; ++k) nth(in, best->at(corner, k)) = 1;
-  }
   const bool one = best->corners.size() == 1;
   const std::string how = best->height == best->width ? "transposed"
                           : best->written             ? "written column-major"

@@ -78,12 +78,11 @@ Call shared_as_routed(const Call& call) {
 /// y of what slots add up to, and of what the shared expert adds, where there is one.
 NamedTensors in_all(const NamedTensors& slots, const NamedTensors& shared) {
   NamedTensors y;
-  for (const auto& [name, sums] : slots) {
+  for (const auto& [name, sums] : slots)
     y.emplace(rank_of(name) + "y", with_values(sums, [&, &name = name, &sums = sums](Index i) {
                 const float v = wide_value(sums, i);
                 return shared.empty() ? v : v + wide_value(shared.at(name), i);
               }));
-  }
   return y;
 }
 
@@ -182,10 +181,9 @@ void add_lost_experts(Backend& backend, const Call& call, const std::vector<Outp
                       std::vector<Hypothesis>& list) {
   if (call.op != "moe_layer" || outputs.empty() || !outputs.front().name.ends_with(".y")) return;
   std::vector<std::set<Index>> sets = experts_of_failing(backend, call, outputs);
-  for (const std::set<Index>& several : std::vector(sets)) {
+  for (const std::set<Index>& several : std::vector(sets))
     for (const Index e : several)
       if (several.size() > 1) sets.push_back({e});
-  }
   for (const std::set<Index>& lost : sets) {
     Hypothesis& h = add_altered(
         list, "experts=left_out",

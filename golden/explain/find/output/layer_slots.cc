@@ -131,10 +131,9 @@ struct ExpertOperands {
 };
 
 Call taken_from(Call call, const ExpertOperands& of, const std::function<Index(Index)>& source) {
-  for (const char* name : of.operands) {
+  for (const char* name : of.operands)
     if (call.has(name))
       call.replace(name, with_rows(call.input(name), [&](Index e, Index) { return source(e); }));
-  }
   return call;
 }
 

@@ -308,11 +308,10 @@ Claims recover_mapped(Output& output) {
   const Words f(output.expected->dtype());
   std::vector<ValueMap> list;
   if (f.fraction != 0) {
-    for (const FloatMap& row : kFloatMaps) {
-      if (row.bits != 0 && row.bits != f.bits) continue;
-      list.push_back({row.id, row.phrase,
-                      [&f, map = row.map](std::uint64_t w) { return map(f, w); }, row.least});
-    }
+    for (const FloatMap& row : kFloatMaps)
+      if (row.bits == 0 || row.bits == f.bits)
+        list.push_back({row.id, row.phrase,
+                        [&f, map = row.map](std::uint64_t w) { return map(f, w); }, row.least});
     add_clamps(output, f, list);
   }
   add_shown(output, f, list);

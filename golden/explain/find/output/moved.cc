@@ -37,10 +37,9 @@ bool is_plain(std::string_view bytes, std::size_t size) {
 /// Pieces of an output, side by side in its rows.
 std::vector<Index> pieces_of(const Output& output, Index width) {
   std::vector<Index> found;
-  for (Index r = 0; r < output.compared_rows; ++r) {
+  for (Index r = 0; r < output.compared_rows; ++r)
     for (Index c = 0; c + width <= output.columns; c += width)
       found.push_back(r * output.columns + c);
-  }
   return found;
 }
 
@@ -304,10 +303,9 @@ Claims recover_moved(Output& output) {
   Claims claims;
   if (output.left == 0 || output.compared_rows < 2) return claims;
   if (!are_short(output)) claims = claims_of_pieces(output, output.columns);
-  for (const Index width : kSegments) {
-    if (output.left == 0 || width >= output.columns || output.columns % width != 0) continue;
-    append(claims, claims_of_pieces(output, width));
-  }
+  for (const Index width : kSegments)
+    if (output.left > 0 && width < output.columns && output.columns % width == 0)
+      append(claims, claims_of_pieces(output, width));
   return claims;
 }
 

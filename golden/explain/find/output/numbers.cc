@@ -231,9 +231,8 @@ Claims claim_counted_on(Output& output, const Pairs& numbers) {
   const bool marked = std::ranges::any_of(numbers, [](const auto& p) { return p.first < 0; });
   const std::string around = wraps ? filled(", modulo {}", differ.most + 1) : "";
   std::string moved;  // of numbers that count up it is the same
-  for (const Index to : {-1, 1}) {
+  for (const Index to : {-1, 1})
     if (is_moved_by(output, to)) moved = filled("; equivalently, it is the number {}", away(to));
-  }
   return claim_place(output, {"integers.counted_on", FindingKind::symptom}, [&](const Place& told) {
     return filled("{}: every number{} is {} {} than is expected{}{}", told.words,
                   marked ? " from 0 on" : "", std::abs(by), by < 0 ? "less" : "more", around,
@@ -356,11 +355,10 @@ Claims recover_one_number(Output& output) {
       output.expected->dtype() != Dtype::f32 || !std::isfinite(*output.expected->as<float>()) ||
       *output.expected->as<float>() == 0.0f)
     return {};
-  for (const SeenNumber& row : kSeen) {
-    if (row.of(*output.expected->as<float>()) != *output.actual->as<float>()) continue;
-    return claim_all(output, {"number.seen", FindingKind::symptom},
-                     "all of " + output.name + " is " + row.words);
-  }
+  for (const SeenNumber& row : kSeen)
+    if (row.of(*output.expected->as<float>()) == *output.actual->as<float>())
+      return claim_all(output, {"number.seen", FindingKind::symptom},
+                       "all of " + output.name + " is " + row.words);
   return {};
 }
 

@@ -60,12 +60,11 @@ void add_orders_of_rows(Index columns, Orders& list) {
     for (const RunOrder& order : kOfWholeRows) add(order, columns);
   for (const Index by : {1, 2, 4, 8, 16, 32, 64, 128}) {
     if (by >= columns) continue;
-    for (const bool right : {true, false}) {
+    for (const bool right : {true, false})
       list.push_back(
           {"order.columns_shifted",
            filled("each row is shifted by {} to the {}", by, right ? "right" : "left"), columns,
            [columns, from = right ? columns - by : by](Index k) { return (k + from) % columns; }});
-    }
   }
 }
 
@@ -174,11 +173,15 @@ Claims claim_line_function(Output& output, bool are_columns) {
   for (const auto& [words, of] : kLineFunctions) {
     for (Index n = 2; n < lines.count(); ++n) {
       if (!lines.came_as(first, of(first, n))) continue;
-      std::set<Index> sources;  // of lines that differ
+      std::set<Index> sources;    // of lines that differ
+      std::set<Index> distances;  // one alone: rows that moved
       Index line = 0;
-      for (; line < lines.count() && lines.came_as(line, of(line, n)); ++line)
-        if (!lines.came_as(line, line)) sources.insert(of(line, n));
-      if (line < lines.count() || sources.size() < 2) continue;
+      for (; line < lines.count() && lines.came_as(line, of(line, n)); ++line) {
+        if (lines.came_as(line, line)) continue;
+        sources.insert(of(line, n));
+        distances.insert(line - of(line, n));
+      }
+      if (line < lines.count() || sources.size() < 2 || distances.size() < 2) continue;
       return claim_all(output, {lines.noun() + "s.function"},
                        filled("{} i of {} holds {} ", lines.noun(), output.name, lines.noun()) +
                            filled(words, n));
@@ -241,12 +244,10 @@ std::string source_in_words(const Columns& wrong) {
   };
   const std::string words = ranges_in_words(wrong.noun(), wrong.columns) + wrong.of_rows() +
                             (wrong.is_one() ? " holds " : " hold ");
-  for (const Index by : both_ways(wrong.is_one() ? 0 : wrong.o.columns - 1)) {
+  for (const Index by : both_ways(wrong.is_one() ? 0 : wrong.o.columns - 1))
     if (all([by](Index c) { return c + by; })) return words + "those " + away(by);
-  }
-  for (Index from = 0; from < wrong.o.columns; ++from) {
+  for (Index from = 0; from < wrong.o.columns; ++from)
     if (all([from](Index) { return from; })) return words + filled("{} {}", wrong.noun(), from);
-  }
   return {};
 }
 

@@ -64,10 +64,9 @@ void add_counted_tokens(const Call& call, const Output& o, std::vector<Hypothesi
   add(ranges_in_words("token", range_of(n)), [=](Index t) { return t < n; });
   add(filled("tokens {} to {}", all - n, all - 1), [=](Index t) { return t >= all - n; });
   const Index every = all / n;
-  for (Index from = 0; every > 1 && from < every; ++from) {
+  for (Index from = 0; every > 1 && from < every; ++from)
     add(filled("one of every {} tokens, from token {} on,", every, from),
         [=](Index t) { return t % every == from; });
-  }
 }
 
 Claims recover_counts(const Call&, std::vector<Output>& outputs) {

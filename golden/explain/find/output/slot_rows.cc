@@ -151,12 +151,11 @@ std::string row_with(const Call& call, const Tensor& dout, Index token, std::uin
 
 std::string tokens_in_words(const std::map<std::string, std::vector<Index>>& of_ranks) {
   std::string text;
-  for (const auto& [rank, tokens] : of_ranks) {
+  for (const auto& [rank, tokens] : of_ranks)
     list_words(text,
                ranges_in_words("token", tokens) +
                    (rank.empty() ? "" : " of " + rank.substr(0, rank.size() - 1)),
                " and ");
-  }
   return text;
 }
 

@@ -81,12 +81,11 @@ class SlotWeights {
     if (!std::ranges::all_of(slots_, [&](const Slot& s) { return is_candidate(s, weights(s)); }))
       return false;
     std::map<std::string, Tensor> made;
-    for (const std::string& name : names_ending(call_.inputs, ".experts")) {
+    for (const std::string& name : names_ending(call_.inputs, ".experts"))
       made[rank_of(name)] =
           with_values(Tensor(Dtype::f32, call_.input(name).shape()), [&](Index i) {
             return static_cast<float>(given_weight(call_, rank_of(name), i / n_, i % n_));
           });
-    }
     for (const Slot& s : slots_)
       made.at(s.rank).as<float>()[s.row * n_ + s.number] = static_cast<float>(weights(s));
     add_run(
@@ -299,10 +298,9 @@ class SlotWeights {
         nth(off, s.number * n_ + from.number) +=
             std::pow((from.given - s.seen) / (s.sigma + 1e-9), 2);
     std::vector<Index> source = range_of(n_);
-    for (Index s = 0; s < n_; ++s) {
+    for (Index s = 0; s < n_; ++s)
       for (Index from = 0; from < n_; ++from)
         if (nth(off, s * n_ + from) < nth(off, s * n_ + nth(source, s))) nth(source, s) = from;
-    }
     std::string text;
     for (Index s = 0; s < n_; ++s) {
       const Index from = nth(source, s);
@@ -362,11 +360,10 @@ void add_measured_slots(Backend& backend, const Call& call, const std::vector<Ou
   slots.add_fraction();
   slots.add_other_slots();
   slots.add_divided();
-  for (const Index by : both_ways(kMostTokens)) {
+  for (const Index by : both_ways(kMostTokens))
     slots.add_others(
         "other_token", "weights are those of the token " + away(by),
         [](const Slot& s) { return s.rank; }, by);
-  }
   for (const bool by_slot : {false, true})
     slots.add("flat",
               by_slot ? "weights are read as if they lay slot by slot rather than token by token"

@@ -69,16 +69,14 @@ constexpr MapRow kMapsOfAll[] = {
 
 Maps simple_maps(const std::string& side, Index blocks) {
   Maps list;
-  for (Index c = blocks - 2; c >= 0; --c) {
+  for (Index c = blocks - 2; c >= 0; --c)
     list.push_back(
         {c == 0 ? filled("every K block of {} takes the scale of block 0", side)
                 : filled("scales of {} are stuck at block {} from block {} on", side, c, c + 1),
          [c](Index b) { return std::min(b, c); }});
-  }
-  for (Index c = 1; c < blocks; ++c) {
+  for (Index c = 1; c < blocks; ++c)
     list.push_back({filled("blocks 0 to {} of {} take the scale of block {}", c - 1, side, c),
                     [c](Index b) { return std::max(b, c); }});
-  }
   for (const Index by : {-1, 1, -2, 2, -4, 4}) {
     const std::string far = std::abs(by) == 1 ? by < 0 ? "before" : "after" : away(by);
     list.push_back({filled("K blocks of {} take the scale of the block {}", side, far),
@@ -101,12 +99,11 @@ void add_periodic_maps(const Observation& seen, Index blocks, Maps& list) {
       if (!all_may(seen, b, b - i + j)) return false;
     return period <= blocks;
   };
-  for (const Permutation& p : permutations_of(fits)) {
-    if (2 * p.period() > blocks && !p.has_name()) continue;
-    list.push_back(
-        {filled("the scales of the K blocks of {} are taken ", seen.factor().name) + p.words(),
-         [p](Index b) { return p.from(b); }});
-  }
+  for (const Permutation& p : permutations_of(fits))
+    if (2 * p.period() <= blocks || p.has_name())
+      list.push_back(
+          {filled("the scales of the K blocks of {} are taken ", seen.factor().name) + p.words(),
+           [p](Index b) { return p.from(b); }});
 }
 
 /// Each block's own source, where one and only one block's scales are those that were measured.

@@ -81,9 +81,8 @@ bool append_terms(Call& call, const std::vector<Index>& depths) {
     if (const Index run = p->depth_of_scale(*f); run < p->k) {
       if (block % run != 0) return false;
       std::vector<Index> of_scales;
-      for (const Index b : blocks) {
+      for (const Index b : blocks)
         for (Index s = 0; s < block / run; ++s) of_scales.push_back(b * (block / run) + s);
-      }
       call.replace(f->scales_name, made_of(*f->scales, of_scales));
     }
     call.replace(f->codes_name, std::move(codes));
@@ -223,10 +222,9 @@ std::vector<Estimate> estimated(Samples& rows, Index run, const std::vector<int>
   }
   noise /= samples;
   std::vector<Estimate> found(n);
-  for (std::size_t d = 0; d < n; ++d) {
-    if (!(squares[d] > 0.0)) continue;
-    found[d] = {believed[d] + moved[d] / squares[d], std::sqrt(noise / squares[d])};
-  }
+  for (std::size_t d = 0; d < n; ++d)
+    if (squares[d] > 0.0)
+      found[d] = {believed[d] + moved[d] / squares[d], std::sqrt(noise / squares[d])};
   return found;
 }
 

@@ -52,9 +52,8 @@ class LineRun {
   /// The aligned run with the most lines that fail, of one group where lines are those of all.
   void find() {
     std::map<std::pair<Index, Index>, Index> failing;  // group and run -> lines
-    for (const auto& [g, line] : s_.failing(y_)) {
+    for (const auto& [g, line] : s_.failing(y_))
       if (s_.p.depth(g) > 0) ++failing[{s_.by_groups() ? 0 : g, line / kRun}];
-    }
     for (const auto& [at, count] : failing) {
       if (count <= failing_) continue;
       failing_ = count;
@@ -146,6 +145,7 @@ void propose(const ProductSides& s, LinePart part, const std::function<Index(Ind
 /// Nearly all lines of the run: one or two may have cancelled.
 bool enough(Index good, Index all) { return all > 0 && good * 20 >= all * 19; }
 
+/// Whether that says where all lines of the run come from.
 bool add_shift(const ProductSides& s, LineRun& run, LinePart part, std::vector<Hypothesis>& list) {
   const Index lines = s.lines();
   std::vector<Index> distances = both_ways(kMostShift);
@@ -153,8 +153,13 @@ bool add_shift(const ProductSides& s, LineRun& run, LinePart part, std::vector<H
   for (const Index by : distances) {
     Index all = 0;
     Index good = 0;
+    bool outside = false;
     for (Index line = run.first(); line < run.last() && all - good <= kMostOthers; ++line) {
-      if (!run.fails(line) || line + by < 0 || line + by >= lines) continue;
+      if (!run.fails(line)) continue;
+      if (line + by < 0 || line + by >= lines) {
+        outside = true;
+        continue;
+      }
       ++all;
       good += run.fits(part, line, line + by);
     }
@@ -168,7 +173,7 @@ bool add_shift(const ProductSides& s, LineRun& run, LinePart part, std::vector<H
     propose(
         s, part, [by, lines](Index line) { return std::clamp<Index>(line + by, 0, lines - 1); },
         words + ", beyond the end the last", list);
-    return true;
+    return !outside;
   }
   return false;
 }
@@ -195,6 +200,8 @@ void add_permutation(const ProductSides& s, LineRun& run, LinePart part,
     };
     const std::vector<Permutation> found = permutations_of(fits);
     for (const Permutation& order : found) {
+      // An order without a name has to come again.
+      if (!order.has_name() && run.last() - run.first() < 2 * order.period()) continue;
       propose(
           s, part, [order, origin_of](Index line) { return order.from(line, origin_of(line)); },
           "taken " + order.words() + (of_groups ? ", from the first row of each group" : ""), list);

@@ -211,9 +211,8 @@ std::vector<Index> whole_blocks(const ProductSides& s, const Misread& t,
   if (t.codes && !t.unscaled) return runs;
   const Index every = std::max<Index>(1, s.p.block / run);
   std::set<Index> wide;
-  for (const Index r : runs) {
+  for (const Index r : runs)
     for (Index i = 0; i < every; ++i) wide.insert(r / every * every + i);
-  }
   return {wide.begin(), wide.end()};
 }
 

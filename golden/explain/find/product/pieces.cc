@@ -212,10 +212,9 @@ class Pairing {
     }
     const std::optional<LeastSquaresFit> fit = equations.solved();
     line.left = line.got;
-    for (std::size_t i = 0; fit && i < chosen.size(); ++i) {
+    for (std::size_t i = 0; fit && i < chosen.size(); ++i)
       for (std::size_t at = 0; at < line.got.size(); ++at)
         line.left[at] -= fit->x[i] * line.products[chosen[i]][at];
-    }
     return fit.has_value();
   }
 

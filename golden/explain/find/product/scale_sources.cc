@@ -75,10 +75,8 @@ std::string by_groups(const Affine& map, const std::string& start, const Words& 
   for (const auto& [g, by] : map.shift) groups[by].push_back(g);
   if (groups.size() == 1) return start + words(groups.begin()->first);
   std::string text;
-  for (const auto& [by, list] : groups) {
-    if (words(by).empty()) continue;
-    list_words(text, words(by) + " in " + ranges_in_words("group", list));
-  }
+  for (const auto& [by, list] : groups)
+    if (!words(by).empty()) list_words(text, words(by) + " in " + ranges_in_words("group", list));
   return text.empty() ? text : start + text;
 }
 
@@ -210,8 +208,11 @@ std::optional<Affine> map_of(const std::vector<Line>& lines, const Strides& own,
     Affine map{slope, step, {}, one ? most : 0};
     for (const auto& [g, shifts] : votes) {
       const auto [shift, count] = most_voted(shifts);
-      map.shift[g] = one ? common : shift;
-      map.lines += one ? 0 : count;
+      // Of a group in which most lines say something else nothing is said.
+      const bool told = slope != own.line || step != own.block ||
+                        static_cast<Index>(count) * 2 >= std::ranges::count(lines, g, &Line::group);
+      map.shift[g] = one ? common : told ? shift : 0;
+      map.lines += one || !told ? 0 : count;
     }
     for (const auto& [shift, count] : of_all) {
       const auto there = [&, by = shift](const Line& line) {

@@ -260,8 +260,7 @@ void add_measured_scales(const Call& call, const Output& output, std::vector<Hyp
     Observation seen{{*p, side}, measure(*p, output, side, kLines)};
     if (side == Side::a) add_measured_pairing(*p, output, seen.lines, list);
     std::erase_if(seen.lines, [](const Effective& e) { return !e.fits(); });
-    if (seen.lines.empty()) continue;
-    if (seen.at(seen.lines.front(), 0) < 0) continue;
+    if (seen.lines.empty() || seen.at(seen.lines.front(), 0) < 0) continue;
     // One factor of lines or of the whole is a matter of scales only if it is that of other scales:
     // recover_factors() has words for the rest.
     const Spread spread = spread_of(seen);

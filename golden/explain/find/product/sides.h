@@ -103,14 +103,12 @@ void add_up(std::span<double> sums, Index depth, const Of& of) {
   for (Index n = 0; n < most; n += kChains) {
     double part[kChains];
     std::copy_n(sums.begin() + n, kChains, part);
-    for (Index d = 0; d < depth; ++d) {
+    for (Index d = 0; d < depth; ++d)
       for (Index i = 0; i < kChains; ++i) part[i] += of(n + i, d);
-    }
     std::ranges::copy(part, sums.begin() + n);
   }
-  for (Index n = most; n < std::ssize(sums); ++n) {
+  for (Index n = most; n < std::ssize(sums); ++n)
     for (Index d = 0; d < depth; ++d) sums[static_cast<std::size_t>(n)] += of(n, d);
-  }
 }
 
 /// The sums of products over every `run` of the depth.

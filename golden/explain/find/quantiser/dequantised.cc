@@ -63,10 +63,9 @@ class Shown {
   /// Whether scale(cell) may be that of every block in these rows and columns.
   bool holds(const std::vector<Index>& in_rows, const std::vector<Index>& in_columns,
              const Scale& scale) const {
-    for (const Index r : in_rows) {
+    for (const Index r : in_rows)
       for (const Index c : in_columns)
         if (!is_candidate({r, c}, scale({r, c}))) return false;
-    }
     return true;
   }
   /// The same of those that differ.

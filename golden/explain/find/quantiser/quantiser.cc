@@ -323,9 +323,8 @@ Claims recover_degenerate_blocks(const Call& call, std::vector<Output>& outputs)
   if (scales->left == 0 && !nan) return {};
   const std::optional<QuantiserCall> q = QuantiserCall::of(call, outputs);
   if (!q) return {};
-  for (const Degenerate& kind : kDegenerate) {
+  for (const Degenerate& kind : kDegenerate)
     if (Claims claims = claim_degenerate(*q, kind, outputs); !claims.empty()) return claims;
-  }
   return {};
 }
 

@@ -207,9 +207,8 @@ std::optional<ScaleRuleFound> e8m0_rule(const std::vector<float>& amax, const Te
              (n.begins == Begins::above ? n.threshold < from : n.threshold <= from + 1e-7);
     };
     words.clear();
-    for (const Named& n : known) {
+    for (const Named& n : known)
       if (holds(n)) list_words(words, n.words, "; equivalently, ");
-    }
     named = !words.empty();
     if (!named)
       words = twice + "from a significand between " + number(below, 7) + " and " + number(from, 7) +

@@ -209,10 +209,9 @@ std::string holder_in_words(const QuantiserCall& q, const BlockPlace& block, flo
   // Powers of two are alike by chance.
   const bool powers = size_of(q.scales.expected->dtype()) == 1 || q.own->rounds_to_powers();
   std::vector<Held> held;
-  for (Index r = block.row; r < block.row + block.rows; ++r) {
+  for (Index r = block.row; r < block.row + block.rows; ++r)
     for (Index c = block.column; c < block.column + block.columns; ++c)
       held.push_back({q.blocks.value(r * q.blocks.columns + c), r, c});
-  }
   const auto size = [](const Held& h) { return std::fabs(h.value); };
   std::ranges::stable_sort(held, std::greater{}, size);
   const auto at =
