@@ -47,8 +47,11 @@ void add_chunk(int chunk, int chunks, const std::int8_t* a, const std::int8_t* b
 }
 
 void sum_two_slices(int half, const ChunkRange& range, const std::int8_t* a, const std::int8_t* b,
-                    const PendingSums& pending, TwoSliceSums& sums) noexcept {
-  if (pending.slices != nullptr) avx512_add_pending(pending, 0, 0);
+                    const PendingSums& pending, const PairResiduals& residuals, std::int8_t* copy,
+                    TwoSliceSums& sums) noexcept {
+  avx512_add_pending(pending, 0);
+  if (copy != nullptr) avx512_copy_as_b(range.count, a, copy);
+  avx512_add_residuals(residuals, 0);
   std::memset(&sums, 0, sizeof sums);
   if (range.blocks != ChunkRange::both) {
     alignas(64) std::int8_t tiles[2][kTileBytes];
@@ -59,13 +62,12 @@ void sum_two_slices(int half, const ChunkRange& range, const std::int8_t* a, con
   for (int i = 0; i < range.count; ++i) add_chunk_of(half, i, a, b, sums);
 }
 
-void add_bf16(int step, int blocks, const std::uint16_t* a, const std::uint16_t* b,
+void add_bf16(int blocks, const std::uint16_t* a, const std::uint16_t* b,
               BlockSums* sums) noexcept {
   const auto value = [](std::uint16_t word) {
     return bit_cast<float>(static_cast<std::uint32_t>(word) << 16);
   };
-  const int outputs = step == 0 ? blocks * kTileLanes * kMaxNr : 0;
-  for (int i = 0; i < outputs; ++i) {
+  for (int i = 0; i < blocks * kTileLanes * kMaxNr; ++i) {
     const int block = i / (kTileLanes * kMaxNr);
     const int m = i / kMaxNr % kTileLanes;
     const int half = i / kTileLanes % 2;

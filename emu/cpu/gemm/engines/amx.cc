@@ -42,80 +42,107 @@ void begin() noexcept {
 void end() noexcept { _tile_release(); }
 
 // Where another thread shares a core, tile instructions that follow each other directly take half
-// as long again (bench/AMX_PRODUCTS.md).
+// as long again, and each tile in use leaves one less to rename (bench/AMX_PRODUCTS.md).
 [[gnu::always_inline]] inline void apart() { asm volatile(".rept 8\n\tnop\n\t.endr"); }
 
-// Tiles 0 and 1 hold A's slices, 2 and 3 B's; 4, 5 and 6 the sums high, mixed and low.  Something
-// else is done between: loaded() after a load, multiplied(i) after product i.
-template <typename Loaded, typename Multiplied>
-[[gnu::always_inline]] inline void add_chunk(const std::int8_t* a_high, const std::int8_t* a_low,
-                                             const std::int8_t* b_high, const std::int8_t* b_low,
-                                             const Loaded& loaded, const Multiplied& multiplied) {
-  _tile_loadd(0, a_high, 64);
-  loaded();
-  _tile_loadd(2, b_high, 64);
-  loaded();
-  _tile_dpbssd(4, 0, 2);
-  multiplied(0);
-  _tile_loadd(3, b_low, 64);
-  loaded();
-  _tile_dpbsud(5, 0, 3);
-  multiplied(1);
-  _tile_loadd(1, a_low, 64);
-  loaded();
-  _tile_dpbuud(6, 1, 3);
-  multiplied(2);
-  _tile_dpbusd(5, 1, 2);
-  multiplied(3);
-}
+/// The tiles of a chunk.
+struct SliceTiles {
+  const std::int8_t* a_high;
+  const std::int8_t* a_low;
+  const std::int8_t* b_high;
+  const std::int8_t* b_low;
+};
 
-template <typename Loaded, typename Multiplied>
-[[gnu::always_inline]] inline void add_chunks(int half, int count, const std::int8_t* a,
-                                              const std::int8_t* b, const Loaded& loaded,
-                                              const Multiplied& multiplied) {
+// Tiles 0 and 1 hold A's slices, 2 one of B's; 3, 4 and 5 the sums high, mixed and low.  Loads and
+// products alternate, with something else between: loaded() after a load, multiplied(i) after
+// product i.
+template <typename Chunk, typename Loaded, typename Multiplied>
+[[gnu::always_inline]] inline void add_chunks(int count, const Chunk& chunk_at,
+                                              const Loaded& loaded, const Multiplied& multiplied) {
+  SliceTiles next = chunk_at(0);
+  _tile_loadd(0, next.a_high, 64);
+  loaded();
+  _tile_loadd(2, next.b_high, 64);
+  loaded();
   for (int i = 0; i < count; ++i) {
-    const int chunk = i % kChunks;
-    const std::int8_t* run_a = a + i / kChunks * kRunBytes;
-    const std::int8_t* run_b = b + i / kChunks * 2 * kRunBytes;
-    add_chunk(
-        run_a + tile_of_a(0, chunk), run_a + tile_of_a(1, chunk), run_b + tile_of_b(half, 0, chunk),
-        run_b + tile_of_b(half, 1, chunk),
-        loaded, [&](int product) __attribute__((always_inline)) { multiplied(4 * i + product); });
+    const SliceTiles chunk = next;
+    _tile_dpbssd(3, 0, 2);
+    multiplied(4 * i);
+    _tile_loadd(1, chunk.a_low, 64);
+    loaded();
+    _tile_dpbusd(4, 1, 2);
+    multiplied(4 * i + 1);
+    _tile_loadd(2, chunk.b_low, 64);
+    loaded();
+    _tile_dpbsud(4, 0, 2);
+    multiplied(4 * i + 2);
+    next = chunk_at(i + 1 < count ? i + 1 : 0);
+    _tile_loadd(0, next.a_high, 64);
+    loaded();
+    _tile_dpbuud(5, 1, 2);
+    multiplied(4 * i + 3);
+    _tile_loadd(2, next.b_high, 64);
+    loaded();
   }
 }
+
+constexpr auto kNothing = [](auto...) __attribute__((always_inline)) { apart(); };
 
 static_assert(4 * kSpanChunks == kPendingParts);  // one after each product of a span
 
 void sum_two_slices(int half, const ChunkRange& range, const std::int8_t* a, const std::int8_t* b,
-                    const PendingSums& pending, TwoSliceSums& sums) noexcept {
-  const auto nothing = [](auto...) __attribute__((always_inline)) { apart(); };
+                    const PendingSums& pending, const PairResiduals& residuals, std::int8_t* copy,
+                    TwoSliceSums& sums) noexcept {
+  const auto chunk_at = [&](int i) __attribute__((always_inline)) {
+    const std::int8_t* run_b = b + i / kChunks * 2 * kRunBytes;
+    return SliceTiles{a + chunk_of_a(0, i), a + chunk_of_a(1, i),
+                      run_b + tile_of_b(half, 0, i % kChunks),
+                      run_b + tile_of_b(half, 1, i % kChunks)};
+  };
+  _tile_zero(3);
   _tile_zero(4);
   _tile_zero(5);
-  _tile_zero(6);
   if (range.blocks != ChunkRange::both) {
     alignas(64) std::int8_t tiles[2][kTileBytes];
     avx512_slices_of_block(a, range, tiles);
-    add_chunk(tiles[0], tiles[1], b + tile_of_b(half, 0, range.first),
-              b + tile_of_b(half, 1, range.first), nothing, nothing);
-    if (pending.slices != nullptr) avx512_add_pending(pending, 0, 0);
-  } else if (pending.slices == nullptr) {
-    add_chunks(half, range.count, a, b, nothing, nothing);
+    const SliceTiles chunk = chunk_at(range.first);
+    add_chunks(
+        1,
+        [&](int) __attribute__((always_inline)) {
+          return SliceTiles{tiles[0], tiles[1], chunk.b_high, chunk.b_low};
+        },
+        kNothing, kNothing);
+    avx512_add_pending(pending, 0);
+    avx512_add_residuals(residuals, 0);
   } else {
-    const int residuals = pending.residuals();
+    const int count = residuals.count();
     int residual = 0;
     const auto one_residual = [&]() __attribute__((always_inline)) {
-      if (residual == residuals) return apart();
-      add_residual(pending, residual++);
+      if (residual == count) return apart();
+      add_residual(residuals, residual++);
     };
     const auto one_part = [&](int part) __attribute__((always_inline)) {
+      if (pending.slices == nullptr) return apart();
       add_recombined_part(pending, part);
     };
-    add_chunks(half, range.count, a, b, one_residual, one_part);
-    avx512_add_pending(pending, 4 * range.count, residual);
+    const auto part_and_tile = [&](int part) __attribute__((always_inline)) {
+      one_part(part);
+      if (part % 2 == 0) {
+        const int tile = chunk_of_a(part / 2 % 2, part / 4);
+        transpose_tile(a + tile, copy + tile);
+      }
+    };
+    if (copy == nullptr) {
+      add_chunks(range.count, chunk_at, one_residual, one_part);
+    } else {
+      add_chunks(range.count, chunk_at, one_residual, part_and_tile);
+    }
+    avx512_add_pending(pending, 4 * range.count);
+    avx512_add_residuals(residuals, residual);
   }
-  _tile_stored(4, sums[0], 64);
-  _tile_stored(5, sums[1], 64);
-  _tile_stored(6, sums[2], 64);
+  _tile_stored(3, sums[0], 64);
+  _tile_stored(4, sums[1], 64);
+  _tile_stored(5, sums[2], 64);
 }
 
 // Tiles 0 to 2 hold the first half's sums, 3 to 5 the second's: six independent accumulators,
@@ -178,116 +205,100 @@ void add_chunk_of_both(int i, int chunks, const std::int8_t* a, const std::int8_
   _tile_stored(5, halves[1][2], 64);
 }
 
-// Tiles 0 to 4 hold the sums; the operands of A and B that are still needed stay in 5 to 7.
+// In two passes, with six tiles instead of eight: 0 to 2 hold sums, 3 and 4 slices of A, 5 one of
+// B.
 void add_three_slices(int chunks, const std::int8_t* a, const std::int8_t* b, bool more,
                       ThreeSliceSums& sums) noexcept {
+  constexpr int kStep = kThreeSliceChunkBytes;
   if (more) {
-    _tile_loadd(0, sums[0], 64);
-    apart();
-    _tile_loadd(1, sums[1], 64);
-    apart();
-    _tile_loadd(2, sums[2], 64);
-    apart();
-    _tile_loadd(3, sums[3], 64);
-    apart();
-    _tile_loadd(4, sums[4], 64);
-    apart();
+    _tile_loadd(0, sums[2], 64);
+    _tile_loadd(1, sums[3], 64);
+    _tile_loadd(2, sums[4], 64);
   } else {
     _tile_zero(0);
     _tile_zero(1);
     _tile_zero(2);
-    _tile_zero(3);
-    _tile_zero(4);
   }
-  for (int i = 0; i < chunks; ++i, a += kThreeSliceChunkBytes, b += kThreeSliceChunkBytes) {
-    _tile_loadd(5, a + 2 * kTileBytes, 64);
+  for (int i = 0; i < chunks; ++i) {
+    const std::int8_t* of_a = a + i * kStep;
+    const std::int8_t* of_b = b + i * kStep;
+    _tile_loadd(3, of_a + 2 * kTileBytes, 64);
     apart();
-    _tile_loadd(7, b + 2 * kTileBytes, 64);
+    _tile_loadd(5, of_b + 2 * kTileBytes, 64);
     apart();
-    _tile_dpbssd(4, 5, 7);
+    _tile_dpbssd(2, 3, 5);
     apart();
-    _tile_loadd(6, a + kTileBytes, 64);
+    _tile_loadd(4, of_a + kTileBytes, 64);
     apart();
-    _tile_dpbssd(3, 6, 7);
+    _tile_dpbssd(1, 4, 5);
     apart();
-    _tile_loadd(7, b, 64);
+    _tile_loadd(5, of_b + kTileBytes, 64);
     apart();
-    _tile_dpbssd(2, 5, 7);
+    _tile_dpbssd(1, 3, 5);
     apart();
-    _tile_dpbssd(1, 6, 7);
+    _tile_dpbssd(0, 4, 5);
     apart();
-    _tile_loadd(7, b + kTileBytes, 64);
+    _tile_loadd(5, of_b, 64);
     apart();
-    _tile_dpbssd(3, 5, 7);
+    _tile_dpbssd(0, 3, 5);
     apart();
-    _tile_dpbssd(2, 6, 7);
+    _tile_loadd(4, of_a, 64);
     apart();
-    _tile_loadd(5, a, 64);
+    _tile_loadd(5, of_b + 2 * kTileBytes, 64);
     apart();
-    _tile_dpbssd(1, 5, 7);
+    _tile_dpbssd(0, 4, 5);
     apart();
-    _tile_loadd(7, b, 64);
+  }
+  _tile_stored(0, sums[2], 64);
+  _tile_stored(1, sums[3], 64);
+  _tile_stored(2, sums[4], 64);
+  if (more) {
+    _tile_loadd(0, sums[0], 64);
+    _tile_loadd(1, sums[1], 64);
+  } else {
+    _tile_zero(0);
+    _tile_zero(1);
+  }
+  for (int i = 0; i < chunks; ++i) {
+    const std::int8_t* of_a = a + i * kStep;
+    const std::int8_t* of_b = b + i * kStep;
+    _tile_loadd(3, of_a, 64);
     apart();
-    _tile_dpbssd(0, 5, 7);
+    _tile_loadd(5, of_b, 64);
     apart();
-    _tile_loadd(6, b + 2 * kTileBytes, 64);
+    _tile_dpbssd(0, 3, 5);
     apart();
-    _tile_dpbssd(2, 5, 6);
+    _tile_loadd(4, of_a + kTileBytes, 64);
+    apart();
+    _tile_dpbssd(1, 4, 5);
+    apart();
+    _tile_loadd(5, of_b + kTileBytes, 64);
+    apart();
+    _tile_dpbssd(1, 3, 5);
     apart();
   }
   _tile_stored(0, sums[0], 64);
   _tile_stored(1, sums[1], 64);
-  _tile_stored(2, sums[2], 64);
-  _tile_stored(3, sums[3], 64);
-  _tile_stored(4, sums[4], 64);
 }
 
-// Double-buffered: even blocks use tiles 0, 1 for sums and 4, 5 for operands, odd blocks 2, 3 and
-// 6, 7.  A block is stored after the next one is summed.
-void add_bf16(int step, int blocks, const std::uint16_t* a, const std::uint16_t* b,
+// Tiles 0 and 1 hold the sums.
+void add_bf16(int blocks, const std::uint16_t* a, const std::uint16_t* b,
               BlockSums* sums) noexcept {
-  for (int i = 0; i < blocks && step == 0; ++i, a += kTileWords, b += 2 * kTileWords) {
-    if (i % 2 == 0) {
-      _tile_zero(0);
-      _tile_zero(1);
-      _tile_loadd(4, a, 64);
-      apart();
-      _tile_loadd(5, b, 64);
-      apart();
-      _tile_dpbf16ps(0, 4, 5);
-      apart();
-      _tile_loadd(5, b + kTileWords, 64);
-      apart();
-      _tile_dpbf16ps(1, 4, 5);
-      apart();
-      if (i == 0) continue;
-      _tile_stored(2, sums[i - 1].halves[0], 64);
-      _tile_stored(3, sums[i - 1].halves[1], 64);
-    } else {
-      _tile_zero(2);
-      _tile_zero(3);
-      _tile_loadd(6, a, 64);
-      apart();
-      _tile_loadd(7, b, 64);
-      apart();
-      _tile_dpbf16ps(2, 6, 7);
-      apart();
-      _tile_loadd(7, b + kTileWords, 64);
-      apart();
-      _tile_dpbf16ps(3, 6, 7);
-      apart();
-      _tile_stored(0, sums[i - 1].halves[0], 64);
-      _tile_stored(1, sums[i - 1].halves[1], 64);
-    }
-  }
-  if (step == 0) return;
-  BlockSums& last = sums[blocks - 1];
-  if (blocks % 2 != 0) {
-    _tile_stored(0, last.halves[0], 64);
-    _tile_stored(1, last.halves[1], 64);
-  } else {
-    _tile_stored(2, last.halves[0], 64);
-    _tile_stored(3, last.halves[1], 64);
+  for (int i = 0; i < blocks; ++i, a += kTileWords, b += 2 * kTileWords) {
+    _tile_zero(0);
+    _tile_zero(1);
+    _tile_loadd(2, a, 64);
+    apart();
+    _tile_loadd(3, b, 64);
+    apart();
+    _tile_dpbf16ps(0, 2, 3);
+    apart();
+    _tile_loadd(3, b + kTileWords, 64);
+    apart();
+    _tile_dpbf16ps(1, 2, 3);
+    apart();
+    _tile_stored(0, sums[i].halves[0], 64);
+    _tile_stored(1, sums[i].halves[1], 64);
   }
 }
 

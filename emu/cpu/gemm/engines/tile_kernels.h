@@ -16,9 +16,11 @@ struct TileKernels {
   void (*encode_two_slices)(const SliceTable& table, int chunks, const std::uint8_t* codes,
                             const std::uint8_t* shift, const SliceTarget& to,
                             SliceTally& tally) noexcept;
-  /// Sums of products of 16 lanes of A and a half of B; meanwhile recombines others.
+  /// Sums of products of 16 lanes of A and a half of B; meanwhile recombines others, adds residuals
+  /// and, unless `copy` is null, copies A's chunks as tiles of B.
   void (*sum_two_slices)(int half, const ChunkRange& range, const std::int8_t* a,
                          const std::int8_t* b, const PendingSums& pending,
+                         const PairResiduals& residuals, std::int8_t* copy,
                          TwoSliceSums& sums) noexcept;
   /// The same for both halves in steps, `chunk` from 0 to `chunks`: sums stay in the tiles between
   /// steps while the caller does other work; the last step stores them to `halves`.
@@ -27,9 +29,9 @@ struct TileKernels {
   /// 16 x 16 products of three slices over chunks; with `more` they are added to `sums`.
   void (*add_three_slices)(int chunks, const std::int8_t* a, const std::int8_t* b, bool more,
                            ThreeSliceSums& sums) noexcept;
-  /// Step 0 sums the products of each of `blocks` blocks of a pair, every addition rounded once to
-  /// f32, in some order; after step 1 all are in `sums`.
-  void (*add_bf16)(int step, int blocks, const std::uint16_t* a, const std::uint16_t* b,
+  /// Sums the products of each of `blocks` blocks of a pair, every addition rounded once to f32, in
+  /// some order.
+  void (*add_bf16)(int blocks, const std::uint16_t* a, const std::uint16_t* b,
                    BlockSums* sums) noexcept;
   /// Adds the blocks' sums and rounds, rows [first, end); of a K-vector's errors `residuals` and
   /// `lower` are what add_k_vector was given.

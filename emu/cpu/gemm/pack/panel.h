@@ -59,6 +59,11 @@ inline constexpr int kMaxDirectResiduals = 128;
 /// Runs of two slices that share a unit: several, unless each has an f32 scale of its own.
 inline Index span_runs(ScaleForm form) { return form == ScaleForm::blockwise ? 1 : kSpanRuns; }
 
+struct RunRange {
+  Index first;
+  Index end;
+};
+
 struct MicroPanel {
   MicroPanel() {}  // leaves the arrays uninitialised: a product has thousands of panels
   Index first = 0;
@@ -86,6 +91,10 @@ struct MicroPanel {
   KVectorBound bound[kMaxNr];
   ColumnEnds ends;  ///< of its K-vectors; valid once all of K is packed
 
+  std::span<const Residual> residuals_in(const RunRange& runs) const {
+    return {residuals.data() + residual_begin[runs.first],
+            residuals.data() + residual_begin[runs.end]};
+  }
   std::span<const Residual> residuals_of(int lane) const {
     return {by_lane.data() + lane_begin[lane], by_lane.data() + lane_begin[lane + 1]};
   }

@@ -5,15 +5,6 @@
 
 namespace mxo::cpu {
 
-std::span<const Residual> IntegerPair::residuals_of_a(const RunRange& runs) const {
-  const std::uint32_t* begin = a_.residual_begin + first_of_a_;
-  return {a_.residuals.data() + begin[runs.first], a_.residuals.data() + begin[runs.end]};
-}
-std::span<const Residual> IntegerPair::residuals_of_b(const RunRange& runs) const {
-  const std::uint32_t* begin = b_.residual_begin;
-  return {b_.residuals.data() + begin[runs.first], b_.residuals.data() + begin[runs.end]};
-}
-
 void IntegerPair::add_products_of_residuals(const RunRange& runs, double* sums) const {
   for (Index run = runs.first; run < runs.end; ++run) {
     const std::uint64_t* in_a = a_.residual_places + 2 * (first_of_a_ + run);

@@ -8,11 +8,6 @@
 
 namespace mxo::cpu {
 
-struct RunRange {
-  Index first;
-  Index end;
-};
-
 /// Sums are [m][nr] in f64.
 class IntegerPair {
  public:
@@ -22,8 +17,12 @@ class IntegerPair {
       : kernels_(kernels), k_block_(k_block), a_(a), first_of_a_(first_of_a), b_(b) {}
 
   /// `at` counted over all that A holds; and from the kc block on.
-  std::span<const Residual> residuals_of_a(const RunRange& runs) const;
-  std::span<const Residual> residuals_of_b(const RunRange& runs) const;
+  std::span<const Residual> residuals_of_a(const RunRange& runs) const {
+    return a_.residuals_in({first_of_a_ + runs.first, first_of_a_ + runs.end});
+  }
+  std::span<const Residual> residuals_of_b(const RunRange& runs) const {
+    return b_.residuals_in(runs);
+  }
   /// Where both have a residual.
   void add_products_of_residuals(const RunRange& runs, double* sums) const;
 
@@ -60,23 +59,25 @@ double* transposed_of(TileScratch& scratch, int at);
 /// the pairs with residual overflow.
 void finish_integers(const Kernels& kernels, const KcTile& tile, TileScratch& scratch);
 
-/// Adds a kc block, `step` runs at a time: add(pair, runs, half, sums, at) adds the products of
-/// pair `at`, for each of `halves` parts of NR over all panels of A, so that B's part stays in L1.
+/// Before the first kc block that the scratch sees.
+inline void begin_transposed(const KcTile& tile, TileScratch& scratch) {
+  if (!tile.first) return;
+  std::fill(scratch.has_transposed, scratch.has_transposed + tile.tall() * tile.wide(), false);
+}
+
+/// Adds a kc block, `step` runs at a time: add(pair, runs, sums, at) adds the products of pair
+/// `at`, over all panels of A, so that B's part stays in L1.
 template <typename Add>
 void sum_integers(const Kernels& kernels, const KcTile& tile, TileScratch& scratch, Index step,
-                  int halves, const Add& add) {
-  if (tile.first) {
-    std::fill(scratch.has_transposed, scratch.has_transposed + tile.tall() * tile.wide(), false);
-  }
+                  const Add& add) {
+  begin_transposed(tile, scratch);
   for (Index start = 0; start < tile.k_block.runs(); start += step) {
     const RunRange runs{start, std::min(start + step, tile.k_block.runs())};
     for (int j = 0; j < tile.wide(); ++j) {
-      for (int half = 0; half < halves && !tile.b[j].residual_overflow; ++half) {
-        for (int i = 0; i < tile.tall(); ++i) {
-          if (tile.a[i].residual_overflow) continue;
-          const IntegerPair pair(kernels, tile.k_block, tile.a[i], tile.first_of_a, tile.b[j]);
-          add(pair, runs, half, block_of(*tile.tile, scratch, i, j), j * tile.tall() + i);
-        }
+      for (int i = 0; i < tile.tall(); ++i) {
+        if (tile.a[i].residual_overflow || tile.b[j].residual_overflow) continue;
+        const IntegerPair pair(kernels, tile.k_block, tile.a[i], tile.first_of_a, tile.b[j]);
+        add(pair, runs, block_of(*tile.tile, scratch, i, j), j * tile.tall() + i);
       }
     }
   }

@@ -19,17 +19,17 @@ class Bf16Tile {
 
   void compute() {
     pipeline_pairs(
-        tile_, 2,
+        tile_, 1,
         [this](int i, int j) {
           return !tile_.a[i].residual_overflow && !tile_.b[j].residual_overflow;
         },
-        [this](const PipelinedPair& pair, int step) { add(pair, step); },
+        [this](const PipelinedPair& pair, int) { add(pair); },
         [this](const PipelinedPair& pair, int first, int end) { write(pair, first, end); });
   }
 
  private:
-  void add(const PipelinedPair& pair, int step) {
-    kernels_.add_bf16(step, blocks_, static_cast<const std::uint16_t*>(tile_.a[pair.a].data),
+  void add(const PipelinedPair& pair) {
+    kernels_.add_bf16(blocks_, static_cast<const std::uint16_t*>(tile_.a[pair.a].data),
                       static_cast<const std::uint16_t*>(tile_.b[pair.b].data),
                       block_sums_ + pair.block * blocks_);
   }

@@ -81,8 +81,8 @@ void add_residuals(const Kernels& kernels, const IntegerPair& pair, const RunRan
 
 void compute_whole(const Kernels& kernels, const KcTile& tile, TileScratch& scratch) {
   sum_and_write(kernels, tile, scratch, [](const auto& k, const KcTile& t, TileScratch& s) {
-    sum_integers(k, t, s, kRunsAtOnce, 1,
-                 [&](const IntegerPair& pair, const RunRange& runs, int, double* sums, int at) {
+    sum_integers(k, t, s, kRunsAtOnce,
+                 [&](const IntegerPair& pair, const RunRange& runs, double* sums, int at) {
                    for (Index run = runs.first; run < runs.end; ++run) {
                      add_pairs(k, pair, run, sums);
                    }

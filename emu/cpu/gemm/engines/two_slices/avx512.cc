@@ -26,9 +26,19 @@ void avx512_split_pairs(const std::uint32_t* pairs, const SliceTarget& to) noexc
   }
 }
 
-void avx512_add_pending(const PendingSums& pending, int part, int residual) noexcept {
+void avx512_add_pending(const PendingSums& pending, int part) noexcept {
+  if (pending.slices == nullptr) return;
   for (; part < kPendingParts; ++part) add_recombined_part(pending, part);
-  for (; residual < pending.residuals(); ++residual) add_residual(pending, residual);
+}
+
+void avx512_add_residuals(const PairResiduals& residuals, int first) noexcept {
+  for (int i = first; i < residuals.count(); ++i) add_residual(residuals, i);
+}
+
+void avx512_copy_as_b(int chunks, const std::int8_t* a, std::int8_t* copy) noexcept {
+  for (int i = 0; i < 2 * chunks; ++i) {
+    transpose_tile(a + chunk_of_a(i % 2, i / 2), copy + chunk_of_a(i % 2, i / 2));
+  }
 }
 
 void avx512_slices_of_block(const std::int8_t* a, const ChunkRange& range,

@@ -1,5 +1,5 @@
-// What is pending for a tile of sums, by AVX-512 and a little at a time, so that tile instructions
-// can lie between: sums of slices recombined, residuals multiplied.
+// What is done between tile instructions, by AVX-512 and a little at a time: the last tile's sums
+// recombined, residuals multiplied.
 #pragma once
 
 #include <immintrin.h>
@@ -51,39 +51,57 @@ static_assert(static_cast<long long>(kSpanRuns) * kRun * (32767LL * 32767 + 255 
   }
 }
 
-// Element `at` of 16 lanes of A, counted from a run on.
-[[gnu::always_inline]] inline __m512i integers_of_a(const std::int8_t* a, unsigned at) {
-  const __m512i lanes =
-      _mm512_slli_epi32(_mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15), 6);
-  const std::int8_t* from =
-      a + at / kRun * kRunBytes + at % kRun / kChunk * kTileBytes + at % kChunk / 4 * 4;
-  const __m512i high = _mm512_i32gather_epi32(lanes, from + tile_of_a(0, 0), 1);
-  const __m512i low = _mm512_i32gather_epi32(lanes, from + tile_of_a(1, 0), 1);
-  return integers(high, low, at);
+// Element `at`, counted from a run on, of 16 lanes in tiles of B: of a half of B or of A's copy.
+[[gnu::always_inline]] inline __m512i integers_at(const std::int8_t* runs, int run_bytes,
+                                                  unsigned at) {
+  const std::int8_t* from = runs + at / kRun * run_bytes + at % kRun / 4 * 64;
+  return integers(_mm512_loadu_si512(from + tile_of_a(0, 0)),
+                  _mm512_loadu_si512(from + tile_of_a(1, 0)), at);
 }
+static_assert(tile_of_a(1, 0) == tile_of_b(0, 1, 0));
 
-// Element `at` of a half of B likewise; chunks of one slice follow each other.
-[[gnu::always_inline]] inline __m512i integers_of_b(const std::int8_t* b, unsigned at) {
-  const std::int8_t* from = b + at / kRun * 2 * kRunBytes + at % kRun / 4 * 64;
-  return integers(_mm512_loadu_si512(from + tile_of_b(0, 0, 0)),
-                  _mm512_loadu_si512(from + tile_of_b(0, 1, 0)), at);
+// A tile of A as one of B: dword i of lane n becomes dword n of row i.
+[[gnu::always_inline]] inline void transpose_tile(const std::int8_t* a, std::int8_t* b) {
+  __m512i x[16];
+  __m512i y[16];
+  for (int i = 0; i < 16; ++i) x[i] = _mm512_loadu_si512(a + 64 * i);
+  for (int i = 0; i < 16; i += 2) {
+    y[i] = _mm512_unpacklo_epi32(x[i], x[i + 1]);
+    y[i + 1] = _mm512_unpackhi_epi32(x[i], x[i + 1]);
+  }
+  for (int i = 0; i < 16; i += 4) {  // x[i + k]: dword k of each quarter of rows i to i + 3
+    x[i] = _mm512_unpacklo_epi64(y[i], y[i + 2]);
+    x[i + 1] = _mm512_unpackhi_epi64(y[i], y[i + 2]);
+    x[i + 2] = _mm512_unpacklo_epi64(y[i + 1], y[i + 3]);
+    x[i + 3] = _mm512_unpackhi_epi64(y[i + 1], y[i + 3]);
+  }
+  for (int i = 0; i < 4; ++i) {
+    const __m512i even = _mm512_shuffle_i32x4(x[i], x[i + 4], 0x88);
+    const __m512i odd = _mm512_shuffle_i32x4(x[i], x[i + 4], 0xDD);
+    const __m512i even_8 = _mm512_shuffle_i32x4(x[i + 8], x[i + 12], 0x88);
+    const __m512i odd_8 = _mm512_shuffle_i32x4(x[i + 8], x[i + 12], 0xDD);
+    _mm512_storeu_si512(b + 64 * i, _mm512_shuffle_i32x4(even, even_8, 0x88));
+    _mm512_storeu_si512(b + 64 * (i + 4), _mm512_shuffle_i32x4(odd, odd_8, 0x88));
+    _mm512_storeu_si512(b + 64 * (i + 8), _mm512_shuffle_i32x4(even, even_8, 0xDD));
+    _mm512_storeu_si512(b + 64 * (i + 12), _mm512_shuffle_i32x4(odd, odd_8, 0xDD));
+  }
 }
 
 /// Residual `at` of A, or of B after those of A.
-[[gnu::always_inline]] inline void add_residual(const PendingSums& pending, int at) {
-  const auto count_a = static_cast<int>(pending.of_a.residuals.size());
+[[gnu::always_inline]] inline void add_residual(const PairResiduals& residuals, int at) {
+  const auto count_a = static_cast<int>(residuals.of_a.residuals.size());
   if (at < count_a) {
-    const PendingResiduals& a = pending.of_a;
+    const PanelResiduals& a = residuals.of_a;
     const Residual& residual = a.residuals[static_cast<std::size_t>(at)];
     const unsigned place = residual.at - a.from;
-    add_16(_mm512_set1_pd(residual.value), integers_of_b(a.integers, place),
-           a.scales + place / kBlock * kMaxNr, pending.c + residual.lane * kMaxNr);
+    add_16(_mm512_set1_pd(residual.value), integers_at(a.integers, 2 * kRunBytes, place),
+           a.scales + place / kBlock * kMaxNr, residuals.c + residual.lane * kMaxNr);
   } else {
-    const PendingResiduals& b = pending.of_b;
+    const PanelResiduals& b = residuals.of_b;
     const Residual& residual = b.residuals[static_cast<std::size_t>(at - count_a)];
     const unsigned place = residual.at - b.from;
-    add_16(_mm512_set1_pd(residual.value), integers_of_a(b.integers, place),
-           b.scales + place / kBlock * kMaxMr, pending.d + residual.lane * kMaxMr);
+    add_16(_mm512_set1_pd(residual.value), integers_at(b.integers, kRunBytes, place),
+           b.scales + place / kBlock * kMaxMr, residuals.d + residual.lane * kMaxMr);
   }
 }
 

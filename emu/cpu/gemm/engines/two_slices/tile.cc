@@ -11,69 +11,129 @@
 namespace mxo::cpu {
 namespace {
 
+/// A panel's part of a span: next to each other what a pair reads, because those of all panels of
+/// B do not stay in L1.
+struct SpanOfPanel {
+  SpanOfPanel() = default;
+  /// Runs are numbered as in B; B's first is run `first` of the panel.
+  SpanOfPanel(const MicroPanel& panel, const RunRange& runs, Index first, int bytes_of_run)
+      : data(static_cast<const std::int8_t*>(panel.data) + (first + runs.first) * bytes_of_run),
+        scales(panel.scales + (first + runs.first) * kRunBlocks * panel.scale_step),
+        residuals(panel.residuals_in({first + runs.first, first + runs.end})),
+        places(panel.residual_places + 2 * (first + runs.first)),
+        from(static_cast<unsigned>((first + runs.first) * kRun)) {
+    for (Index run = runs.first; run < runs.end; ++run) split |= panel.split[first + run] != 0;
+  }
+
+  bool shares_place(const SpanOfPanel& other, const RunRange& runs) const {
+    std::uint64_t both = 0;
+    for (Index i = 0; i < 2 * (runs.end - runs.first); ++i) both |= places[i] & other.places[i];
+    return both != 0;
+  }
+  void fetch() const {
+    __builtin_prefetch(places);
+    __builtin_prefetch(scales);
+    __builtin_prefetch(scales + 8);
+    for (std::size_t i = 0; i < residuals.size() && i < 8; i += 4) {
+      __builtin_prefetch(&residuals[i]);
+    }
+  }
+
+  const std::int8_t* data = nullptr;
+  const double* scales = nullptr;
+  std::span<const Residual> residuals;
+  const std::uint64_t* places = nullptr;
+  unsigned from = 0;  ///< the element at which it starts
+  bool split = false;
+};
+
 /// Adds spans to pairs; what is left to do for one is done while the next is summed.
 class SpanSums {
  public:
-  SpanSums(const TileKernels& tiles, TileScratch& scratch) : tiles_(tiles), scratch_(scratch) {}
+  SpanSums(const Kernels& kernels, const KcTile& tile, TileScratch& scratch)
+      : kernels_(kernels), tile_(tile), scratch_(scratch) {}
 
-  void add(const IntegerPair& pair, const RunRange& runs, int half, double* sums, int at) {
-    const Index first = runs.first * kRunBlocks;
-    const Index end = std::min(runs.end * kRun, pair.k_block().count);
-    bool any_split = false;
-    for (Index run = runs.first; run < runs.end; ++run) any_split = any_split || pair.split(run);
-    double* c = sums + half * kTileLanes;
-    if (!any_split) {
-      const auto chunks = static_cast<int>(ceil_div(end - runs.first * kRun, kChunk));
-      add(pair, first, half, {0, chunks, ChunkRange::both}, c);
+  void add(const RunRange& runs) {
+    bool residuals_of_b = false;
+    for (int j = 0; j < tile_.wide(); ++j) {
+      if (!takes(tile_.b[j])) continue;
+      of_b_[j] = {tile_.b[j], runs, 0, 2 * kRunBytes};
+      residuals_of_b = residuals_of_b || !of_b_[j].residuals.empty();
     }
-    for (Index block = first; block * kBlock < end && any_split; ++block) {
-      const auto of_run = static_cast<int>(block % kRunBlocks);
-      add(pair, block, half,
-          {of_run / 2, 1, of_run % 2 == 0 ? ChunkRange::lower : ChunkRange::upper}, c);
+    for (int i = 0; i < tile_.tall(); ++i) {
+      if (!takes(tile_.a[i])) continue;
+      const SpanOfPanel a(tile_.a[i], runs, tile_.first_of_a, kRunBytes);
+      copied_ = !residuals_of_b;
+      for (int j = 0; j < tile_.wide(); ++j) {
+        if (!takes(tile_.b[j])) continue;
+        if (j + 1 < tile_.wide() && takes(tile_.b[j + 1])) of_b_[j + 1].fetch();
+        for (int half = 0; half < kMaxNr / kTileLanes; ++half) add(runs, half, i, j, a, of_b_[j]);
+      }
     }
-    add_residuals(pair, runs, half, sums, at);
   }
 
   void finish() {
-    if (pending_.slices != nullptr) avx512_add_pending(pending_, 0, 0);
+    avx512_add_pending(pending_, 0);
     pending_ = {};
   }
 
  private:
-  void add(const IntegerPair& pair, Index block, int half, const ChunkRange& range, double* c) {
+  static bool takes(const MicroPanel& panel) { return !panel.residual_overflow; }
+
+  void add(const RunRange& runs, int half, int i, int j, const SpanOfPanel& a,
+           const SpanOfPanel& b) {
+    const Index count = std::min(runs.end * kRun, tile_.k_block.count) - runs.first * kRun;
+    double* sums = block_of(*tile_.tile, scratch_, i, j);
+    PairResiduals residuals;
+    residuals.c = sums + half * kTileLanes;
+    residuals.of_a = {a.residuals, a.from, b.data + tile_of_b(half, 0, 0),
+                      b.scales + half * kTileLanes};
+    if (half == 0) {
+      if (a.shares_place(b, runs)) {
+        IntegerPair(kernels_, tile_.k_block, tile_.a[i], tile_.first_of_a, tile_.b[j])
+            .add_products_of_residuals(runs, sums);
+      }
+    } else if (!b.residuals.empty()) {  // those of B for both halves
+      residuals.of_b = {b.residuals, b.from, copy_, a.scales};
+      residuals.d = transposed_of(scratch_, j * tile_.tall() + i);
+    }
+    if (!a.split && !b.split) {
+      const auto chunks = static_cast<int>(ceil_div(count, kChunk));
+      std::int8_t* copy = copied_ ? nullptr : copy_;
+      copied_ = true;
+      return add(a, b, 0, half, {0, chunks, ChunkRange::both}, residuals, copy);
+    }
+    if (!copied_) avx512_copy_as_b(static_cast<int>(ceil_div(count, kChunk)), a.data, copy_);
+    copied_ = true;
+    for (int block = 0; block * kBlock < count; ++block) {
+      const int of_run = block % kRunBlocks;
+      add(a, b, block, half,
+          {of_run / 2, 1, of_run % 2 == 0 ? ChunkRange::lower : ChunkRange::upper}, residuals,
+          nullptr);
+      residuals.of_a.residuals = residuals.of_b.residuals = {};
+    }
+  }
+
+  /// From block `block` of the span on.
+  void add(const SpanOfPanel& a, const SpanOfPanel& b, int block, int half, const ChunkRange& range,
+           const PairResiduals& residuals, std::int8_t* copy) {
+    const int run = block / kRunBlocks;
     TwoSliceSums& slices = slices_[next_];
-    tiles_.sum_two_slices(half, range, data_a(pair, block / kRunBlocks),
-                          data_b(pair, block / kRunBlocks), pending_, slices);
-    pending_ = {};
-    pending_.slices = &slices;
-    pending_.scale_a = pair.scales_a(block);
-    pending_.scale_b = pair.scales_b(block) + half * kTileLanes;
-    pending_.c = c;
+    kernels_.tiles->sum_two_slices(half, range, a.data + run * kRunBytes,
+                                   b.data + run * 2 * kRunBytes, pending_, residuals, copy, slices);
+    pending_ = {&slices, a.scales + block * kMaxMr, b.scales + block * kMaxNr + half * kTileLanes,
+                residuals.c};
     next_ = 1 - next_;
   }
 
-  /// Of all of the runs, with the last of their sums; residuals of B with the second half.
-  void add_residuals(const IntegerPair& pair, const RunRange& runs, int half, double* sums,
-                     int at) {
-    const Index block = runs.first * kRunBlocks;
-    pending_.of_a = {
-        pair.residuals_of_a(runs), static_cast<unsigned>(pair.element_of_a(runs.first)),
-        data_b(pair, runs.first) + tile_of_b(half, 0, 0), pair.scales_b(block) + half * kTileLanes};
-    if (half == 0) return pair.add_products_of_residuals(runs, sums);
-    pending_.of_b = {pair.residuals_of_b(runs), static_cast<unsigned>(runs.first * kRun),
-                     data_a(pair, runs.first), pair.scales_a(block)};
-    if (!pending_.of_b.residuals.empty()) pending_.d = transposed_of(scratch_, at);
-  }
-
-  static const std::int8_t* data_a(const IntegerPair& pair, Index run) {
-    return reinterpret_cast<const std::int8_t*>(pair.data_a(run));
-  }
-  static const std::int8_t* data_b(const IntegerPair& pair, Index run) {
-    return reinterpret_cast<const std::int8_t*>(pair.data_b(run));
-  }
-
-  const TileKernels& tiles_;
+  const Kernels& kernels_;
+  const KcTile& tile_;
   TileScratch& scratch_;
+  SpanOfPanel of_b_[kMaxPanelsNc];
+  /// A panel's integers as tiles of B, in which a residual of B finds those of 16 lanes side by
+  /// side.
+  alignas(64) std::int8_t copy_[kSpanRuns * kRunBytes];
+  bool copied_ = false;
   alignas(64) TwoSliceSums slices_[2];
   int next_ = 0;
   PendingSums pending_;
@@ -81,11 +141,12 @@ class SpanSums {
 
 void sum_two_slices(const Kernels& kernels, const KcTile& tile, TileScratch& scratch) {
   const TileRegisters registers(*kernels.tiles);
-  SpanSums spans(*kernels.tiles, scratch);
-  sum_integers(kernels, tile, scratch, span_runs(tile.product().form), kMaxNr / kTileLanes,
-               [&](const IntegerPair& pair, const RunRange& runs, int half, double* sums, int at) {
-                 spans.add(pair, runs, half, sums, at);
-               });
+  SpanSums spans(kernels, tile, scratch);
+  begin_transposed(tile, scratch);
+  const Index step = span_runs(tile.product().form);
+  for (Index first = 0; first < tile.k_block.runs(); first += step) {
+    spans.add({first, std::min(first + step, tile.k_block.runs())});
+  }
   spans.finish();
   finish_integers(kernels, tile, scratch);
 }

@@ -20,6 +20,10 @@
 namespace mxo::cpu {
 
 constexpr int tile_of_a(int slice, int chunk) { return (slice * kChunks + chunk) * kTileBytes; }
+/// Of chunk `at`, counted from a run on.
+constexpr int chunk_of_a(int slice, int at) {
+  return at / kChunks * 2 * kChunks * kTileBytes + tile_of_a(slice, at % kChunks);
+}
 constexpr int tile_of_b(int half, int slice, int chunk) {
   return ((half * 2 + slice) * kChunks + chunk) * kTileBytes;
 }
@@ -70,27 +74,34 @@ void vbmi_encode_slices(const SliceTable& table, int chunks, const std::uint8_t*
 /// Splits the int16 pairs of a K-vector's run, as encode_int16 writes them, into slices.
 void avx512_split_pairs(const std::uint32_t* pairs, const SliceTarget& to) noexcept;
 /// One panel's residuals in some runs; integers and scales of the other side start with these runs.
-struct PendingResiduals {
+struct PanelResiduals {
   std::span<const Residual> residuals;
-  unsigned from = 0;  ///< the element at which the runs start
-  const std::int8_t* integers = nullptr;
+  unsigned from = 0;                      ///< the element at which the runs start
+  const std::int8_t* integers = nullptr;  ///< in tiles of B
   const double* scales = nullptr;
 };
-/// What is left to do for a 16 x 16 tile of sums.
+/// Those of both panels of 16 x 16 outputs.
+struct PairResiduals {
+  PanelResiduals of_a;  ///< added to c, [m][kMaxNr]
+  PanelResiduals of_b;  ///< added to d, [n][kMaxMr]
+  double* c = nullptr;
+  double* d = nullptr;
+  int count() const { return static_cast<int>(of_a.residuals.size() + of_b.residuals.size()); }
+};
+/// A 16 x 16 tile of sums to recombine: c[m * kMaxNr + n] += sum * scale_b[n] * scale_a[m].
 struct PendingSums {
   const TwoSliceSums* slices = nullptr;  ///< null: none
   const double* scale_a = nullptr;
   const double* scale_b = nullptr;
-  double* c = nullptr;    ///< c[m * kMaxNr + n] += sum * scale_b[n] * scale_a[m]
-  PendingResiduals of_a;  ///< added to c
-  PendingResiduals of_b;  ///< added to d, [n][kMaxMr]
-  double* d = nullptr;
-  int residuals() const { return static_cast<int>(of_a.residuals.size() + of_b.residuals.size()); }
+  double* c = nullptr;
 };
 /// Sums in eights: parts of a row.
 inline constexpr int kPendingParts = kTileLanes * kTileLanes / 8;
-/// Parts and residuals from these on.
-void avx512_add_pending(const PendingSums& pending, int part, int residual) noexcept;
+/// From part `part` and residual `first` on.
+void avx512_add_pending(const PendingSums& pending, int part) noexcept;
+void avx512_add_residuals(const PairResiduals& residuals, int first) noexcept;
+/// Chunks of A, from the start of a run, as tiles of B in the same places.
+void avx512_copy_as_b(int chunks, const std::int8_t* a, std::int8_t* copy) noexcept;
 /// Chunk `range.first` of A with one block zeroed: two tiles, high and low.
 void avx512_slices_of_block(const std::int8_t* a, const ChunkRange& range,
                             std::int8_t (&tiles)[2][kTileBytes]) noexcept;
