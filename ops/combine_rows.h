@@ -23,7 +23,7 @@ enum class CombineSteps : std::uint8_t {
 ///
 ///   rows     [R, D]  bf16, f16 or f32
 ///   slots    i32 [T, k]  a row of `rows`, or -1: nothing is added
-///   weights  f32 [T, k], optional; absent, rows are added as they are
+///   weights  f32 [T, k], optional; absent, each is 1
 ///   out      [T, D]  bf16, f16 or f32
 ///
 /// Any extent may be 0, any strides.  Errors, before any byte is written: Error(shape), also on an

@@ -40,7 +40,8 @@ struct MapExperts {
   CapacityDrop drop = CapacityDrop::position;
 };
 
-/// The experts of a routing mask, ascending; -1 and weight +0 in slots that are left.
+/// The experts of a routing mask, ascending; -1 and weight +0 in slots that are left.  A weight of
+/// NaN is the canonical one.
 ///   mask     u8 [T, E]   0 or 1; at most k ones in a row
 ///   probs    f32 [T, E], optional
 ///   experts  i32 [T, k]

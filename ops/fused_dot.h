@@ -17,7 +17,8 @@ class Backend;
 ///   a_scales  [B, M, K/32]  e8m0, b_scales [B, N, K/32]: both or neither; codes only
 ///
 /// One chain over K from the accumulator c, K beyond an instruction in further instructions;
-/// a sum that promotes starts its f32 sum from c and its instructions from zero.  With K = 0 d
+/// a sum that promotes starts its f32 sum from c and its instructions from zero.  In a sum of
+/// blocks c is in the first, and the blocks are added by its fold with scales of 1.  With K = 0 d
 /// is c.  Any extent may be 0; any strides.  A NaN is the machine's, 7FFFFFFF for NVIDIA.
 ///
 /// Errors, before any byte is written: Error(shape), Error(dtype); Error(unsupported) if `sum`

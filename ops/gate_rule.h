@@ -12,13 +12,18 @@ namespace mxo {
 
 class Check;
 
-/// act(a), the left factor.  Every step is one f32 rounding; sigma, erf, tanh and exp are
-/// correctly rounded.
+/// act(a), the left factor, and its derivative.  Every step is one f32 rounding; sigma, erf, tanh
+/// and exp are correctly rounded; c = 0.044715, as a float.
 enum class Activation : std::uint8_t {
-  silu,          ///< a * sigma(alpha * a)
-  gelu,          ///< (a * 0.5) * (1 + erf(a * sqrt(1/2)))
-  gelu_tanh,     ///< (a * 0.5) * (1 + tanh(sqrt(2/pi) * (a + 0.044715 * ((a * a) * a))))
-  relu_squared,  ///< r * r, r = max(a, 0)
+  /// a * sigma(alpha * a);  s * (1 + (alpha * a) * (1 - s)), s that sigma
+  silu,
+  /// (a * 0.5) * (1 + erf(a * sqrt(1/2)));
+  /// (1 + erf(a * sqrt(1/2))) * 0.5 + a * (exp((-0.5 * a) * a) * (1 / sqrt(2 pi)))
+  gelu,
+  /// (a * 0.5) * (1 + t), t = tanh(sqrt(2/pi) * (a + c * ((a * a) * a)));
+  /// 0.5 * (1 + t) + ((0.5 * a) * (1 - t * t)) * (sqrt(2/pi) * (1 + (3 * c) * (a * a)))
+  gelu_tanh,
+  relu_squared,  ///< r * r;  2 * r, r = 0 where a < 0, else a, also -0
 };
 
 /// Where a and b lie in a row of x.

@@ -64,6 +64,7 @@ using StageObserver = std::function<void(std::string_view stage, const Operand& 
 ///   y         bf16 [T, D]
 ///
 /// Rows of an expert are padded to `alignment`, or the recipe's where that is larger.  T may be 0.
+/// Elements of a row of x and dy are neighbours.
 /// Errors, before any byte of y is written: as Route, dispatch and GroupedLinear; Error(argument)
 /// for a pipeline with a recipe or a format that it does not have, a gate as check_gate, and biases
 /// in pipeline flow; Error(shape) for a y that shares memory with an operand.

@@ -20,7 +20,7 @@ enum class RouterScore : std::uint8_t {
 /// What a run of experts scores.
 enum class GroupScore : std::uint8_t {
   two_best,  ///< the sum of its two largest choices, of its one in a run of one (DeepSeek-V3)
-  best,      ///< its largest choice (DeepSeek-V2)
+  best,      ///< its largest choice (DeepSeek-V2); in either a NaN counts as -infinity
 };
 
 /// How experts in runs that are not selected are treated.

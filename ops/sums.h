@@ -38,8 +38,8 @@ enum class ScalePlace : std::uint8_t {
 /// Where scales multiply.  p is the sum of one block of K over the codes, from zero; sx and sw are
 /// the scales of its two sides (1 where there is none), acc the sum of the blocks before, from +0.
 enum class Fold : std::uint8_t {
-  by_scales,    ///< exact: term.  Else term if every scale is e8m0; `after` if none changes along
-                ///< K; x_then_w if any does
+  by_scales,    ///< exact: term.  Else term if every scale is e8m0; `after` if every block has all
+                ///< of K, by its name: 1x128 has not, even where K is less; else x_then_w
   term,         ///< every element is code * scale before it is multiplied: exact keeps the product,
                 ///< fma_chain rounds it to f32, a machine does what its ScalePlace says
   x_then_w,     ///< acc = fma(fl(p * sx), sw, acc)
@@ -67,11 +67,12 @@ enum class Evidence : std::uint8_t {
 /// A product of K terms is cut into `split` parts of ceil(tiles / split) whole tiles; each part
 /// is a chain of instructions, ascending, from a zero accumulator; with `promote` > 0 the
 /// accumulator is added to an f32 sum (RN) after that many instructions and starts again from
-/// zero; parts are added in f32, ascending.  Terms beyond K are zero products.
+/// zero (under pairs_apart with 10 mantissa bits that sum is f16, as C of the instruction it stands
+/// for); parts are added in f32, ascending.  Terms beyond K are zero products.
 ///
 /// Sums restart every `block` k of a part, where `fold` says how a block joins those before; with
 /// `term` and `after` they are added in f32.  A block of 0 is no block under `term` and `after`,
-/// else the K that share a scale on both sides, 128 at most.
+/// else the K that share a scale on both sides, of multiples of 128 only 128.
 struct Accumulation {
   std::string_view name = "exact";
   SumFamily family = SumFamily::exact;

@@ -103,19 +103,24 @@ void encode_scales(const void* from, Index n, E8M0Rounding rounding, Overflow ov
   for (Index i = 0; i < n; ++i) codes[i] = encode_e8m0(to_float(x[i]), rounding, saturate).bits;
 }
 
+/// The product, of NaNs the canonical one.
+template <FormatSpec S, typename X>
+X decoded(std::uint8_t code, float multiplier) {
+  const float product = decode(Minifloat<S>{code}) * multiplier;
+  return from_float<X>(is_nan_word(bit_cast<std::uint32_t>(product)) ? quiet_nan() : product);
+}
+
 template <FormatSpec S, typename X>
 void decode_run(const std::uint8_t* codes, Index n, float multiplier, void* to) noexcept {
   auto* out = static_cast<X*>(to);
-  for (Index i = 0; i < n; ++i) out[i] = from_float<X>(decode(Minifloat<S>{codes[i]}) * multiplier);
+  for (Index i = 0; i < n; ++i) out[i] = decoded<S, X>(codes[i], multiplier);
 }
 
 template <FormatSpec S, typename X>
 void decode_columns(const std::uint8_t* codes, Index n, const float* multipliers,
                     void* to) noexcept {
   auto* out = static_cast<X*>(to);
-  for (Index i = 0; i < n; ++i) {
-    out[i] = from_float<X>(decode(Minifloat<S>{codes[i]}) * multipliers[i]);
-  }
+  for (Index i = 0; i < n; ++i) out[i] = decoded<S, X>(codes[i], multipliers[i]);
 }
 
 template <FormatSpec S, typename X>

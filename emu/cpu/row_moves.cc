@@ -141,6 +141,10 @@ std::vector<RowRun> by_source(const std::vector<RowRun>& list, Index rows) {
 void copy_elements(Spans spans, const Rows& out, const Rows& in) noexcept {
   const auto size = static_cast<std::size_t>(out.size);
   for (Span span; spans.next(span);) {
+    if (span.from == nullptr && out.solid()) {  // maybe many rows
+      std::memset(span.to, 0, span.bytes);
+      continue;
+    }
     for (Index d = 0; d < out.columns; ++d) {
       if (span.from == nullptr) {
         std::memset(span.to + d * out.step, 0, size);

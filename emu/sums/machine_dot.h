@@ -7,6 +7,7 @@
 #include "emu/sums/dot_schedule.h"
 #include "emu/sums/fold.h"
 #include "emu/sums/fused_dot.h"
+#include "formats/minifloat.h"
 
 namespace mxo {
 
@@ -22,12 +23,19 @@ struct MachineAccumulator {
   MXO_HD void start(float c, bool promotes) { (promotes ? promoted : chunk) = c; }
 };
 
+/// The sum of promoted accumulators with one more: f32, but f16 where the promotion is the addition
+/// of C that emulated mma.sync ends with, into f16 (docs/machine_models.md, f16 accumulators).
+MXO_HD inline float promoted_sum(const Accumulation& how, float sum, float chunk) {
+  const bool half = how.order == ChunkOrder::pairs_apart && how.mantissa == 10;
+  return half ? decode(encode<kF16>(sum + chunk)) : sum + chunk;
+}
+
 /// Does what follows a chunk; `scale_a` and `scale_b` belong to the block that may end here.
 MXO_HD inline void after_chunk(const Accumulation& how, std::uint8_t what, float scale_a,
                                float scale_b, MachineAccumulator& acc) {
   const bool promotes = how.promote > 0;
   if ((what & kPromote) != 0) {
-    acc.promoted += acc.chunk;
+    acc.promoted = promoted_sum(how, acc.promoted, acc.chunk);
     acc.chunk = 0.0f;
   }
   if ((what & kBlockEnd) != 0) {

@@ -219,7 +219,7 @@ constexpr OperandSpec kAlignOut[] = {kIds, kBlocks, kPadded, kEnds};
 constexpr ParameterSpec kAlignSet[] = {
     kExperts,
     kBlock,
-    {"pad_sorted_ids", "false|true", "make L a multiple of block"},
+    {"pad_sorted_ids", "false|true", "make the default L a multiple of block"},
     {"length", "", "L; default: T k + E (block - 1)"},
     {"unused", "0", "expert of blocks after the last one, 0 or -1"}};
 constexpr OperandSpec kFromBlocksIn[] = {kIds, kBlocks, kPadded};

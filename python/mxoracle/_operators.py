@@ -975,7 +975,7 @@ def moe_align_block_size(
     Parameters, the first value is the default:
         experts_: E, how many experts there are
         block: rows of a block (64)
-        pad_sorted_ids: make L a multiple of block (false, true)
+        pad_sorted_ids: make the default L a multiple of block (false, true)
         length: L; default: T k + E (block - 1)
         unused: expert of blocks after the last one, 0 or -1 (0)
     One output is returned alone, several as a tuple in this order.

@@ -41,24 +41,24 @@ void copy_row(Strided& y, Index to, Strided& x, Index from) {
 TEST_P(Movement, PadsAnyElementSizeStrideAndAlignment) {
   const std::vector<std::int32_t> cuts[] = {{5, 5, 6, 19}, {0, 0}, {23}, {}, {0, 1, 1, 23}};
   std::uint32_t seed = 1;
-  for (const Dtype dtype : kSizes) {
-    for (const Lie& lie : kLies) {
-      for (const auto& ends : cuts) {
-        for (const Index alignment : {1, 3, 16, 40}) {
+  for (const Dtype dtype : kSizes)
+    for (const Lie& lie : kLies)
+      for (const auto& ends : cuts)
+        for (const Index alignment : {1, 3, 16, 40})
           for (const Index columns : {0, 1, 37}) {
+            const Lie& other = kLies[seed / 3 % 3];
             const auto groups = static_cast<Index>(ends.size());
             const Index padded = padded_rows(23, groups, alignment);
             const Strided group_ends = integers(ends, lie);
-            Strided x(dtype, {23, columns}, lie), y(dtype, {padded, columns}, lie);
+            Strided x(dtype, {23, columns}, lie), y(dtype, {padded, columns}, other);
             Strided starts(Dtype::i32, {groups}, kLies[2]), past(Dtype::i32, {groups}, lie);
-            Strided want(dtype, {padded, columns}, lie);
+            Strided want(dtype, {padded, columns}, other);
             Strided want_starts(Dtype::i32, {groups}, kLies[2]), want_past = integers(ends, lie);
             fill_bytes(x, seed++);
             const auto before = x.bytes();
             pad_groups(*backend_, {x.operand(), group_ends.operand(), y.result(), starts.result(),
                                    past.result(), alignment});
-            std::int32_t at = 0;
-            std::int32_t row = 0;
+            std::int32_t at = 0, row = 0;
             for (Index g = 0; g < groups; ++g) {
               std::memcpy(want_starts.at(g), &at, sizeof at);
               while (row < ends[static_cast<std::size_t>(g)]) copy_row(want, at++, x, row++);
@@ -67,8 +67,7 @@ TEST_P(Movement, PadsAnyElementSizeStrideAndAlignment) {
             }
             while (at < padded) copy_row(want, at++, x, -1);
             EXPECT_TRUE(y.bytes() == want.bytes() && x.bytes() == before) << lie.name;
-            EXPECT_EQ(starts.bytes(), want_starts.bytes());
-            EXPECT_EQ(past.bytes(), want_past.bytes());
+            EXPECT_TRUE(starts.bytes() == want_starts.bytes() && past.bytes() == want_past.bytes());
 
             // And back; rows past the last end keep what they held.
             Strided back(dtype, {23, columns}, lie), want_back(dtype, {23, columns}, lie);
@@ -78,24 +77,21 @@ TEST_P(Movement, PadsAnyElementSizeStrideAndAlignment) {
                          {y.operand(), group_ends.operand(), starts.operand(), back.result()});
             EXPECT_EQ(back.bytes(), want_back.bytes());
           }
-        }
-      }
-    }
-  }
 }
 
 TEST_P(Movement, GathersAndScattersAnyElementSizeAndStride) {
   const std::vector<std::int32_t> orders[] = {
       {2, 3, 4, -1, -1, 0, 10, 9}, {-1, -1}, {}, {7}, {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10}};
   std::uint32_t seed = 1;
-  for (const Dtype dtype : kSizes) {
-    for (const Lie& lie : kLies) {
-      for (const auto& order : orders) {
+  for (const Dtype dtype : kSizes)
+    for (const Lie& lie : kLies)
+      for (const auto& order : orders)
         for (const Index columns : {0, 1, 37}) {
+          const Lie& other = kLies[seed / 3 % 3];
           const auto length = static_cast<Index>(order.size());
           const Strided indices = integers(order, lie);
-          Strided x(dtype, {11, columns}, lie), y(dtype, {length, columns}, lie);
-          Strided want(dtype, {length, columns}, lie);
+          Strided x(dtype, {11, columns}, lie), y(dtype, {length, columns}, other);
+          Strided want(dtype, {length, columns}, other);
           fill_bytes(x, seed++);
           const auto before = x.bytes();
           permute(*backend_, {x.operand(), indices.operand(), y.result()});
@@ -104,15 +100,10 @@ TEST_P(Movement, GathersAndScattersAnyElementSizeAndStride) {
           EXPECT_TRUE(y.bytes() == want.bytes() && x.bytes() == before) << lie.name;
           Strided back(dtype, {11, columns}, lie), want_back(dtype, {11, columns}, lie);
           unpermute(*backend_, {y.operand(), indices.operand(), back.result()});
-          for (Index r = 0; r < 11; ++r) {
-            const bool named = std::count(order.begin(), order.end(), r) > 0;
-            copy_row(want_back, r, x, named ? r : -1);
-          }
+          for (Index r = 0; r < 11; ++r)
+            copy_row(want_back, r, x, std::count(order.begin(), order.end(), r) > 0 ? r : -1);
           EXPECT_EQ(back.bytes(), want_back.bytes()) << lie.name;
         }
-      }
-    }
-  }
 }
 
 TEST_P(Movement, MovesOutputsLargerThanTheCaches) {

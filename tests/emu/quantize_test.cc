@@ -88,25 +88,21 @@ TEST(Quantize, EveryRuleGivesTheReferencesBytesOnEveryInstructionSet) {
   constexpr ScaleProfile kDivision{Descale::division, InfinityRule::nan, NanRule::ignore,
                                    FloorRule::multiply};
   std::vector<Question> questions;
-  for (const Dtype format : kFormats) {
-    for (const Dtype input : kInputs) {
-      for (const Axis axis : kAxes) {
+  for (const Dtype format : kFormats)
+    for (const Dtype input : kInputs)
+      for (const Axis axis : kAxes)
         for (const ScaleMode mode :
-             {ScaleMode::rceil, ScaleMode::floor, ScaleMode::ceil, ScaleMode::even}) {
+             {ScaleMode::rceil, ScaleMode::floor, ScaleMode::ceil, ScaleMode::even})
           for (const auto& profile : {kTorchao, kTransformerEngine, kOcp, kDivision})
             questions.push_back({{64, 544}, input, format, mode, axis, profile});
-        }
-      }
-    }
-  }
   everyone_agrees(questions, {Fill::edges});
 }
 
 TEST(Quantize, AnyStridesGiveTheReferencesBytesAndLeaveTheGapsAlone) {
   std::vector<Question> questions;
-  for (const Dtype input : kInputs) {
-    for (const Axis axis : kAxes) {
-      for (const Lie& x : lies()) {
+  for (const Dtype input : kInputs)
+    for (const Axis axis : kAxes)
+      for (const Lie& x : lies())
         for (const Lie& codes : lies()) {
           Question q{{2, 64, 160}, input, Dtype::e4m3, ScaleMode::rceil, axis};
           q.x = x;
@@ -114,9 +110,6 @@ TEST(Quantize, AnyStridesGiveTheReferencesBytesAndLeaveTheGapsAlone) {
           q.scales = lies()[questions.size() % lies().size()];
           questions.push_back(q);
         }
-      }
-    }
-  }
   everyone_agrees(questions, {Fill::blocks});
 }
 
@@ -130,16 +123,14 @@ TEST(Quantize, OddShapesAndBlocksGiveTheReferencesBytes) {
                         {{64, 4160}, 32}, {{12, 12}, 1},  {{12, 24}, 4},   {{1024, 512}, 512},
                         {{34, 68}, 17},   {{1, 5, 5}, 5}};
   std::vector<Question> questions;
-  for (const Size& size : sizes) {
-    for (const Dtype input : kInputs) {
+  for (const Size& size : sizes)
+    for (const Dtype input : kInputs)
       for (const Axis axis : kAxes) {
         Question q{size.shape, input, Dtype::e5m2, ScaleMode::floor, axis};
         q.neighbours = size.block;
         if (q.shape[q.shape.size() - (axis == Axis::rows ? 2 : 1)] % q.neighbours == 0)
           questions.push_back(q);
       }
-    }
-  }
   everyone_agrees(questions, {Fill::noise, Fill::anything});
 }
 
@@ -226,6 +217,22 @@ TEST(Quantize, WithBlockedScalesGivesWhatQuantizeAndSwizzleGiveInTwoSteps) {
       EXPECT_THROW(quantize(*backend, op), Error) << "blocks of rows have no blocked scales";
     }
   }
+}
+
+TEST(Dequantize, EveryNaNUnderF32ScalesIsTheCanonicalOne) {
+  constexpr std::uint32_t kScales[] = {0, 0x7F800000, 0x7F800001, 0xFFC00000, 0x3FC00000};
+  Strided codes(Dtype::e5m2, {5, 256}, {"contiguous"});
+  Strided scales(Dtype::f32, {5, 1}, {"contiguous"});
+  for (Index i = 0; i < codes.elements(); ++i) std::memcpy(codes.at(i), &i, 1);
+  for (Index r = 0; r < 5; ++r) std::memcpy(scales.at(r), &kScales[r], 4);
+  const auto back = [&](Backend& backend, Dtype type) {
+    Strided x(type, {5, 256}, {"contiguous"});
+    dequantize(backend, {{codes.operand(), scales.operand(), kWholeRow}, {}, x.result()});
+    return x.bytes();
+  };
+  for (const Dtype type : {Dtype::f32, Dtype::bf16})
+    for (const auto& backend : all_backends())
+      EXPECT_EQ(back(*backend, type), back(*make_reference_backend(), type)) << backend->name();
 }
 
 }  // namespace

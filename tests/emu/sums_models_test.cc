@@ -52,8 +52,10 @@ struct CapturedUnit {
   const char* sum;
 };
 
-/// Bits of an f16 result that came back in an f32 word; the unit's NaN is 7FFF.
-std::uint16_t f16_bits(float d) { return std::isnan(d) ? 0x7FFF : encode<kF16>(d).bits; }
+/// Bits of an f16 result that came back in an f32 word; the unit's NaN is 7FFF.  -1: no f16.
+int f16_bits(float d) {
+  return std::isnan(d) ? 0x7FFF : decode(encode<kF16>(d)) == d ? encode<kF16>(d).bits : -1;
+}
 
 class F16Accumulators : public testing::TestWithParam<CapturedUnit> {};
 

@@ -32,7 +32,11 @@ HWY_INLINE F decode_lanes(I code) {
 
 struct ToF32 {
   using Element = float;
-  static HWY_INLINE void store(Element* to, F value) { hn::StoreU(value, kFloats, to); }
+  /// Of NaNs the canonical one: the processor keeps payloads, and makes another of 0 * infinity.
+  static HWY_INLINE void store(Element* to, F value) {
+    const auto nan = hn::Gt(magnitude_of(bits(value)), all(0x7F800000));
+    hn::StoreU(floats(hn::IfThenElse(nan, all(0x7FC00000), bits(value))), kFloats, to);
+  }
 };
 struct ToBF16 {
   using Element = std::uint16_t;

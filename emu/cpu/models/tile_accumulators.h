@@ -39,7 +39,7 @@ class TileAccumulators {
   void after(std::uint8_t what) {
     if ((what & kPromote) != 0) {
       for (std::size_t i = 0; i < chunk_.size(); ++i) {
-        promoted_[i] += chunk_[i];
+        promoted_[i] = promoted_sum(product_.sum, promoted_[i], chunk_[i]);
         chunk_[i] = 0.0f;
       }
     }
