@@ -206,7 +206,7 @@ Suggestion suggestion(const JudgedCall& call, const JudgedOutput& output,
 void suggest(const JudgedCall& call, const std::vector<JudgedOutput>& outputs,
              const CompareOptions& options, const std::vector<bool>& held,
              std::vector<TensorVerdict>& verdicts) {
-  if (options.gate.kind != Gate::Kind::bits) return;
+  if (options.gate.kind != Gate::Kind::bits || !options.suggests) return;
   std::vector<Suggestion> said(verdicts.size());
   std::string gate;
   for (std::size_t i = 0; i < verdicts.size(); ++i) {
