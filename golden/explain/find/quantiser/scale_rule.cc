@@ -58,8 +58,7 @@ std::optional<ScaleRule> rule_under(const ScaleRuleRow& row, bool bytes, Power p
 }
 
 /// ": the rule of vllm or aiter, which these blocks do not tell apart", of every stack whose row
-/// stores every scale; empty if there is none.  A stack's other path is not named beside it: vllm
-/// stands for vllm_cuda.
+/// stores every scale; empty if there is none.  vllm stands for its other path, vllm_cuda.
 std::string stacks_of(const std::vector<float>& amax, const Tensor& scales, Dtype format,
                       Power power = Power::none) {
   std::vector<std::string_view> names;
