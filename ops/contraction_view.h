@@ -126,7 +126,7 @@ enum class ScaleForm : std::uint8_t {
 
 /// out[g, i, j] = sum over k of a[g, i, k] * b[g, j, k], summed as `sum` says.
 struct ContractionView {
-  Accumulation sum;  ///< fold and block are settled: settled_sum
+  Accumulation sum;  ///< fold and block are settled: resolved_sum
   ScaleForm form = ScaleForm::none;
   Factor a;
   Factor b;

@@ -142,7 +142,8 @@ std::function<int()> prepare_audit(CLI::App& app, const Settings& settings) {
   app.add_option("--gate", options->gate, "bits, ulp=N, sqnr=DB, sqnr=auto, sqnr=PRESET or bound");
   app.add_option("--command", options->command,
                  "your own gate: 'g {expected} {actual}' exits with 0 if the output passes");
-  app.add_option("--row", options->row, "only this row of the museum")->check(signed_word);
+  app.add_option("--row", options->row, "only the faults of this number in the museum")
+      ->check(signed_word);
   app.add_option("--seed", options->seed, "random seed of the operands")->check(unsigned_word);
   app.add_flag("--json", options->json, "as JSON, schema mxo-audit/1");
   return [options, &settings] { return audit_gate(*options, settings); };

@@ -27,7 +27,7 @@ ScaleAndCode bytes_at(std::uint32_t amax, ScaleMode mode, const ScaleProfile& pr
 
 /// The patterns at which the scale of one rule changes, each found by bisection: every rule is
 /// a chain of roundings, and a rounding never falls as its operand rises.  (A sweep over every
-/// amax finds the same departures: tests/formats/scale_exhaustive_test.cc.)
+/// amax finds the same departures: tests/formats/captured_exhaustive_test.cc.)
 template <typename Code>
 void add_steps(ScaleMode mode, const ScaleProfile& profile, std::vector<std::uint32_t>& steps) {
   const auto scale = [&](std::uint32_t amax) {

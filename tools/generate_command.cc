@@ -148,7 +148,9 @@ std::function<int()> prepare_generate(CLI::App& app, const Settings& settings) {
   app.add_option("--tokens", options->tokens, "with --model: rows that reach this rank")
       ->check(CLI::Range(Index{1}, Index{1} << 31))
       ->capture_default_str();
-  app.add_option("--groups", options->groups, "with --model: experts on this rank")
+  app.add_option(
+         "--groups", options->groups,
+         "with --model: experts on this rank; default: the model's groups in docs/suites.md")
       ->check(CLI::Range(Index{1}, Index{1} << 31));
   app.add_option("--recipe", options->recipe, "with --model: a recipe of grouped_linear")
       ->capture_default_str();

@@ -170,9 +170,9 @@ int run_command_line(int argc, char** argv) {
 
   Settings settings;
   app.add_option("--backend", settings.backend,
-                 "reference, cpu, cpu:<isa>, cuda (mxo list backends)");
+                 "reference, cpu, cpu:<isa>, cuda, cuda:<device> (mxo list backends)");
   app.add_option("--threads", settings.threads, "threads of the cpu backend; 0: all cores")
-      ->check(CLI::Range(0, 4096));
+      ->check(CLI::Range(0, 1024));
   app.add_flag("--quiet", settings.quiet, "print neither progress nor a summary");
 
   std::vector<std::pair<CLI::App*, std::function<int()>>> actions;

@@ -72,7 +72,8 @@ int show(const MuseumArguments& options, const Settings& settings) {
 
 std::function<int()> prepare_museum(CLI::App& app, const Settings& settings) {
   const auto options = std::make_shared<MuseumArguments>();
-  app.add_option("--row", options->row, "only this row of the museum")->check(signed_word);
+  app.add_option("--row", options->row, "only the faults of this number in the museum")
+      ->check(signed_word);
   app.add_option("--seed", options->seed, "random seed of the operands")->check(unsigned_word);
   app.add_flag("--markdown", options->markdown, "print the table of docs/museum.md");
   return [options, &settings] { return show(*options, settings); };

@@ -125,8 +125,9 @@ std::function<int()> prepare_reduce(CLI::App& app, const Settings& settings) {
       ->check(CLI::Range(1, 100000))
       ->needs(command)
       ->capture_default_str();
-  app.add_option("--gate", options->gate,
-                 "the gate that the case fails: bits, ulp=N, sqnr=DB or bound")
+  app.add_option(
+         "--gate", options->gate,
+         "the gate that the case fails: bits, ulp=N, sqnr=DB, sqnr=auto, sqnr=PRESET or bound")
       ->capture_default_str();
   return [options, &settings] { return reduce(*options, settings); };
 }

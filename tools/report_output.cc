@@ -72,9 +72,10 @@ void ReportOptions::keep(const std::vector<std::string>& judged) const {
       throw Error(Fault::argument,
                   report + ": is named for two reports; each needs a file of its own");
     }
-    for (const std::string& file : judged) {
+    for (const std::filesystem::path file : judged) {
       std::error_code ignored;
-      if (std::filesystem::equivalent(report, file, ignored)) {
+      if (std::filesystem::equivalent(report, file, ignored) ||
+          std::filesystem::equivalent(report, file / "manifest.json", ignored)) {
         throw Error(Fault::argument, report + ": is an input, which a report cannot replace");
       }
     }

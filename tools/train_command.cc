@@ -242,6 +242,7 @@ void add_run_options(CLI::App& app, TrainArguments& options) {
           using Value = std::remove_reference_t<decltype(o.*member)>;
           if constexpr (std::is_same_v<Value, std::uint64_t>) option->check(unsigned_word);
           if constexpr (std::is_same_v<Value, Index>) option->check(signed_word);
+          if constexpr (std::is_same_v<Value, bool>) option->check(truth_word);
         },
         row.member);
   }

@@ -19,7 +19,7 @@ struct VerifyArguments {
 };
 
 int verify_suite(const VerifyArguments& options, const Settings& settings) {
-  options.report.keep({});
+  options.report.keep({options.directory});
   const bool shapes = is_shape_suite(options.directory);
   const std::unique_ptr<World> world = make_in_process_world();
   Report report;

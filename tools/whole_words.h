@@ -1,9 +1,11 @@
-// Whole numbers on the command line.
+// Whole numbers, and true or false, on the command line.
 #pragma once
 
 #include <cerrno>
 #include <cstdlib>
 #include <string>
+
+#include <CLI/CLI.hpp>
 
 namespace mxo::tools {
 
@@ -21,6 +23,11 @@ inline std::string signed_word(const std::string& text) {
   std::strtoll(text.c_str(), nullptr, 10);
   return text.empty() || errno == ERANGE ? "found " + text + ", needs a whole number of 64 bits"
                                          : "";
+}
+
+inline std::string truth_word(const std::string& text) {
+  bool value = false;
+  return CLI::detail::lexical_cast(text, value) ? "" : "found " + text + ", needs true or false";
 }
 
 }  // namespace mxo::tools

@@ -33,6 +33,8 @@ struct CompareOptions {
   Backend* backend = nullptr;
   /// Each byte of ACTUAL before the kernel ran: what still holds it is named in the note.
   std::optional<std::uint8_t> sentinel = {};
+  /// Names a gate that all outputs would pass; of parts of outputs, parts alone would.
+  bool suggests = true;
   /// Of a suite at a shape: a case that differs is computed whole, for the figures of all groups.
   bool whole_cases = false;
   Index row_block = 32;

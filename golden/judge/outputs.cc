@@ -164,10 +164,17 @@ bool same_bytes(const ExpectedOutput& expected_output, const Tensor& actual) {
          (expected_output.pair == nullptr || expected_output.pair->same_scales());
 }
 
+/// A gate that would let an output pass, and why; empty where none does.
+struct Suggestion {
+  std::string gate;
+  std::string why;
+};
+
 /// What the user may want to know of a failure: the least gate with a reason that lets it pass.
-std::string suggestion(const JudgedCall& call, const JudgedOutput& output,
-                       const CompareOptions& options, const TensorVerdict& failed) {
-  if (options.gate.kind != Gate::Kind::bits || failed.all.violating == 0) return {};
+Suggestion suggestion(const JudgedCall& call, const JudgedOutput& output,
+                      const CompareOptions& options, const TensorVerdict& failed) {
+  if (output.actual == nullptr || failed.all.violating == 0) return {};
+  if (output.expected_output.expected->elements() > kSuggestionElements) return {};
   if (failed.all.nan_one_sided + failed.all.inf_one_sided > 0) return {};
   CompareOptions how = options;
   const auto passes = [&](const ExpectedOutput& expected_output) {
@@ -183,16 +190,35 @@ std::string suggestion(const JudgedCall& call, const JudgedOutput& output,
       const std::string why = call.op == "swiglu"     ? "an exp within two units in the last place"
                               : call.op == "quantize" ? "what an f32 quotient may move a tie"
                                                       : "any-order f32";
-      return passes(expected_output) ? "differences are within " + why + ": --gate bound passes"
-                                     : "";
+      return passes(expected_output) ? Suggestion{"bound", "differences are within " + why}
+                                     : Suggestion{};
     }
   } catch (const Error&) {
     return {};  // the operands are not at hand
   }
   how.gate = parse_gate("ulp=1");
   return failed.all.max_ulp == 1 && passes(expected_output)
-             ? "no value is further than one step of the format: --gate ulp=1 passes"
-             : "";
+             ? Suggestion{"ulp=1", "no value is further than one step of the format"}
+             : Suggestion{};
+}
+
+/// Notes the gate that all outputs that fail would pass, if there is one; `held` are to bits.
+void suggest(const JudgedCall& call, const std::vector<JudgedOutput>& outputs,
+             const CompareOptions& options, const std::vector<bool>& held,
+             std::vector<TensorVerdict>& verdicts) {
+  if (options.gate.kind != Gate::Kind::bits || !options.suggests) return;
+  std::vector<Suggestion> said(verdicts.size());
+  std::string gate;
+  for (std::size_t i = 0; i < verdicts.size(); ++i) {
+    if (verdicts[i].outcome != Outcome::fail) continue;
+    if (!held[i]) said[i] = suggestion(call, outputs[i], options, verdicts[i]);
+    if (said[i].gate.empty() || (!gate.empty() && said[i].gate != gate)) return;
+    gate = said[i].gate;
+  }
+  for (std::size_t i = 0; i < verdicts.size(); ++i) {
+    if (said[i].gate.empty()) continue;
+    verdicts[i].note = joined(verdicts[i].note, said[i].why + ": --gate " + gate + " passes");
+  }
 }
 
 TensorVerdict judge_one(const JudgedCall& call, const JudgedOutput& output,
@@ -213,12 +239,7 @@ TensorVerdict judge_one(const JudgedCall& call, const JudgedOutput& output,
   } else if (to_bits) {
     how.gate = Gate{};
   }
-  TensorVerdict verdict = compare_tensor(output.name, expected_output, *output.actual, how);
-  const bool small = expected_output.expected->elements() <= kSuggestionElements;
-  if (verdict.outcome == Outcome::fail && !to_bits && small) {
-    verdict.note = joined(verdict.note, suggestion(call, output, options, verdict));
-  }
-  return verdict;
+  return compare_tensor(output.name, expected_output, *output.actual, how);
 }
 
 /// Scales have no figures of their own: they are those of the values.
@@ -253,16 +274,19 @@ std::vector<TensorVerdict> judge_outputs(const JudgedCall& call, std::vector<Jud
     });
   };
   std::vector<TensorVerdict> verdicts;
+  std::vector<bool> held;
   const std::string table = split_table_note(call.parameters);
   for (const JudgedOutput& output : outputs) {
     const auto pair = pair_of(output);
     const bool to_bits = pair != pairs.end() && !pair->values;
     verdicts.push_back(judge_one(call, output, options, to_bits));
+    held.push_back(to_bits);
     if (to_bits)
       verdicts.back().note =
           joined(verdicts.back().note, "codes and scales held to bits: " + pair->obstacle);
     if (!table.empty()) verdicts.back().note = joined(verdicts.back().note, table);
   }
+  suggest(call, outputs, options, held, verdicts);
   for (const Pair& pair : pairs) {
     if (!pair.values) continue;
     const auto at = [&](const JudgedOutput& o) -> TensorVerdict& {

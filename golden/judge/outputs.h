@@ -27,8 +27,8 @@ struct JudgedOutput {
 /// "x.scales") are one tensor: gates of distance and the figures are taken of the values, and a
 /// scale that differs is judged by the codes it multiplies.  A pair whose shapes or formats do not
 /// let it be dequantised is held to bits, and its note says so.  Under gate bound an output that
-/// is a sum gets its certified bound.  Where bits fail and another gate with a reason would pass,
-/// the note names it.
+/// is a sum gets its certified bound.  Where bits fail and all outputs would pass another gate
+/// with a reason, the note names it.
 /// Throws Error(argument) for a sum without a bound.
 std::vector<TensorVerdict> judge_outputs(const JudgedCall& call, std::vector<JudgedOutput> outputs,
                                          const CompareOptions& options);

@@ -24,7 +24,7 @@ enum class Outcome : std::uint8_t {
 
 /// "PASS", "FAIL", "NOT_COMPARED", "NOT_RUN", "INVALID".
 std::string_view name_of(Outcome outcome);
-/// The worse_of of two: INVALID, FAIL, NOT_RUN, PASS, NOT_COMPARED.
+/// The worse of two: INVALID, FAIL, NOT_RUN, PASS, NOT_COMPARED.
 Outcome worse_of(Outcome a, Outcome b);
 /// 0 all pass, 3 where one is INVALID, else 1 where one is FAIL, else 5 where one is NOT_RUN.
 int exit_code(Outcome gravest);

@@ -66,9 +66,9 @@ def run(
     that speaks DLPack or the buffer protocol; tensors on a GPU go to its backend, "cuda:0", where
     they lie, and the outputs are there; a pair (codes, scales) under the name "x" stands for
     "x.codes" and "x.scales".  Whole numbers (ends of groups, indices) may be lists.  Outputs are
-    torch tensors where an operand is one, else numpy arrays; their memory is theirs.  Parameters
-    are those of `mxo list ops OP`, with `__` for a dot (`sum__fold="joint"`); None is not passed, a
-    dtype stands for its format.
+    torch tensors where an operand is one, else numpy arrays, or memoryviews in a process without
+    numpy; their memory is theirs.  Parameters are those of `mxo list ops OP`, with `__` for a dot
+    (`sum__fold="joint"`); None is not passed, a dtype stands for its format.
 
     Operators on ranks take a list of tensors, one a rank, under a name like "x"; with one rank the
     tensor itself.  Their outputs come back the same way.  `ranks` need not be said; operands may

@@ -2143,7 +2143,8 @@ def moe_layer(
             exp(-a)) on Hopper (rounded, triton_sm90, triton_sm90_quotient)
         router_logits: type that the exact logits are rounded to (f32, bf16)
         combine_steps: type that combine rounds products and sums to, or one fma (f32, bf16, fused)
-        alignment: each expert's padded rows are a multiple of this (32)
+        alignment: each expert's padded rows are a multiple of this; for blocks of 128, of at least
+            128 (32)
         placement: how rows reach their place; both give the same bytes (fused, unfused)
         recompute: compute h and act again in the backward pass; the same bits (false, true)
         keep_stages: also return every step's tensor (false, true)

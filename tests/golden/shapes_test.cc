@@ -128,9 +128,8 @@ TEST(Shapes, SlicesAndShapesAreThoseOfTheWholeCall) {
       }
     }
     ASSERT_EQ(seen.size(), whole.size());
-    for (const auto& [name, times] : seen) {
+    for (const auto& [name, times] : seen)
       EXPECT_EQ(std::count(times.begin(), times.end(), 1), whole.at(name).elements()) << name;
-    }
     std::vector<OutputShape> shapes = output_shapes(call);
     if (shapes.empty()) shapes = output_shapes_on_ranks(call, *backend, ranks());
     EXPECT_EQ(shapes.size(), whole.size());
@@ -185,11 +184,9 @@ TEST_F(ShapeSuites, PassWhatTheLibraryGivesAndVerify) {
   const Report report = compared(right_);
   EXPECT_EQ(report.outcome(), Outcome::pass);
   ASSERT_EQ(report.cases.size(), 3u);
-  for (const CaseVerdict& item : report.cases) {
-    for (const TensorVerdict& output : item.outputs) {
+  for (const CaseVerdict& item : report.cases)
+    for (const TensorVerdict& output : item.outputs)
       EXPECT_EQ(output.all.elements, right_[item.id].at(output.name).elements());
-    }
-  }
   EXPECT_EQ(verify_shapes(scratch_.path() / "suite", of_reference(), ranks()).outcome(),
             Outcome::pass);
 }
@@ -349,9 +346,8 @@ TEST(Shapes, OfEveryModelRecipeAndFormatAreWhatTheOperatorsTake) {
             EXPECT_EQ(name_of(output.format), format) << output.name;
             ++codes;
           }
-          for (const auto& [key, value] : request.set.all()) {
+          for (const auto& [key, value] : request.set.all())
             EXPECT_TRUE(!key.starts_with("format_") || value == format) << key << " " << value;
-          }
         }
         EXPECT_EQ(codes > 0, recipe != "bf16" && !recipe.starts_with("vllm")) << recipe;
       }

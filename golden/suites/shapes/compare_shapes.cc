@@ -156,8 +156,10 @@ class CaseJudge {
       number_group(slice, at->second, expected_output.groups.ends);
       questions.push_back({name, expected_output, &mine});
     }
+    CompareOptions of_part = options_;
+    of_part.suggests = false;
     // All of them: codes whose bytes are right can have wrong values, by their scales.
-    for (const TensorVerdict& found : judge_outputs(call, questions, options_)) {
+    for (const TensorVerdict& found : judge_outputs(call, questions, of_part)) {
       const auto at = std::find_if(verdicts_.begin(), verdicts_.end(),
                                    [&](const auto& verdict) { return verdict.name == found.name; });
       take(found, slice, differing, static_cast<std::size_t>(at - verdicts_.begin()),

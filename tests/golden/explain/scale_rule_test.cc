@@ -224,6 +224,7 @@ TEST(StackNames, AreOfBytesWhereScaleModeHasNoChoice) {
   EXPECT_EQ(of(kFlashinferMx, ScaleMode::floor), ": the rule of flashinfer");
   EXPECT_EQ(of(kMlxMx, ScaleMode::rceil), ": the rule of mlx");
   EXPECT_EQ(of(kTransformerEngine, ScaleMode::rceil), "") << "scale_mode names it";
+  EXPECT_EQ(of(kMicroxcaling, ScaleMode::floor), "") << "so does it here";
 }
 
 }  // namespace

@@ -38,8 +38,9 @@ std::optional<ScaleRule> rule_under(const ScaleRuleRow& row, bool bytes, Power p
   ScaleRule rule = row.rule;
   if ((row.scale == ScaleType::e8m0) != bytes) return std::nullopt;
   if (bytes) {
-    // Those that leave scale_mode no choice.  The quotient's is RCEIL but beside powers of two.
+    // Those that no scale_mode gives.  The quotient's is RCEIL but beside powers of two.
     const bool chosen = rule.e8m0.exponent == ExponentRule::by_mode ||
+                        rule.e8m0.exponent == ExponentRule::floor_log2 ||
                         rule.e8m0.exponent == ExponentRule::ceil_quotient;
     return chosen ? std::nullopt : std::optional(rule);
   }
@@ -57,8 +58,7 @@ std::optional<ScaleRule> rule_under(const ScaleRuleRow& row, bool bytes, Power p
 }
 
 /// ": the rule of vllm or aiter, which these blocks do not tell apart", of every stack whose row
-/// stores every scale; empty if there is none.  A stack's other path is not named beside it: vllm
-/// stands for vllm_cuda.
+/// stores every scale; empty if there is none.  vllm stands for its other path, vllm_cuda.
 std::string stacks_of(const std::vector<float>& amax, const Tensor& scales, Dtype format,
                       Power power = Power::none) {
   std::vector<std::string_view> names;
