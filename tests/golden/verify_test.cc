@@ -30,17 +30,16 @@ void replace_in(const fs::path& path, const std::string& from, const std::string
 }
 
 /// A small suite to damage.
-fs::path small_suite(const Scratch& scratch) {
-  const fs::path path = scratch / "suite";
-  const auto backend = make_reference_backend();
-  generate(path, {.suite = "formats", .level = 0, .seed = 3, .spelling = {}}, *backend, ranks());
-  return path;
-}
-
-TEST(Verify, CallsADamagedFileInvalid) {
+struct VerifySuite : testing::Test {
+  VerifySuite() {
+    generate(suite, {.suite = "formats", .level = 0, .seed = 3, .spelling = {}}, *backend, ranks());
+  }
   const Scratch scratch;
-  const fs::path suite = small_suite(scratch);
-  const auto backend = make_reference_backend();
+  const fs::path suite = scratch / "suite";
+  const std::unique_ptr<Backend> backend = make_reference_backend();
+};
+
+TEST_F(VerifySuite, CallsADamagedFileInvalid) {
   const fs::path file = case_file(suite, "decode.e4m3");
   std::fstream(file, std::ios::in | std::ios::out).seekp(-1, std::ios::end).put('\x55');
   const Report report = verify(suite, *backend, ranks());
@@ -52,10 +51,7 @@ TEST(Verify, CallsADamagedFileInvalid) {
   EXPECT_EQ(verify(suite, *backend, ranks()).count(Outcome::invalid), 1);
 }
 
-TEST(Verify, SaysHowFarItIs) {
-  const Scratch scratch;
-  const fs::path suite = small_suite(scratch);
-  const auto backend = make_reference_backend();
+TEST_F(VerifySuite, SaysHowFarItIs) {
   std::vector<double> parts;
   std::string last;
   const Report report = verify(suite, *backend, ranks(), [&](double part, std::string_view what) {
@@ -70,10 +66,7 @@ TEST(Verify, SaysHowFarItIs) {
   EXPECT_EQ(last, "done");
 }
 
-TEST(Verify, FailsAWrongExpectationWhoseChecksumsHold) {
-  const Scratch scratch;
-  const fs::path suite = small_suite(scratch);
-  const auto backend = make_reference_backend();
+TEST_F(VerifySuite, FailsAWrongExpectationWhoseChecksumsHold) {
   // Plant a wrong output byte and make the checksums right again.
   const fs::path path = case_file(suite, "encode.e4m3.saturate.positive.boundaries");
   TensorFile file = read_safetensors(path);
@@ -116,6 +109,13 @@ fs::path suite_of_one(const Scratch& scratch, const std::string& op, const Tenso
   return suite;
 }
 
+Outcome outcome_of(const std::string& op, const TensorFile& file,
+                   const std::vector<ManifestOperand>& operands) {
+  const Scratch scratch;
+  return verify(suite_of_one(scratch, op, file, operands), *make_reference_backend(), ranks())
+      .outcome();
+}
+
 ManifestOperand operand_of(const std::string& name, Role role) {
   return {name, role, Dtype::u8, {}, "", "", {}};
 }
@@ -129,11 +129,8 @@ TEST(Verify, WantsEveryOutputAndNoOther) {
   const ManifestOperand x = operand_of("x", Role::input);
   const ManifestOperand codes = operand_of("codes", Role::expected);
   const ManifestOperand scales = operand_of("scales", Role::expected);
-  const auto outcome = [&](std::vector<ManifestOperand> operands) {
-    return verify(suite_of_one(scratch, "quantize", file, std::move(operands)), *backend, ranks())
-        .outcome();
-  };
   using Operands = std::vector<ManifestOperand>;
+  const auto outcome = [&](Operands operands) { return outcome_of("quantize", file, operands); };
   EXPECT_EQ(outcome({x, codes, scales}), Outcome::pass);
   for (const Operands& not_all : {Operands{x}, {}, {x, codes, codes}, {codes, scales}}) {
     EXPECT_EQ(outcome(not_all), Outcome::invalid);
@@ -148,6 +145,22 @@ TEST(Verify, WantsEveryOutputAndNoOther) {
   EXPECT_THROW(outcome({x, interval, scales}), Error);
   file.tensors.insert_or_assign("codes", Tensor(Dtype::e4m3, {2, 64}));
   EXPECT_EQ(outcome({x, codes, scales}), Outcome::invalid);
+}
+
+TEST(Verify, LetsNoListOrMaskExcuseADifference) {
+  TensorFile file{{{"x", Tensor(Dtype::f32, {2, 32})}, {"hides", Tensor(Dtype::u8, {2, 32})}}, {}};
+  file.tensors.merge(
+      call_operator(*make_reference_backend(), "cast", {{"x", file.tensors.at("x")}}, {}));
+  ManifestOperand y = operand_of("y", Role::expected);
+  y.expect = {Expectation::Kind::undefined, {}, {}, {}, "hides"};
+  const auto outcome = [&] { return outcome_of("cast", file, {operand_of("x", Role::input), y}); };
+  EXPECT_EQ(outcome(), Outcome::pass);
+  file.tensors.at("hides").data()[5] = std::byte{1};
+  EXPECT_EQ(outcome(), Outcome::invalid);
+  file.tensors.erase("hides");
+  y.expect = {Expectation::Kind::set, {{0, 1}}, {}, {}, {}};
+  file.tensors.at("y").data()[0] = std::byte{1};
+  EXPECT_EQ(outcome(), Outcome::fail);
 }
 
 }  // namespace
