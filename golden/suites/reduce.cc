@@ -141,7 +141,9 @@ class Reducer {
     try {
       small = slice(kept);
       if (kernel_ ? !run(small) : !cut_actual(small, kept)) return false;
-      if (!failure_of(small, options_.gate)) return false;
+      // An output that the slice alone lacks, or has in another shape, is another fault.
+      const auto failure = failure_of(small, options_.gate);
+      if (!failure || (failure->element < 0) != (failure_.element < 0)) return false;
       if (options_.alike && !options_.alike(small)) return false;
     } catch (const Error&) {
       return false;  // the operator does not take it: blocks, alignments, experts of a token
