@@ -22,11 +22,6 @@ class Shapes(Case):
         subprocess.run([WALKER, suite, outputs], check=True, capture_output=True)
         return suite, outputs
 
-    def flip(self, path, byte):
-        data = bytearray(path.read_bytes())
-        data[byte] ^= 4
-        path.write_bytes(data)
-
     def test_every_case_of_a_layer_passes_a_right_kernel(self):
         suite, outputs = self.walked("--model", "qwen3", "--tokens", 256, "--groups", 1)
         self.assertRegex(self.ok("compare", suite, outputs), "(?m)^[0-9]+ PASS  0 FAIL")
@@ -80,6 +75,8 @@ class Shapes(Case):
                 (suite / "manifest.json").write_text(manifest.replace(old, new, 1))
                 for command in [["compare", suite, outputs], ["verify", suite]]:
                     self.refused(*command, says="manifest.json")
+        (suite / "manifest.json").write_text(manifest.replace("{}", '{"block": "0x0"}'))
+        self.assertIn("block=0x0: needs", self.ok("verify", suite, code=BAD_INPUT))
         (suite / "manifest.json").write_text(manifest)
         self.flip(suite / "cases" / "quantize.safetensors", -1)
         self.assertIn("sha256 differs", self.ok("verify", suite, code=BAD_INPUT))
