@@ -78,8 +78,11 @@ void print_side(Backend& backend, const std::string& trace, const TraceRecord& r
 }
 
 int diff_traces(const JudgeArguments& options, const Settings& settings) {
-  std::error_code none;
-  if (std::filesystem::equivalent(options.trace, options.other, none)) {
+  const auto file_of = [](const std::string& trace) {
+    return std::filesystem::path(trace) / kTraceName;
+  };
+  std::error_code none;  // also where two folders link to one trace
+  if (std::filesystem::equivalent(file_of(options.trace), file_of(options.other), none)) {
     throw Error(Fault::argument, "--diff: found one trace twice, needs two");
   }
   const Trace traces[] = {read_trace(options.trace), read_trace(options.other)};
