@@ -258,6 +258,8 @@ class Judge(Watcher):
             cause = f"{worst:.1f} dB from the exact sum" if worst == worst else ""
         elements = sum(output["elements"] for output in exact.outputs)
         differing = sum(output["differing"] for output in exact.outputs) if how is None else 0
+        if product is None and not cause:
+            cause = exact._judgement.note
         if verdict == "FAIL" and 0 < beyond < differing:
             cause = f"{beyond} beyond the bound; {cause}"
         self.rows.append(Row(operator, *place, verdict, elements, differing, cause))
