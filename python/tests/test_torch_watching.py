@@ -145,6 +145,12 @@ def test_products_that_are_missed_never_pass(call, operator):
     assert "were not judged (" in str(judge)
 
 
+def test_a_mode_that_catches_functions_never_passes():
+    with Doubles(), mxt.Judge() as judge:
+        A @ B
+    assert [row.operator for row in judge.missed] == ["a mode"] and not judge.passed, judge
+
+
 def test_products_without_elements_are_counted():
     with mxt.Judge() as judge:
         A[:0] @ B

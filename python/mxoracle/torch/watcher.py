@@ -93,27 +93,29 @@ def _autocast_tracked(enabled: dict[str, bool]) -> Iterator[None]:
         torch.set_autocast_enabled = theirs
 
 
-def _modes() -> list[Any]:
-    return [*_get_current_dispatch_mode_stack(), *torch.overrides._get_current_function_mode_stack()]
-
-
 @contextlib.contextmanager
 def _modes_watched(entered: Callable[[type], None]) -> Iterator[None]:
-    """Tells of each kind of mode, but torch's and ours, that is entered: it comes before a watcher."""
-    known = {type(mode) for mode in _modes()}
+    """Tells of each kind of mode, but torch's and ours, that comes before a watcher: one that is entered,
+    and any that catches functions."""
+    known = {type(mode) for mode in _get_current_dispatch_mode_stack()}
     homes = (torch.overrides, torch.utils._python_dispatch)
     theirs = [home._push_mode for home in homes]
 
+    def look(mode: Any) -> None:
+        home = getattr(sys.modules.get(type(mode).__module__), "__file__", None)
+        if type(mode) not in known and not is_of_torch(home or ""):
+            entered(type(mode))
+        known.add(type(mode))
+
     def watched(push: Callable) -> Callable:
         def pushed(mode: Any) -> Any:
-            home = getattr(sys.modules.get(type(mode).__module__), "__file__", None)
-            if type(mode) not in known and not is_of_torch(home or ""):
-                entered(type(mode))
-            known.add(type(mode))
+            look(mode)
             return push(mode)
 
         return pushed
 
+    for mode in torch.overrides._get_current_function_mode_stack():
+        look(mode)
     for home, push in zip(homes, theirs):
         home._push_mode = watched(push)
     try:
@@ -287,7 +289,7 @@ class Watcher(TorchDispatchMode):
             self._missed(operator, place, why)
 
     def _mode_entered(self, kind: type) -> None:
-        self._missed("a mode", ("", 0), f"{kind.__module__}.{kind.__qualname__} was entered inside of the judge: "
+        self._missed("a mode", ("", 0), f"{kind.__module__}.{kind.__qualname__} comes before the judge: "
                      "what it computes in place of torch is not seen")  # fmt: skip
 
     def _elsewhere(self, module: str) -> None:
