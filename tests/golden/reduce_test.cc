@@ -111,6 +111,11 @@ TEST(Reduce, CutsWithoutAKernelToTheElementAndAllItSums) {
             actual.at("y").as<std::uint16_t>()[20 * 48 + 5]);
   whole.actual = whole.expected;
   EXPECT_THROW(reduce_case(*backend, whole, {}, {}), Error);
+  AnsweredCall half = whole_of(*backend, "quantize", {{"x", random_bf16({64, 64}, 7)}});
+  half.actual = {{"scales", half.expected.at("scales")}};  // and no codes
+  EXPECT_THROW(reduce_case(*backend, half, {}, {}), Error);
+  half.actual.at("scales").data()[77] = std::byte{1};
+  EXPECT_EQ(reduce_case(*backend, half, {}, {}).words, "R 64 to 1, K 64 to 32");
 }
 
 TEST(Reduce, WritesASuiteThatFailsForEveryOperator) {

@@ -180,8 +180,8 @@ class Usage(Case):
         wrong = {name: (kind, shape, bytes([data[0] ^ 1]) + data[1:])
                  for name, (kind, shape, data) in tensors.items() if name in ("codes", "scales")}
         trace = self.trace({"output.y": ramp()}, '"op": "quantise", "parameters": {}')
-        for name, text in [("folder", None), ("blank", ""), ("nothing", '{"schema": "mxo-trace/1"}\n'),
-                           ("none_there", '{"schema": "mxo-trace/1"}\n'), ("linked", None)]:
+        empty = '{"schema": "mxo-trace/1"}\n'
+        for name, text in [("folder", None), ("blank", ""), ("nothing", empty), ("none_there", empty), ("linked", None)]:
             (self.here / name).mkdir()
             if text is not None:
                 (self.here / name / "trace.jsonl").write_text(text)
@@ -192,9 +192,8 @@ class Usage(Case):
         linear = {"x": ramp(2, 32), "x.scales": ("U8", [2, 1], bytes(2)), "w": st.f32([1, 1, 32], [1.0] * 32),
                   "group_ends": ("I32", [1], b"\2\0\0\0")}
         self.names = {
-            "suite": suite, "case": case, "trace": trace, "folder": self.here / "folder",
-            "out": self.here / "out", "none": self.here / "none",
-            **{name: self.here / name for name in ("blank", "nothing", "none_there", "linked")},
+            "suite": suite, "case": case, "trace": trace,
+            **{name: self.here / name for name in ("out", "none", "folder", "blank", "nothing", "none_there", "linked")},
             "both": self.path("both.safetensors", st.encode({**experts, **codes})),
             "ranks": self.path("ranks.safetensors", st.encode({**experts, **other})),
             "scales": self.path("scales.safetensors", st.encode(linear)),
