@@ -17,6 +17,7 @@ from mxoracle._errors import Error
 from mxoracle._library import engine
 from mxoracle._tables import list_sums, operators
 from mxoracle.torch import machines
+from mxoracle.torch.graphs import unwatched
 from mxoracle.torch.products import Judged, Product, as_bf16
 from mxoracle.torch.rules import covers
 from mxoracle.torch.watcher import Watcher
@@ -356,7 +357,7 @@ def _copied(tensors: Any) -> Any:
             return value.copy() if hasattr(value, "__array_interface__") else value
         return value.detach().clone() if value.device.type == "cpu" else value.detach().cpu()
 
-    with torch.utils._python_dispatch._disable_current_modes():
+    with unwatched():
         return tree_map(one, tensors)
 
 
@@ -370,5 +371,5 @@ def _hold_kernel(judge, place, name, entry, inputs, result, parameters) -> None:
             judge._missed(name, place, f"gave {len(values)} outputs, needs {', '.join(names)}")
             return
         outputs = dict(zip(names, values))
-    with torch.utils._python_dispatch._disable_current_modes():
+    with unwatched():
         judge.hold(name, place, entry["name"], inputs, _copied(outputs), parameters)
