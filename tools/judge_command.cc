@@ -40,7 +40,13 @@ int judge_trace(const JudgeArguments& options, const Settings& settings) {
   const std::unique_ptr<Backend> backend = chosen_backend(settings, "cpu");
   Index count[4] = {};
   Index unkept = 0;
-  for (const TraceRecord& record : read_trace(options.trace).records) {
+  const Trace trace = read_trace(options.trace);
+  for (const TraceRemark& remark : trace.remarks) {
+    const Distance distance = remark.failed ? Distance::beyond : Distance::unbounded;
+    ++count[static_cast<int>(distance)];
+    fmt::print("{:<64} {:<6} {}\n", remark.at.place(), word(distance), remark.why);
+  }
+  for (const TraceRecord& record : trace.records) {
     if (record.files.empty()) {
       ++unkept;
       continue;
