@@ -83,7 +83,10 @@ def is_of_torch(file: str) -> bool:
 
 
 def _is_torchs(function: Any) -> bool:
-    """True of what torch, or this package, defines."""
+    """True of what torch, or this package, defines, and not of a function under a decorator of torch's."""
+    inside = getattr(function, "__wrapped__", None)
+    if inside is not None and not _is_torchs(inside):
+        return False
     code = getattr(function, "__code__", None)
     if code is not None:
         return is_of_torch(code.co_filename)
