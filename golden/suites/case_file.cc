@@ -181,7 +181,10 @@ StoredCase read_case(const std::filesystem::path& suite, const ManifestCase& ite
   for (const ManifestOperand& operand : item.operands) {
     check_operand(stored_case.file, path.string(), operand);
     if (operand.role != Role::input) continue;
-    stored_case.inputs.emplace(operand.name, stored_case.file.tensors.at(operand.stored_name()));
+    const Tensor& tensor = stored_case.file.tensors.at(operand.stored_name());
+    if (!stored_case.inputs.emplace(operand.name, tensor).second) {
+      throw Error(Fault::file, path.string() + ": " + operand.name + ": an operand twice");
+    }
   }
   std::map<std::string, const Tensor*> expected;
   for (const ManifestOperand& operand : item.operands) {
