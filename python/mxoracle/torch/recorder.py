@@ -46,10 +46,11 @@ class Recorder(Watcher):
             recorder.step()
 
     trace.jsonl has a line a product: step, operator, module, SHA-256 of every operand and of the
-    output; and one for each operator of a module of which a `Judge` would see no product, or that failed.  Of one in `every` calls of an operator in a module, `rows` rows and columns of the
-    output are kept with the operands they need.  `mxo judge trace` judges those on any machine,
-    without torch; `mxo judge --diff a b` says the first product at which two runs differ, and, if both
-    recorded `log_probabilities`, how much of the difference it causes.
+    output; and one for each operator of a module of which a `Judge` would see no product, or that
+    failed. Of one in `every` calls of an operator in a module, `rows` rows and columns of the output
+    are kept with the operands they need. `mxo judge trace` judges those on any machine, without torch;
+    `mxo judge --diff a b` says the first product at which two runs differ, and, if both recorded
+    `log_probabilities`, how much of the difference it causes.
     """
 
     def __init__(self, folder: str | Path, *, rows: int = 64, every: int = 1) -> None:
