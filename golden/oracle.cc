@@ -61,6 +61,7 @@ std::string CheckResult::report() const {
   for (const TensorVerdict& tensor : verdict.outputs) {
     text += (text.empty() ? "" : "\n") + lines_of(tensor);
   }
+  if (!verdict.note.empty()) text += "\n" + verdict.note;
   return text;
 }
 

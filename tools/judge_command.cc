@@ -40,7 +40,13 @@ int judge_trace(const JudgeArguments& options, const Settings& settings) {
   const std::unique_ptr<Backend> backend = chosen_backend(settings, "cpu");
   Index count[4] = {};
   Index unkept = 0;
-  for (const TraceRecord& record : read_trace(options.trace).records) {
+  const Trace trace = read_trace(options.trace);
+  for (const TraceRemark& remark : trace.remarks) {
+    const Distance distance = remark.failed ? Distance::beyond : Distance::unbounded;
+    ++count[static_cast<int>(distance)];
+    fmt::print("{:<64} {:<6} {}\n", remark.at.place(), word(distance), remark.why);
+  }
+  for (const TraceRecord& record : trace.records) {
     if (record.files.empty()) {
       ++unkept;
       continue;
@@ -78,8 +84,11 @@ void print_side(Backend& backend, const std::string& trace, const TraceRecord& r
 }
 
 int diff_traces(const JudgeArguments& options, const Settings& settings) {
-  std::error_code none;
-  if (std::filesystem::equivalent(options.trace, options.other, none)) {
+  const auto file_of = [](const std::string& trace) {
+    return std::filesystem::path(trace) / kTraceName;
+  };
+  std::error_code none;  // also where two folders link to one trace
+  if (std::filesystem::equivalent(file_of(options.trace), file_of(options.other), none)) {
     throw Error(Fault::argument, "--diff: found one trace twice, needs two");
   }
   const Trace traces[] = {read_trace(options.trace), read_trace(options.other)};

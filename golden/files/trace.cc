@@ -43,12 +43,26 @@ TraceLogProbabilities log_probabilities_of(const Json& line) {
   return step;
 }
 
-TraceRecord record_of(const Json& line) {
+/// The call that a line is of.
+TraceRecord call_of(const Json& line) {
   TraceRecord record;
   record.step = json_field<long>(line, "step");
   record.op_name = json_field<std::string>(line, "operator");
   record.module = json_field<std::string>(line, "module");
   record.call = json_field<long>(line, "call");
+  return record;
+}
+
+TraceRemark remark_of(const Json& line) {
+  const auto verdict = json_field<std::string>(line, "verdict");
+  if (verdict == "FAIL" || verdict == "unjudged") {
+    return {call_of(line), verdict == "FAIL", json_field<std::string>(line, "why")};
+  }
+  throw Error(Fault::file, "verdict: found '" + verdict + "', needs FAIL or unjudged");
+}
+
+TraceRecord record_of(const Json& line) {
+  TraceRecord record = call_of(line);
   record.op = json_field<std::string>(line, "op");
   for (const auto& [key, value] : json_field<Texts>(line, "parameters")) {
     record.parameters.set(key, value);
@@ -87,6 +101,8 @@ Trace read_trace(const std::filesystem::path& directory) {
       const auto json = parse_json<Json>(line);
       if (number > 1 && json.contains("log_probabilities")) {
         trace.log_probabilities[json_field<long>(json, "step")] = log_probabilities_of(json);
+      } else if (number > 1 && json.contains("verdict")) {
+        trace.remarks.push_back(remark_of(json));
       } else if (number > 1) {
         trace.records.push_back(record_of(json));
       } else if (json_field<std::string>(json, "schema") != kSchema) {

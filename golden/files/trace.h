@@ -28,6 +28,13 @@ struct TraceRecord {
   std::string place() const;
 };
 
+/// A call of which nothing is recorded, and why; the first of its operator in its module.
+struct TraceRemark {
+  TraceRecord at;  ///< step, operator, module, call
+  bool failed = false;
+  std::string why;
+};
+
 /// How the sum of a step's log-probabilities moves with the output of one product.
 struct TraceGradient {
   std::string file;    ///< its partial derivatives by the elements kept, as "gradient"
@@ -42,13 +49,14 @@ struct TraceLogProbabilities {
 
 struct Trace {
   std::vector<TraceRecord> records;
+  std::vector<TraceRemark> remarks;
   std::map<long, TraceLogProbabilities> log_probabilities;  ///< by step
 };
 
 inline constexpr std::string_view kTraceName = "trace.jsonl";
 
-/// Reads `directory`/trace.jsonl: a line that says the schema, then one record or one step's
-/// log-probabilities a line.  Throws Error(file) "path: line N: ...".
+/// Reads `directory`/trace.jsonl: a line that says the schema, then one record, remark or
+/// step's log-probabilities a line.  Throws Error(file) "path: line N: ...".
 Trace read_trace(const std::filesystem::path& directory);
 
 /// The kept rows in `file` of a record: operands of its operator, and its output apart.

@@ -324,11 +324,21 @@ void decide(TensorVerdict& verdict, const ExpectedOutput& expected_output,
   verdict.reason = reason;
 }
 
+/// Throws Error(argument) for so many steps that twice what is expected passes, as under 0 dB.
+void check_steps(const Gate& gate, Dtype format) {
+  const std::uint64_t twice = steps_to_twice(format);
+  if (gate.kind != Gate::Kind::ulp || twice == 0 || gate.ulp < twice) return;
+  throw Error(Fault::argument, "gate: found " + to_text(gate) + ", needs fewer than " +
+                                   std::to_string(twice) + " steps of " +
+                                   std::string(name_of(format)) + ", which double a value");
+}
+
 }  // namespace
 
 TensorVerdict compare_tensor(std::string_view name, const ExpectedOutput& expected_output,
                              const Tensor& actual, const CompareOptions& options) {
   check_gate(options.gate);
+  check_steps(options.gate, expected_output.format);
   if (options.row_block < 1 || options.column_block < 1)
     throw Error(Fault::argument, "compare: found a block of no rows or columns, needs 1 or more");
   TensorVerdict verdict;

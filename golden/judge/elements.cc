@@ -33,6 +33,21 @@ Element of_integer(std::uint64_t bits) {
 
 }  // namespace
 
+std::uint64_t steps_to_twice(Dtype dtype) {
+  const auto steps = [](int mantissa_bits) { return std::uint64_t{1} << mantissa_bits; };
+  switch (dtype) {
+    case Dtype::f64: return steps(std::numeric_limits<double>::digits - 1);
+    case Dtype::f32: return steps(std::numeric_limits<float>::digits - 1);
+    case Dtype::f16: return steps(kF16.mantissa_bits);
+    case Dtype::bf16: return steps(kBF16.mantissa_bits);
+    case Dtype::e4m3:
+    case Dtype::e4m3fnuz: return steps(kE4M3.mantissa_bits);
+    case Dtype::e5m2:
+    case Dtype::e5m2fnuz: return steps(kE5M2.mantissa_bits);
+    default: return 0;
+  }
+}
+
 ElementReader::ElementReader(Dtype dtype) : dtype_(dtype) {
   if (size_of(dtype) != 1) return;
   static const std::vector<Element> tables = [] {

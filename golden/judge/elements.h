@@ -23,6 +23,9 @@ constexpr bool is_whole(Dtype d) {
   return !is_minifloat8(d) && !is_wide_float(d) && d != Dtype::f64 && d != Dtype::e8m0;
 }
 
+/// Steps of a type of floats from a normal value to twice that value; 0 for other types.
+std::uint64_t steps_to_twice(Dtype dtype);
+
 /// Elements of one type by their bits; 8-bit types from a table.
 class ElementReader {
  public:

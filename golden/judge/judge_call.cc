@@ -42,6 +42,11 @@ CaseVerdict judge_call(const JudgedCall& call, const NamedTensors& expected,
   const std::string op(call.op);
   CaseVerdict verdict{op.empty() ? "compare" : op, op, Outcome::not_compared, {}, {}};
   take(verdict, judge_outputs(call, std::move(outputs), options));
+  if (which == WhichOutputs::expected) return verdict;
+  for (const auto& [name, tensor] : expected) {
+    if (actual.contains(name)) continue;
+    verdict.note += (verdict.note.empty() ? "not given, not compared: " : ", ") + name;
+  }
   return verdict;
 }
 

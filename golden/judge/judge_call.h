@@ -18,7 +18,8 @@ struct AnsweredCall {
 
 enum class WhichOutputs {
   expected,  ///< each that is expected; one that ACTUAL lacks fails
-  given,     ///< each that ACTUAL has; one that is not expected is Error(argument)
+  given,     ///< each that ACTUAL has; one that is not expected is Error(argument), one that ACTUAL
+             ///< lacks is named in the verdict's note
 };
 
 /// What is expected of output `name`: its bits, and the groups that the operator gives it.

@@ -21,24 +21,6 @@ std::string source_of(const SuiteCase& item, const std::string& sum) {
   return sum == "exact" ? sum : "model:" + sum;
 }
 
-/// 1 where a row or column is not compared; nothing if all of them are.
-std::optional<Tensor> unowned_mask(const Tensor& output, const Groups& groups) {
-  if (groups.compared_rows < 0 && groups.compared_columns < 0) return std::nullopt;
-  Tensor mask(Dtype::u8, output.shape());
-  ExpectedOutput expected_output;
-  expected_output.expected = &output;
-  expected_output.groups = groups;
-  const Judge judge(expected_output, output, {});
-  const Index columns = output.shape().back();
-  bool any = false;
-  for (Index i = 0; i < output.elements(); ++i) {
-    const bool unowned = !judge.is_compared(i / columns, i);
-    mask.as<std::uint8_t>()[i] = unowned;
-    any = any || unowned;
-  }
-  return any ? std::optional(std::move(mask)) : std::nullopt;
-}
-
 /// "e4m3" of an operand that the catalogue has as "u8 (e4m3)"; empty where a parameter decides.
 std::string fixed_format(std::string_view op, std::string_view name) {
   constexpr std::string_view fixed = "u8 (e4m3)";
@@ -111,6 +93,23 @@ const Tensor* companion(const TensorFile& file, const std::string& name) {
 
 }  // namespace
 
+std::optional<Tensor> unowned_mask(const Tensor& output, const Groups& groups) {
+  if (groups.compared_rows < 0 && groups.compared_columns < 0) return std::nullopt;
+  Tensor mask(Dtype::u8, output.shape());
+  ExpectedOutput expected_output;
+  expected_output.expected = &output;
+  expected_output.groups = groups;
+  const Judge judge(expected_output, output, {});
+  const Index columns = output.shape().back();
+  bool any = false;
+  for (Index i = 0; i < output.elements(); ++i) {
+    const bool unowned = !judge.is_compared(i / columns, i);
+    mask.as<std::uint8_t>()[i] = unowned;
+    any = any || unowned;
+  }
+  return any ? std::optional(std::move(mask)) : std::nullopt;
+}
+
 ManifestCase write_case(const std::filesystem::path& path, const SuiteCase& item,
                         NamedTensors inputs, NamedTensors outputs, Spelling spelling) {
   ManifestCase entry{.id = item.id,
@@ -182,7 +181,10 @@ StoredCase read_case(const std::filesystem::path& suite, const ManifestCase& ite
   for (const ManifestOperand& operand : item.operands) {
     check_operand(stored_case.file, path.string(), operand);
     if (operand.role != Role::input) continue;
-    stored_case.inputs.emplace(operand.name, stored_case.file.tensors.at(operand.stored_name()));
+    const Tensor& tensor = stored_case.file.tensors.at(operand.stored_name());
+    if (!stored_case.inputs.emplace(operand.name, tensor).second) {
+      throw Error(Fault::file, path.string() + ": " + operand.name + ": an operand twice");
+    }
   }
   std::map<std::string, const Tensor*> expected;
   for (const ManifestOperand& operand : item.operands) {

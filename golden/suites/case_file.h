@@ -3,6 +3,7 @@
 #pragma once
 
 #include <filesystem>
+#include <optional>
 
 #include "golden/files/manifest.h"
 #include "golden/files/safetensors.h"
@@ -14,6 +15,9 @@ namespace mxo {
 /// Writes inputs and outputs of `item` to `path` and returns the manifest entry.
 ManifestCase write_case(const std::filesystem::path& path, const SuiteCase& item,
                         NamedTensors inputs, NamedTensors outputs, Spelling spelling);
+
+/// 1 where a row or column is not compared; nothing if all of them are.
+std::optional<Tensor> unowned_mask(const Tensor& output, const Groups& groups);
 
 /// A case read back.
 struct StoredCase {

@@ -41,10 +41,11 @@ Index failing_element(const JudgedOutput& output, const TensorVerdict& verdict,
   return differs;
 }
 
-std::optional<Failure> failure_of(const AnsweredCall& slice, const CompareOptions& options) {
+std::optional<Failure> failure_of(const AnsweredCall& slice, const CompareOptions& options,
+                                  WhichOutputs which) {
   const JudgedCall call{slice.op, slice.inputs, slice.parameters};
   for (const TensorVerdict& verdict :
-       judge_call(call, slice.expected, slice.actual, options).outputs) {
+       judge_call(call, slice.expected, slice.actual, options, which).outputs) {
     if (verdict.outcome != Outcome::fail) continue;
     const auto at = slice.actual.find(verdict.name);
     if (at == slice.actual.end() || verdict.all.elements == 0) return Failure{verdict.name, -1};
@@ -65,16 +66,18 @@ class Reducer {
         whole_(whole),
         kernel_(kernel),
         options_(options),
+        which_(whole.actual.empty() ? WhichOutputs::expected : WhichOutputs::given),
         axes_(whole.op, whole.parameters, whole.inputs, whole.expected) {}
 
   Reduction reduce() {
     best_ = whole_;
+    keep_outputs(best_);
     if (kernel_ && best_.actual.empty() && !run(best_)) {
       throw Error(
           Fault::file,
           "--command: exited with an error or wrote no outputs at {out} for the whole case");
     }
-    const auto failure = failure_of(best_, options_.gate);
+    const auto failure = failure_of(best_, options_.gate, which_);
     if (!failure) throw Error(Fault::file, "every output passes, nothing to reduce");
     failure_ = *failure;
     const KeptUnits one = one_element();
@@ -92,7 +95,14 @@ class Reducer {
     ++runs_;
     auto outputs = kernel_(slice);
     if (outputs) slice.actual = std::move(*outputs);
+    keep_outputs(slice);
     return outputs.has_value();
+  }
+
+  /// What else is in the file is not judged.
+  static void keep_outputs(AnsweredCall& slice) {
+    std::erase_if(slice.actual,
+                  [&](const auto& tensor) { return !slice.expected.contains(tensor.first); });
   }
 
   /// The units that the failing element stands for; its group and no other expert.
@@ -141,7 +151,9 @@ class Reducer {
     try {
       small = slice(kept);
       if (kernel_ ? !run(small) : !cut_actual(small, kept)) return false;
-      if (!failure_of(small, options_.gate)) return false;
+      // An output that the slice alone lacks, or has in another shape, is another fault.
+      const auto failure = failure_of(small, options_.gate, which_);
+      if (!failure || (failure->element < 0) != (failure_.element < 0)) return false;
       if (options_.alike && !options_.alike(small)) return false;
     } catch (const Error&) {
       return false;  // the operator does not take it: blocks, alignments, experts of a token
@@ -257,6 +269,7 @@ class Reducer {
   const AnsweredCall& whole_;
   const Kernel& kernel_;
   const ReduceOptions& options_;
+  WhichOutputs which_;  ///< those that ACTUAL has, where it was given
   CaseAxes axes_;
   AnsweredCall best_;
   Failure failure_;

@@ -55,6 +55,8 @@ class Comparison:
         lines = [line for output in self.outputs for line in _lines(output, self.gate)]
         if self.outcome == "INVALID":
             lines.insert(0, "INVALID: nothing was compared")
+        if self._judgement.note:
+            lines.append(self._judgement.note)
         return "\n".join(lines)
 
 

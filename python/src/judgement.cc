@@ -209,6 +209,7 @@ nb::object explain_call(Engine& engine, const std::string& op, const std::vector
 void bind_judgement(nb::module_& module) {
   nb::class_<CheckResult>(module, "CheckResult")
       .def_prop_ro("outcome", outcome)
+      .def_prop_ro("note", [](const CheckResult& j) { return j.verdict.note; })
       .def("outputs", outputs)
       .def("expected",
            [](const CheckResult& j) { return arrays_from(NamedTensors(j.call.expected)); })

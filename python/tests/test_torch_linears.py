@@ -287,6 +287,11 @@ def test_hooks_sharing_and_checkpoints_stay():
         ("mxfp8_rceil", {"sum": "h200"}, "sum=h200: "),
         ("mxfp8_rceil", {"format": "e3m4"}, "format=e3m4, sum=exact: "),
         ("mxfp8_rceil", {"linears": 3}, "found 3, needs True, False, patterns"),
+        ("mxfp8_rceil", {"exclude": ["place", "*.shard.*"]}, "exclude: found '\\*.shard.\\*', which matches no layer; "
+                                                             "there are block.shared.up, "),
+        ("mxfp8_rceil", {"exclude": "block"}, "exclude: found 'block'"),  # it holds layers, and is none
+        ("mxfp8_rceil", {"linears": ["inner", "embed"]}, "linears: found 'embed'"),
+        ("mxfp8_rceil", {"experts": "inner"}, "experts: found 'inner', .* are block.experts"),
     ],
 )
 def test_refusals_replace_nothing(recipe, options, words):

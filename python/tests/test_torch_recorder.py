@@ -67,6 +67,31 @@ def test_a_result_of_another_type_is_judged_wrong(tmp_path):
     assert done.returncode == 1 and "the type is F32 rather than BF16" in done.stdout, done.stdout + done.stderr
 
 
+A = torch.randn(16, 64).to(torch.bfloat16)
+
+
+@pytest.mark.parametrize("call, code, said", [
+    (lambda: None, 0, "0 FAIL"),
+    (lambda: torch.baddbmm(A[None], A[None], torch.ones(1, 64, 64).bfloat16()), 5,
+     "aten::baddbmm of no module, call 0"),
+    (lambda: torch.nn.functional.scaled_dot_product_attention(*[A.view(1, 1, 16, 64)] * 3), 5, "not recorded"),
+    (lambda: Floats(64, 16).bfloat16()(A), 1, "gave torch.float32, needs torch.bfloat16"),
+])  # fmt: skip
+def test_what_is_not_recorded_does_not_pass(tmp_path, call, code, said):
+    with torch.no_grad(), mxt.Recorder(tmp_path / "a"):
+        for _ in range(2):
+            A @ A.t()
+            call()
+    done = mxo(tmp_path / "a")
+    assert done.returncode == code and done.stdout.count(said) == 1, done.stdout + done.stderr
+
+
+class Floats(torch.nn.Linear):
+    def __init__(self, *extents):
+        super().__init__(*extents)
+        self.forward = lambda x: (x @ self.weight.t()).float()
+
+
 def test_a_wrong_value_is_found_where_it_was_made(tmp_path):
     done = mxo(record(tmp_path / "a", fault=1))
     failures = [line for line in done.stdout.splitlines() if "FAIL " in line]

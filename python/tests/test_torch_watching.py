@@ -85,6 +85,11 @@ def run_in_a_thread(call):
     thread.join()
 
 
+def backward_in_a_thread():
+    with torch.inference_mode(False):
+        run_in_a_thread(torch.nn.Linear(64, 64, dtype=bf16)(A).sum().backward)
+
+
 def encoder():
     return torch.nn.TransformerEncoderLayer(32, 2, 64, batch_first=True).eval()
 
@@ -128,6 +133,7 @@ class Doubles(torch.overrides.TorchFunctionMode):
             torch.quantize_per_tensor(A.float(), 0.1, 0, torch.qint8), None)), "quantized::linear_relu_dynamic"),
         (lambda: Doubles().__enter__().__exit__(None, None, None), "a mode"),
         (lambda: run_in_a_thread(lambda: torch.nn.Linear(64, 64, dtype=bf16)(A)), "a module"),
+        (backward_in_a_thread, "a backward pass"),
         (lambda: torch.nn.attention.flex_attention.flex_attention(*[torch.randn(1, 1, 16, 16)] * 3),
          "flex_attention"),
     ],
@@ -143,6 +149,20 @@ def test_products_that_are_missed_never_pass(call, operator):
     assert not judge.passed and not judge.failures
     assert any(row.operator.startswith(operator) for row in judge.missed), judge
     assert "were not judged (" in str(judge)
+
+
+def test_a_judge_is_not_given_to_the_compiler_it_judges():
+    seen = []
+    net = torch.compile(torch.nn.Linear(64, 64, dtype=bf16), backend=lambda graph, _: seen.append(graph) or graph)
+    with mxt.Judge() as judge:
+        net(A)
+    assert judge.passed and not seen, judge
+
+
+def test_a_mode_that_catches_functions_never_passes():
+    with Doubles(), mxt.Judge() as judge:
+        A @ B
+    assert [row.operator for row in judge.missed] == ["a mode"] and not judge.passed, judge
 
 
 def test_products_without_elements_are_counted():

@@ -109,6 +109,14 @@ def test_replaced_functions_are_held_to_their_rule(name, right):
     assert getattr(home, attribute) == theirs
 
 
+@pytest.mark.parametrize("decorator", [torch.no_grad(), torch.autocast("cpu", enabled=False), torch.compiler.disable])
+def test_a_decorator_of_torchs_hides_no_replaced_function(decorator):
+    theirs, a = F.linear, torch.randn(16, 16)
+    with mock.patch.object(F, "linear", decorator(lambda x, w: 2 * theirs(x, w))), mxt.Judge() as judge:
+        F.linear(a, a)
+    assert [row.operator for row in judge.failures] == ["torch.nn.functional.linear"], judge
+
+
 @pytest.mark.parametrize("home", [F, torch, torch.linalg])
 def test_a_function_replaced_for_one_call_is_missed(home):
     name = "linear" if home is F else "matmul"

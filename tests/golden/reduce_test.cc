@@ -61,10 +61,11 @@ TEST(Reduce, FindsAOneElementFaultOfALargeProductInFewRuns) {
   const Reduction small = reduce_case(*backend, whole, of_data, {});
   EXPECT_LE(small.runs, 30);
   EXPECT_EQ(small.small.inputs.at("x").shape(), (std::vector<Index>{1, 32}));
-  // A fault of place: one position of large tensors, gone in a slice that lacks its row number.
+  // A fault of place: one position of large tensors.  What other slices lack is another fault.
   const Kernel of_place = kernel_of(*backend, [](const AnsweredCall&, NamedTensors& out) {
     Tensor& codes = out.at("codes");
     if (codes.extent(0) > 100) codes.as<std::uint8_t>()[100 * codes.extent(1)] ^= 1;
+    if (codes.extent(0) <= 100) out.erase("scales");
   });
   const Reduction placed = reduce_case(*backend, whole, of_place, {});
   EXPECT_LE(placed.runs, 30);
@@ -110,6 +111,11 @@ TEST(Reduce, CutsWithoutAKernelToTheElementAndAllItSums) {
             actual.at("y").as<std::uint16_t>()[20 * 48 + 5]);
   whole.actual = whole.expected;
   EXPECT_THROW(reduce_case(*backend, whole, {}, {}), Error);
+  AnsweredCall half = whole_of(*backend, "quantize", {{"x", random_bf16({64, 64}, 7)}});
+  half.actual = {{"scales", half.expected.at("scales")}};  // and no codes
+  EXPECT_THROW(reduce_case(*backend, half, {}, {}), Error);
+  half.actual.at("scales").data()[77] = std::byte{1};
+  EXPECT_EQ(reduce_case(*backend, half, {}, {}).words, "R 64 to 1, K 64 to 32");
 }
 
 TEST(Reduce, WritesASuiteThatFailsForEveryOperator) {
@@ -139,8 +145,7 @@ TEST(Reduce, WritesASuiteThatFailsForEveryOperator) {
       const std::filesystem::path out = scratch / ("small" + std::to_string(reduced)).c_str();
       write_reduction(out, small);
       EXPECT_EQ(compare(out, out / "actual").exit_code(), 1);
-      Index before = 0;
-      Index after = 0;
+      Index before = 0, after = 0;
       for (const auto& [name, tensor] : whole.inputs) before += tensor.elements();
       for (const auto& [name, tensor] : small.small.inputs) after += tensor.elements();
       EXPECT_LE(after, before);
@@ -167,11 +172,11 @@ TEST(CaseAxes, CutTransposedBlocksAndBothHalves) {
   EXPECT_EQ(cut.as<std::uint16_t>()[3], in.at("x").as<std::uint16_t>()[48 + 5]);
 }
 
-TEST(Audit, LetsNoFaultThroughUnderBitsAndSomeUnderManySteps) {
+TEST(Audit, LetsNoFaultThroughUnderBitsAndSomeUnderADecibel) {
   const auto backend = make_cpu_backend({"best", 1});
   const auto world = make_world("in_process");
   CompareOptions lax;
-  lax.gate = parse_gate("ulp=18446744073709551615");
+  lax.gate = parse_gate("sqnr=1");
   int rows = 0;
   int missed = 0;  // of the first seven
   for (const Exhibit& exhibit : exhibits()) {
@@ -186,7 +191,7 @@ TEST(Audit, LetsNoFaultThroughUnderBitsAndSomeUnderManySteps) {
     EXPECT_EQ(audit(*backend, *world, exhibit, 1, {}, all).missed(), !strict.harmless);
   }
   EXPECT_GT(rows, 10);
-  EXPECT_GT(missed, 2);
+  EXPECT_GT(missed, 0);
 }
 
 }  // namespace

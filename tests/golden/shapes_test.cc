@@ -277,22 +277,18 @@ TEST(Shapes, AreThereForEveryOperator) {
     Parameters set;
     if (entry.name == "fused_dot") set.set("sum", "h200_wgmma_fast");
     Dimensions taken;
-    for (std::string want; taken.empty() || !want.empty();) {
-      // What is needed is asked for by name.
-      try {
-        ShapedCall call = shaped_call(entry.name, set, taken, {});
-        call.cut = Cut::whole;
-        EXPECT_FALSE(
-            call_operator(*backend, call.op, Slicer(call).inputs({}), call.set, &ranks()).empty());
-        break;
-      } catch (const Error& error) {
-        const std::string text = error.what();
-        const std::size_t at = text.find("found no ");
-        ASSERT_NE(at, text.npos) << text;
-        want = text.substr(at + 9, text.find(',', at) - at - 9);
-        const char letter = parse_dimensions(want + "=1").begin()->first;
-        ASSERT_TRUE(taken.emplace(letter, all.at(letter)).second) << text;
-      }
+    const auto run = [&] {
+      ShapedCall call = shaped_call(entry.name, set, taken, {});
+      call.cut = Cut::whole;
+      EXPECT_FALSE(
+          call_operator(*backend, call.op, Slicer(call).inputs({}), call.set, &ranks()).empty());
+    };
+    for (std::string text = refusal(run); !text.empty(); text = refusal(run)) {
+      const std::size_t at = text.find("found no ");  // what is needed is asked for by name
+      ASSERT_NE(at, text.npos) << text;
+      const std::string want = text.substr(at + 9, text.find(',', at) - at - 9);
+      const char letter = parse_dimensions(want + "=1").begin()->first;
+      ASSERT_TRUE(taken.emplace(letter, all.at(letter)).second) << text;
     }
   }
 }

@@ -22,6 +22,8 @@ const Json kRecord = Json::parse(R"({"step": 3, "operator": "aten::mm", "module"
   "rows": ["a.safetensors", "b.safetensors"]})");
 const Json kStep = Json::parse(R"({"step": 3, "log_probabilities": -1.5,
   "gradients": {"a.safetensors": {"file": "g", "elements": 12}}})");
+const Json kRemark = Json::parse(R"({"step": 3, "operator": "mm", "module": "", "call": 0,
+  "verdict": "FAIL", "why": "gave f32"})");
 
 Trace trace_of(const Scratch& scratch, const std::vector<Json>& lines) {
   std::string text = "{\"schema\": \"mxo-trace/1\"}\n";
@@ -32,7 +34,7 @@ Trace trace_of(const Scratch& scratch, const std::vector<Json>& lines) {
 
 TEST(Trace, IsReadFieldByField) {
   const Scratch scratch;
-  const Trace trace = trace_of(scratch, {kRecord, kStep, kRecord});
+  const Trace trace = trace_of(scratch, {kRecord, kStep, kRemark, kRecord});
   ASSERT_EQ(trace.records.size(), 2u);
   const TraceRecord& record = trace.records[0];
   EXPECT_EQ(record.op, "grouped_matmul");
@@ -42,9 +44,8 @@ TEST(Trace, IsReadFieldByField) {
   EXPECT_EQ(record.digest, kY);
   EXPECT_EQ(record.files, (std::vector<std::string>{"a.safetensors", "b.safetensors"}));
   EXPECT_EQ(record.place(), "step 3, aten::mm of model.head, call 1");
-  TraceRecord bare;
-  bare.op_name = "mm";
-  EXPECT_EQ(bare.place(), "step 0, mm of no module, call 0");
+  EXPECT_EQ(trace.remarks.at(0).at.place(), "step 3, mm of no module, call 0");
+  EXPECT_TRUE(trace.remarks[0].failed && trace.remarks[0].why == "gave f32");
   const TraceLogProbabilities& step = trace.log_probabilities.at(3);
   EXPECT_EQ(step.sum, -1.5);
   EXPECT_EQ(step.gradients.at("a.safetensors").file, "g");
@@ -67,11 +68,11 @@ std::string said_with(Json line, const std::string& field, const Json& value) {
 }
 
 TEST(Trace, NamesTheLineThatLacksAField) {
-  EXPECT_EQ(said_of(kRecord), "");
-  EXPECT_EQ(said_of(kStep), "");
-  for (const Json& whole : {kRecord, kStep}) {
+  for (const Json& whole : {kRecord, kStep, kRemark}) {
+    EXPECT_EQ(said_of(whole), "");
     for (const auto& [key, value] : whole.items()) {
-      if (key == "log_probabilities") continue;  // without it a line is a record
+      if (key == "log_probabilities" || key == "verdict")
+        continue;  // without it a line is a record
       Json line = whole;
       line.erase(key);
       EXPECT_EQ(said_of(line), "\"" + key + "\" is missing");
@@ -122,9 +123,8 @@ TEST(Trace, BeginsWithItsSchema) {
   EXPECT_EQ(said("{\"schema\": \"mxo-trace/1\"}\n"), "");
   EXPECT_EQ(said("{\"schema\": \"mxo-trace/2\"}\n"),
             "found schema \"mxo-trace/2\", needs \"mxo-trace/1\"");
-  for (const auto& line : {kRecord.dump(), kStep.dump(), std::string()}) {
+  for (const auto& line : {kRecord.dump(), kStep.dump(), std::string()})
     EXPECT_NE(said(line + "\n"), "");
-  }
 }
 
 TEST(Trace, ParsesKeptRowsAsTheirFormatsSay) {

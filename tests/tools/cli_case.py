@@ -32,6 +32,12 @@ class Case(unittest.TestCase):
             path.write_bytes(data)
         return path
 
+    @staticmethod
+    def flip(path, byte):
+        data = bytearray(path.read_bytes())
+        data[byte] ^= 4
+        path.write_bytes(data)
+
     def ok(self, *args, code=AGREE, **environment):
         found, out, err = mxo(*args, **environment)
         self.assertEqual(found, code, f"{args}\n{out}{err}")

@@ -48,13 +48,9 @@ class Inputs(Case):
         for odd, says in [(pipe, "a pipe"), ("/dev/zero", "a device"), (self.here, "directory")]:
             self.refused("compare", good, odd, says=says)
         self.refused("run", "decode", "--input", pipe, "--output", self.here / "o", says="a pipe")
-
-    def test_a_case_that_is_a_pipe_is_invalid(self):
         suite = self.here / "suite"
         self.ok("generate", suite, "--suite", "quantize", "--level", 0)
-        case = sorted((suite / "cases").iterdir())[0]
-        case.unlink()
-        os.mkfifo(case)
+        pipe.replace(min((suite / "cases").iterdir()))
         self.assertIn("a pipe", self.ok("verify", suite, code=BAD_INPUT))
 
     def test_an_empty_tensor_of_great_extent_costs_nothing(self):
@@ -137,10 +133,7 @@ class Limits(Case):
     def test_a_flipped_bit_of_a_checkpoint_is_seen(self):
         run = self.small("--recipe", "bf16", "--output", self.here / "run", "--quiet")
         self.ok(*run)
-        checkpoint = self.here / "run" / "checkpoint.safetensors"
-        data = bytearray(checkpoint.read_bytes())
-        data[-5] ^= 1
-        checkpoint.write_bytes(data)
+        self.flip(self.here / "run" / "checkpoint.safetensors", -5)
         self.refused(*run, "--resume", says="checksum")
 
 

@@ -33,15 +33,13 @@ pathlib.Path(target).write_bytes(st.encode({{"y": (kind, extents, bytes(y))}}))
 
 
 class Reduce(Case):
-    def case(self):
-        self.ok("generate", self.here / "suite", "--suite", "activation", "--level", 0)
-        return self.here / "suite/cases/swiglu.plain.f32.none.safetensors"
-
     def test_a_kernel_is_run_on_slices_until_none_is_smaller(self):
         kernel = self.here / "kernel.py"
         kernel.write_text(KERNEL.format(tests=sys.path[0]))
         command = f"{sys.executable} {kernel} {MXO} {{in}} {{out}}"
-        out = self.ok("reduce", self.case(), "--output", self.here / "small", "--command", command)
+        self.ok("generate", self.here / "suite", "--suite", "activation", "--level", 0)
+        case = self.here / "suite/cases/swiglu.plain.f32.none.safetensors"
+        out = self.ok("reduce", case, "--output", self.here / "small", "--command", command)
         self.assertIn("R 33 to 4", out)
         self.assertIn("F 64 to 1", out)
         self.ok("compare", self.here / "small", self.here / "small/actual", code=DISAGREE)

@@ -22,11 +22,6 @@ class Shapes(Case):
         subprocess.run([WALKER, suite, outputs], check=True, capture_output=True)
         return suite, outputs
 
-    def flip(self, path, byte):
-        data = bytearray(path.read_bytes())
-        data[byte] ^= 4
-        path.write_bytes(data)
-
     def test_every_case_of_a_layer_passes_a_right_kernel(self):
         suite, outputs = self.walked("--model", "qwen3", "--tokens", 256, "--groups", 1)
         self.assertRegex(self.ok("compare", suite, outputs), "(?m)^[0-9]+ PASS  0 FAIL")
@@ -44,11 +39,9 @@ class Shapes(Case):
     def test_digests_stand_for_outputs(self):
         suite, outputs = self.walked(*QUANTIZE)
         path = outputs / "quantize.safetensors"
-        codes, scales = (st.decode(path.read_bytes())[name][2] for name in ("codes", "scales"))
-        digests = [hashlib.sha256(each).digest() for each in (codes, scales)]
-        right = [("codes.digests", [1, 32], digests[0]), ("scales.digests", [1, 32], digests[1])]
-        wrong = bytearray(codes)
-        wrong[4096 * 3 + 7] ^= 1
+        whole = {name: data for name, (_, _, data) in st.decode(path.read_bytes()).items()}
+        right = [(name + ".digests", [1, 32], hashlib.sha256(whole[name]).digest()) for name in ("codes", "scales")]
+        wrong = bytes(code ^ (i == 4096 * 3 + 7) for i, code in enumerate(whole["codes"]))
         bad = ("codes.digests", [1, 32], hashlib.sha256(wrong).digest())
         rows = lambda data: ("codes.rows.0", [len(data)], bytes(data))
         for tensors, code, says in [
@@ -56,10 +49,12 @@ class Shapes(Case):
             ([bad, right[1]], DISAGREE, "does not have the bytes"),
             ([bad, right[1], rows(wrong)], DISAGREE, "[3, 7]"),
             ([right[0], right[1], rows(wrong)], BAD_INPUT, "digest stands beside"),
-            ([bad, right[1], rows(codes)], BAD_INPUT, "digest stands beside"),
+            ([bad, right[1], rows(whole["codes"])], BAD_INPUT, "digest stands beside"),
             ([right[1]], DISAGREE, "is not in ACTUAL"),
-            ([("codes.digests", [2, 16], digests[0]), right[1]], DISAGREE, "needs u8 [1, 32]"),
+            ([("codes.digests", [2, 16], right[0][2]), right[1]], DISAGREE, "needs u8 [1, 32]"),
             ([*right, ("codes.rows.0", [3], b"abc")], BAD_INPUT, "found 3 bytes"),
+            ([*right, ("codes", [256, 4096], wrong)], BAD_INPUT, "codes: stands beside its digests"),
+            ([*right, ("codes.rows.1", [3], b"abc")], 0, "not compared: codes.rows.1"),
         ]:
             with self.subTest(says):
                 path.write_bytes(self.report("quantize", tensors))
@@ -80,6 +75,8 @@ class Shapes(Case):
                 (suite / "manifest.json").write_text(manifest.replace(old, new, 1))
                 for command in [["compare", suite, outputs], ["verify", suite]]:
                     self.refused(*command, says="manifest.json")
+        (suite / "manifest.json").write_text(manifest.replace("{}", '{"block": "0x0"}'))
+        self.assertIn("block=0x0: needs", self.ok("verify", suite, code=BAD_INPUT))
         (suite / "manifest.json").write_text(manifest)
         self.flip(suite / "cases" / "quantize.safetensors", -1)
         self.assertIn("sha256 differs", self.ok("verify", suite, code=BAD_INPUT))

@@ -46,7 +46,7 @@ WRONG_CALLS = [
     ("run quantize --input {x} --output {out} extra", "found extra, which no argument takes"),
     ("generate", "DIR"), ("generate {out} --suite quantum", "'quantum'"),
     ("generate {out} --suite quantize --op quantize --shape rows=4,columns=32", "--suite"),
-    ("generate {out} --model dsv3 --groups 0", "groups"), ("judge {folder} {folder} --diff", "twice"),
+    ("generate {out} --model dsv3 --groups 0", "groups"), ("judge {nothing} {linked} --diff", "twice"),
     ("run dispatch --input {both} --output {out} --set experts=4611686018427387904", "at most 1048576"),
     ("generate {out} --op quantize --shape rows=4,columns=32 --offsets odd", "'odd'"),
     ("generate {out} --level 9", "level"), ("generate {out} --level x", "level"),
@@ -180,20 +180,20 @@ class Usage(Case):
         wrong = {name: (kind, shape, bytes([data[0] ^ 1]) + data[1:])
                  for name, (kind, shape, data) in tensors.items() if name in ("codes", "scales")}
         trace = self.trace({"output.y": ramp()}, '"op": "quantise", "parameters": {}')
-        for name, text in [("folder", None), ("blank", ""), ("nothing", '{"schema": "mxo-trace/1"}\n'),
-                           ("none_there", '{"schema": "mxo-trace/1"}\n')]:
+        empty = '{"schema": "mxo-trace/1"}\n'
+        for name, text in [("folder", None), ("blank", ""), ("nothing", empty), ("none_there", empty), ("linked", None)]:
             (self.here / name).mkdir()
             if text is not None:
                 (self.here / name / "trace.jsonl").write_text(text)
+        (self.here / "linked" / "trace.jsonl").hardlink_to(self.here / "nothing" / "trace.jsonl")
         experts = {"rank0.experts": ("I32", [2, 1], bytes(8)), "rank0.x": ramp(2, 32)}
         codes = {"rank0.codes": ("U8", [2, 32], bytes(64)), "rank0.scales": ("U8", [2, 1], bytes(2))}
         other = {"rank1.experts": ("I32", [2, 2], bytes(16)), "rank1.x": ramp(2, 32)}
         linear = {"x": ramp(2, 32), "x.scales": ("U8", [2, 1], bytes(2)), "w": st.f32([1, 1, 32], [1.0] * 32),
                   "group_ends": ("I32", [1], b"\2\0\0\0")}
         self.names = {
-            "suite": suite, "case": case, "trace": trace, "folder": self.here / "folder",
-            "out": self.here / "out", "none": self.here / "none",
-            **{name: self.here / name for name in ("blank", "nothing", "none_there")},
+            "suite": suite, "case": case, "trace": trace,
+            **{name: self.here / name for name in ("out", "none", "folder", "blank", "nothing", "none_there", "linked")},
             "both": self.path("both.safetensors", st.encode({**experts, **codes})),
             "ranks": self.path("ranks.safetensors", st.encode({**experts, **other})),
             "scales": self.path("scales.safetensors", st.encode(linear)),
@@ -213,15 +213,11 @@ class Usage(Case):
             text = text.replace("{%s}" % name, str(path))
         return text
 
-    def test_a_wrong_command_line_is_usage(self):
-        for call, says in WRONG_CALLS:
-            with self.subTest(call):
-                self.refused(*self.filled(call).split(), code=USAGE, says=self.filled(says))
-
-    def test_a_wrong_file_is_bad_input(self):
-        for call, says in BAD_FILES:
-            with self.subTest(call):
-                self.refused(*self.filled(call).split(), code=BAD_INPUT, says=self.filled(says))
+    def test_a_wrong_command_line_is_usage_and_a_wrong_file_bad_input(self):
+        for code, calls in [(USAGE, WRONG_CALLS), (BAD_INPUT, BAD_FILES)]:
+            for call, says in calls:
+                with self.subTest(call):
+                    self.refused(*self.filled(call).split(), code=code, says=self.filled(says))
 
     def ends(self, call, redirection):
         done = subprocess.run(["sh", "-c", f'exec "$0" "$@" {redirection}', MXO, *self.filled(call).split()],

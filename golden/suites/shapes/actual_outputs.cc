@@ -2,6 +2,7 @@
 #include "golden/suites/shapes/actual_outputs.h"
 
 #include <cstring>
+#include <set>
 
 #include "formats/error.h"
 #include "golden/files/safetensors.h"
@@ -39,6 +40,10 @@ ActualOutputs::ActualOutputs(const std::filesystem::path& path, const ShapedCase
     throw Error(Fault::file, path.string() + ": mxo.case: found '" + id + "', needs " + item.id);
   }
   for (const ShapedOutput& output : item.outputs) {
+    if (tensor(output.whole.name) != nullptr) {
+      throw Error(Fault::file, path.string() + ": " + output.whole.name +
+                                   ": stands beside its digests, needs one of them");
+    }
     for (std::size_t i = 0; i < output.regions.size(); ++i) {
       const Tensor* rows = tensor(rows_name(output, i));
       if (rows == nullptr) continue;
@@ -99,12 +104,16 @@ std::optional<std::vector<std::byte>> ActualOutputs::bytes(const ShapedOutput& o
 }
 
 std::string ActualOutputs::others(const ShapedCase& item) const {
-  if (by_digest_) return "";
+  std::set<std::string> known;
+  for (const ShapedOutput& output : item.outputs) {
+    known.insert(by_digest_ ? output.whole.name + ".digests" : output.whole.name);
+    for (std::size_t i = 0; by_digest_ && i < output.regions.size(); ++i) {
+      known.insert(rows_name(output, i));
+    }
+  }
   std::string text;
   for (const auto& [name, tensor] : file_.tensors) {
-    bool output = false;
-    for (const ShapedOutput& known : item.outputs) output = output || known.whole.name == name;
-    if (!output) text += (text.empty() ? "" : ", ") + name;
+    if (!known.contains(name)) text += (text.empty() ? "" : ", ") + name;
   }
   return text.empty() ? text : "ACTUAL holds more, not compared: " + text;
 }

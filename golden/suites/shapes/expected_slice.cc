@@ -49,7 +49,11 @@ int workers_for(const ShapedCall& call, const Crew& crew, std::size_t slices) {
 }  // namespace
 
 NamedTensors SliceRunner::run(const NamedTensors& inputs) {
-  return call_operator(backend_, call_.op, inputs, call_.set, &world_);
+  try {
+    return call_operator(backend_, call_.op, inputs, call_.set, &world_);
+  } catch (const Error& error) {  // a caller's own parameters were checked before any slice
+    throw Error(error.fault() == Fault::argument ? Fault::file : error.fault(), error.what());
+  }
 }
 
 std::vector<Region> regions_of(const Slicer& slicer, const OutputShape& whole,

@@ -13,10 +13,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.nn.modules import module as hooks
-from torch.utils._python_dispatch import _disable_current_modes
 from torch.utils._pytree import tree_leaves, tree_map_only
 
 from mxoracle.torch import attention
+from mxoracle.torch.graphs import unwatched
 from mxoracle.torch.products import FLOATS, Judged, Product
 from mxoracle.torch.rules import COMPOSED, PRODUCTS, addmm, bmm, mm
 
@@ -83,7 +83,10 @@ def is_of_torch(file: str) -> bool:
 
 
 def _is_torchs(function: Any) -> bool:
-    """True of what torch, or this package, defines."""
+    """True of what torch, or this package, defines, and not of a function under a decorator of torch's."""
+    inside = getattr(function, "__wrapped__", None)
+    if inside is not None and not _is_torchs(inside):
+        return False
     code = getattr(function, "__code__", None)
     if code is not None:
         return is_of_torch(code.co_filename)
@@ -332,7 +335,7 @@ class Calls:
         place = self._place(operator)
         if place is None:
             return None
-        with _disable_current_modes(), torch.no_grad():
+        with unwatched(), torch.no_grad():
             copies = {id(each): (each, each.detach().clone()) for each in tree_leaves(operands) if _plain(each)}
         self._open.append(_Call(operator, place, by, copies, []))
         return self._open[-1]
@@ -352,7 +355,7 @@ class Calls:
         if rule is None:
             self._missed(call.operator, call.place, f"{by}: no rule for it as a whole")
             return
-        with _disable_current_modes(), torch.no_grad():
+        with unwatched(), torch.no_grad():
             self._compare(call, by, rule, result, given, args, kwargs)
         own = _own_gradient(result, given)
         if own:

@@ -177,6 +177,7 @@ def plan(
     counts = {path: finding.number_of_experts(model.get_submodule(path)) for path in kinds}
     head = finding.head_of(model)
     found: list[Planned] = []
+    candidates: list[str] = []  # of `linears`; of `experts`, each of `kinds`
     for path, module in model.named_modules():
         home = next((layer for layer in kinds if f"{path}.".startswith(f"{layer}.") or not layer), None)
         if home is not None:
@@ -187,6 +188,7 @@ def plan(
             wanted, why = finding.chosen(experts, owner, home), ""
             kind = "linear" if kind == "list" else kind
         elif isinstance(module, nn.Linear):
+            candidates.append(path)
             wanted, kind, why = finding.chosen(linears, module, path), "linear", ""
             if linears is True and module is head:
                 why = "the head"
@@ -205,6 +207,9 @@ def plan(
         elif finding.chosen(exclude, module, path) or (filter and not filter(module, path)):
             why = "excluded"
         found.append(Planned(path, "stays" if why else kind, why))
+    finding.check_patterns("experts", experts, list(kinds))
+    finding.check_patterns("linears", linears, candidates)
+    finding.check_patterns("exclude", exclude, [layer.path for layer in found], model)
     return found
 
 

@@ -1,13 +1,16 @@
 """Which layers of a model are experts, which are linear layers, and which of those stay."""
 from __future__ import annotations
 
+import difflib
 import fnmatch
-from collections.abc import Sequence
+import itertools
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from torch import nn
 
 from mxoracle import _checks
+from mxoracle._errors import Error
 from mxoracle.torch.dense import Linear
 
 # True, False, a pattern of paths, several, or a function of a module and its path
@@ -26,6 +29,25 @@ def chosen(choice: Choice, module: nn.Module, path: str) -> bool:
         raise _checks.refusal("convert", choice, "True, False, patterns of paths, or a function of a "
                               "module and its path")  # fmt: skip
     return any(fnmatch.fnmatchcase(path, each) for each in patterns)
+
+
+def check_patterns(name: str, choice: Choice, layers: list[str], model: nn.Module | None = None) -> None:
+    """Refuses a pattern that matches no layer, and no module of `model` beside them."""
+    if isinstance(choice, bool) or callable(choice):
+        return
+    for pattern in [choice] if isinstance(choice, str) else choice:
+        paths = itertools.chain(layers, _beside(model, layers) if model else ())
+        if not any(fnmatch.fnmatchcase(path, pattern) for path in paths):
+            near = ", ".join(difflib.get_close_matches(pattern, layers, 3, 0)) or "no such layer"
+            raise Error(f"convert: {name}: found {pattern!r}, which matches no layer; there are {near}")
+
+
+def _beside(model: nn.Module, layers: list[str]) -> Iterable[str]:
+    """Modules that are no part of a layer and that hold none."""
+    for path, _ in model.named_modules():
+        ours = (f"{layer}." for layer in layers)
+        if path and not any(f"{path}.".startswith(each) or each.startswith(f"{path}.") for each in ours):
+            yield path
 
 
 def is_linear(module: nn.Module) -> bool:

@@ -8,6 +8,8 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
+from torch._C._dynamo.eval_frame import set_eval_frame
+from torch.utils._python_dispatch import _disable_current_modes
 
 RUN_EAGERLY = "compiled code, run eagerly instead"
 COMPILED = "a compiled graph, its fused operators not seen"
@@ -15,6 +17,18 @@ REPLAYED = "a CUDA graph"
 
 _SOURCES = re.compile(r"Original ATen: \[([^\]]*)\]")
 _CALLS = re.compile(r"extern_kernels\.|torch\.ops\.|aten\.\w+\.\w+\(")
+
+
+@contextlib.contextmanager
+def unwatched() -> Iterator[None]:
+    """What a judge itself computes: no mode sees it, and torch.compile, in whose code a hook may run,
+    does not give it to the backend that is judged."""
+    compiler = set_eval_frame(None)
+    try:
+        with _disable_current_modes():
+            yield
+    finally:
+        set_eval_frame(compiler)
 
 
 def hidden_products(source: str | None, products: frozenset[str]) -> list[str] | None:

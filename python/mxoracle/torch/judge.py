@@ -17,6 +17,7 @@ from mxoracle._errors import Error
 from mxoracle._library import engine
 from mxoracle._tables import list_sums, operators
 from mxoracle.torch import machines
+from mxoracle.torch.graphs import unwatched
 from mxoracle.torch.products import Judged, Product, as_bf16
 from mxoracle.torch.rules import covers
 from mxoracle.torch.watcher import Watcher
@@ -258,6 +259,8 @@ class Judge(Watcher):
             cause = f"{worst:.1f} dB from the exact sum" if worst == worst else ""
         elements = sum(output["elements"] for output in exact.outputs)
         differing = sum(output["differing"] for output in exact.outputs) if how is None else 0
+        if product is None and not cause:
+            cause = exact._judgement.note
         if verdict == "FAIL" and 0 < beyond < differing:
             cause = f"{beyond} beyond the bound; {cause}"
         self.rows.append(Row(operator, *place, verdict, elements, differing, cause))
@@ -354,7 +357,7 @@ def _copied(tensors: Any) -> Any:
             return value.copy() if hasattr(value, "__array_interface__") else value
         return value.detach().clone() if value.device.type == "cpu" else value.detach().cpu()
 
-    with torch.utils._python_dispatch._disable_current_modes():
+    with unwatched():
         return tree_map(one, tensors)
 
 
@@ -368,5 +371,5 @@ def _hold_kernel(judge, place, name, entry, inputs, result, parameters) -> None:
             judge._missed(name, place, f"gave {len(values)} outputs, needs {', '.join(names)}")
             return
         outputs = dict(zip(names, values))
-    with torch.utils._python_dispatch._disable_current_modes():
+    with unwatched():
         judge.hold(name, place, entry["name"], inputs, _copied(outputs), parameters)

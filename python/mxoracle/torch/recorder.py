@@ -46,10 +46,11 @@ class Recorder(Watcher):
             recorder.step()
 
     trace.jsonl has a line a product: step, operator, module, SHA-256 of every operand and of the
-    output.  Of one in `every` calls of an operator in a module, `rows` rows and columns of the
-    output are kept with the operands they need.  `mxo judge trace` judges those on any machine,
-    without torch; `mxo judge --diff a b` says the first product at which two runs differ, and, if both
-    recorded `log_probabilities`, how much of the difference it causes.
+    output; and one for each operator of a module of which a `Judge` would see no product, or that
+    failed. Of one in `every` calls of an operator in a module, `rows` rows and columns of the output
+    are kept with the operands they need. `mxo judge trace` judges those on any machine, without torch;
+    `mxo judge --diff a b` says the first product at which two runs differ, and, if both recorded
+    `log_probabilities`, how much of the difference it causes.
     """
 
     def __init__(self, folder: str | Path, *, rows: int = 64, every: int = 1) -> None:
@@ -65,6 +66,7 @@ class Recorder(Watcher):
         self._file: Any = None
         self._out: Any = None
         self._of_step: list[_Kept] = []
+        self._told: set[tuple[str, str, str]] = set()
 
     def _in_use(self) -> Error:
         return Error(f"Recorder: {self.folder} is not empty, needs a new folder", "file")
@@ -127,12 +129,29 @@ class Recorder(Watcher):
         if isinstance(product, Product):
             out = NAMES[str(needs).removeprefix("torch.")]
             self._seen(operator, place, replace(product, parameters={**product.parameters, "out": out}))
+        else:
+            super()._of_another_type(operator, place, needs, gave, product)
+
+    def _missed(self, operator: str, place: tuple[str, int], why: str) -> None:
+        self._say("unjudged", operator, place, why)
+
+    def _wrong(self, operator: str, place: tuple[str, int], why: str) -> None:
+        self._say("FAIL", operator, place, why)
+
+    def _say(self, verdict: str, operator: str, place: tuple[str, int], why: str) -> None:
+        """Of calls of which nothing is recorded, the first of an operator in a module."""
+        if (operator, place[0], why) not in self._told:
+            self._told.add((operator, place[0], why))
+            self._write({"step": self._step, "operator": operator, "module": place[0], "call": place[1],
+                         "verdict": verdict, "why": why})  # fmt: skip
 
     def _write(self, line: dict) -> None:
         self._file.write(json.dumps(line) + "\n")
 
     def _seen(self, operator: str, place: tuple[str, int], product: Judged | None) -> None:
         if not isinstance(product, Product):
+            self._missed(operator, place, "no rule for these arguments" if product is None else
+                         "attention is not recorded; a Judge judges it")  # fmt: skip
             return
         seen = self._kept.get((operator, place[0]), 0)
         self._kept[operator, place[0]] = seen + 1

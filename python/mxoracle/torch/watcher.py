@@ -10,14 +10,12 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.utils._python_dispatch import (
-    TorchDispatchMode, _disable_current_modes, _get_current_dispatch_mode_stack,
-)  # fmt: skip
+from torch.utils._python_dispatch import TorchDispatchMode, _get_current_dispatch_mode_stack
 from torch.utils._pytree import tree_leaves, tree_map_only
 
 from mxoracle.torch import machines
 from mxoracle.torch.calls import WHOLE, Calls, is_of_torch
-from mxoracle.torch.graphs import compiled_code_watched
+from mxoracle.torch.graphs import compiled_code_watched, unwatched
 from mxoracle.torch.modules import Modules
 from mxoracle.torch.products import Judged, Product
 from mxoracle.torch.rules import COMPOSED, PRODUCTS, RULES, covers, type_of_result
@@ -93,27 +91,29 @@ def _autocast_tracked(enabled: dict[str, bool]) -> Iterator[None]:
         torch.set_autocast_enabled = theirs
 
 
-def _modes() -> list[Any]:
-    return [*_get_current_dispatch_mode_stack(), *torch.overrides._get_current_function_mode_stack()]
-
-
 @contextlib.contextmanager
 def _modes_watched(entered: Callable[[type], None]) -> Iterator[None]:
-    """Tells of each kind of mode, but torch's and ours, that is entered: it comes before a watcher."""
-    known = {type(mode) for mode in _modes()}
+    """Tells of each kind of mode, but torch's and ours, that comes before a watcher: one that is entered,
+    and any that catches functions."""
+    known = {type(mode) for mode in _get_current_dispatch_mode_stack()}
     homes = (torch.overrides, torch.utils._python_dispatch)
     theirs = [home._push_mode for home in homes]
 
+    def look(mode: Any) -> None:
+        home = getattr(sys.modules.get(type(mode).__module__), "__file__", None)
+        if type(mode) not in known and not is_of_torch(home or ""):
+            entered(type(mode))
+        known.add(type(mode))
+
     def watched(push: Callable) -> Callable:
         def pushed(mode: Any) -> Any:
-            home = getattr(sys.modules.get(type(mode).__module__), "__file__", None)
-            if type(mode) not in known and not is_of_torch(home or ""):
-                entered(type(mode))
-            known.add(type(mode))
+            look(mode)
             return push(mode)
 
         return pushed
 
+    for mode in torch.overrides._get_current_function_mode_stack():
+        look(mode)
     for home, push in zip(homes, theirs):
         home._push_mode = watched(push)
     try:
@@ -121,6 +121,22 @@ def _modes_watched(entered: Callable[[type], None]) -> Iterator[None]:
     finally:
         for home, push in zip(homes, theirs):
             home._push_mode = push
+
+
+@contextlib.contextmanager
+def _backward_watched(begins: Callable[[], None]) -> Iterator[None]:
+    """Tells before each backward pass that Python begins."""
+    theirs = torch.autograd._engine_run_backward
+
+    def watched(*args: Any, **kwargs: Any) -> Any:
+        begins()
+        return theirs(*args, **kwargs)
+
+    torch.autograd._engine_run_backward = watched
+    try:
+        yield
+    finally:
+        torch.autograd._engine_run_backward = theirs
 
 
 class Watcher(TorchDispatchMode):
@@ -145,6 +161,7 @@ class Watcher(TorchDispatchMode):
             stack.enter_context(compiled_code_watched(self._counted, self._missing, PRODUCTS))
             stack.enter_context(_autocast_tracked(self._autocast))
             stack.enter_context(_modes_watched(self._mode_entered))
+            stack.enter_context(_backward_watched(self._backward_begins))
             stack.enter_context(self._whole.layers_left())  # before their module is
             stack.enter_context(self._modules)
             stack.enter_context(self._whole.layers_entered())
@@ -248,10 +265,10 @@ class Watcher(TorchDispatchMode):
         place = self._place(operator)
         if place is None:
             return func(*args, **kwargs)
-        with _disable_current_modes():  # a judge around this one sees nothing of it
+        with unwatched():  # a judge around this one sees nothing of it
             held = tree_map_only(Tensor, _copied, (args, kwargs))
         out = func(*args, **kwargs)
-        with _disable_current_modes():
+        with unwatched():
             device = machines.device_of(tree_leaves((args, kwargs)))
             self._look(operator, place, device, out, rule, *held, type_of_result(func, args, kwargs))
         return out
@@ -287,11 +304,15 @@ class Watcher(TorchDispatchMode):
             self._missed(operator, place, why)
 
     def _mode_entered(self, kind: type) -> None:
-        self._missed("a mode", ("", 0), f"{kind.__module__}.{kind.__qualname__} was entered inside of the judge: "
+        self._missed("a mode", ("", 0), f"{kind.__module__}.{kind.__qualname__} comes before the judge: "
                      "what it computes in place of torch is not seen")  # fmt: skip
 
     def _elsewhere(self, module: str) -> None:
         self._missed("a module", (module, 0), "ran in another thread, whose products are not seen")
+
+    def _backward_begins(self) -> None:
+        if self._modules.is_elsewhere():
+            self._missed("a backward pass", ("", 0), "ran in another thread, whose products are not seen")
 
     def _counted(self, what: str) -> None:
         """An operator that computes and is no product that we know, or code run otherwise."""
