@@ -15,7 +15,7 @@ constexpr Index kEnough = 8;         ///< elements that tell from chance, and ar
 constexpr Index kLargeBlock = 64;    ///< elements in one run of rows: too many for chance
 constexpr Index kHopeless = 4096;    ///< rows that do not fit before any does
 constexpr Index kLeastMultiple = 8;  ///< elements that tell a multiple of others
-constexpr Index kLeastShare = 8;  ///< of all that differs, one in so many: not what is left of it
+constexpr Index kLeastShare = 8;  ///< of rows, one element in so many: not what others left of them
 
 Claim made(const ClaimId& id, std::string sentence, Where where, Index elements) {
   Claim claim{id.id, std::move(sentence), std::move(where), static_cast<double>(elements)};
@@ -141,7 +141,11 @@ std::optional<Claim> claim_fits(Output& output, const std::function<RowFit(Index
   // What needs many elements to be told from chance needs them even where no others are left.
   if (fixed == 0 || (fixed < least && (least >= kEnough || fixed != output.left)))
     return std::nullopt;
-  if (fixed * kLeastShare < output.differing && misfits == 0) return std::nullopt;
+  Index beside = 0;  // what others explain of these rows
+  for (const Index r : rows)
+    for (const Index i : elements_of_row(output, r))
+      beside += nth(output.marks, i) == Mark::explained;
+  if (fixed * kLeastShare < beside) return std::nullopt;
   const auto fits_as_well = [&](Index r) {
     return std::ranges::binary_search(failing, r) || fit(r).fits;
   };
