@@ -110,9 +110,8 @@ TEST_F(ShapeFigures, RefuseCodesUnderWrongScales) {
   of("quantize", "rows=1024,columns=2048", "block=1x32");
   Tensor& scales = right_.at("scales");
   for (Index i = 0; i < scales.elements(); ++i) ++scales.as<std::uint8_t>()[i];
-  for (const char* gate : {"bits", "sqnr=30", "ulp=1", "sqnr=auto", "bound"}) {
+  for (const char* gate : {"bits", "sqnr=30", "ulp=1", "sqnr=auto", "bound"})
     EXPECT_EQ(compared(right_, gate, false).outcome(), Outcome::fail) << gate;
-  }
 }
 
 }  // namespace

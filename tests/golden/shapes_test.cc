@@ -87,10 +87,9 @@ const std::vector<Row>& cut_rows() {
     }
     for (const char* recipe : {"mxfp8_rceil", "mxfp8_floor", "mxfp8_rceil_wgrad_with_hp",
                                "fp8_rowwise", "fp8_blockwise", "vllm", "vllm_up", "bf16"}) {
-      for (const char* only : {"y", "dx", "dw"}) {
+      for (const char* only : {"y", "dx", "dw"})
         all.push_back({"grouped_linear", "rows=512,columns=256,features=384,groups=3",
                        std::string("recipe=") + recipe + " only=" + only, "jagged=128"});
-      }
     }
     return all;
   }();
@@ -128,9 +127,8 @@ TEST(Shapes, SlicesAndShapesAreThoseOfTheWholeCall) {
       }
     }
     ASSERT_EQ(seen.size(), whole.size());
-    for (const auto& [name, times] : seen) {
+    for (const auto& [name, times] : seen)
       EXPECT_EQ(std::count(times.begin(), times.end(), 1), whole.at(name).elements()) << name;
-    }
     std::vector<OutputShape> shapes = output_shapes(call);
     if (shapes.empty()) shapes = output_shapes_on_ranks(call, *backend, ranks());
     EXPECT_EQ(shapes.size(), whole.size());
@@ -186,9 +184,8 @@ TEST_F(ShapeSuites, PassWhatTheLibraryGivesAndVerify) {
   EXPECT_EQ(report.outcome(), Outcome::pass);
   ASSERT_EQ(report.cases.size(), 3u);
   for (const CaseVerdict& item : report.cases) {
-    for (const TensorVerdict& output : item.outputs) {
+    for (const TensorVerdict& output : item.outputs)
       EXPECT_EQ(output.all.elements, right_[item.id].at(output.name).elements());
-    }
   }
   EXPECT_EQ(verify_shapes(scratch_.path() / "suite", of_reference(), ranks()).outcome(),
             Outcome::pass);
@@ -349,9 +346,8 @@ TEST(Shapes, OfEveryModelRecipeAndFormatAreWhatTheOperatorsTake) {
             EXPECT_EQ(name_of(output.format), format) << output.name;
             ++codes;
           }
-          for (const auto& [key, value] : request.set.all()) {
+          for (const auto& [key, value] : request.set.all())
             EXPECT_TRUE(!key.starts_with("format_") || value == format) << key << " " << value;
-          }
         }
         EXPECT_EQ(codes > 0, recipe != "bf16" && !recipe.starts_with("vllm")) << recipe;
       }

@@ -45,9 +45,8 @@ TEST(Verify, CallsADamagedFileInvalid) {
   std::fstream(file, std::ios::in | std::ios::out).seekp(-1, std::ios::end).put('\x55');
   const Report report = verify(suite, *backend, ranks());
   EXPECT_EQ(report.count(Outcome::invalid), 1);
-  for (const CaseVerdict& verdict : report.cases) {
+  for (const CaseVerdict& verdict : report.cases)
     EXPECT_EQ(verdict.reason.empty(), verdict.outcome != Outcome::invalid) << verdict.id;
-  }
   fs::remove(file);
   EXPECT_EQ(verify(suite, *backend, ranks()).count(Outcome::invalid), 1);
 }
@@ -135,9 +134,8 @@ TEST(Verify, WantsEveryOutputAndNoOther) {
   };
   using Operands = std::vector<ManifestOperand>;
   EXPECT_EQ(outcome({x, codes, scales}), Outcome::pass);
-  for (const Operands& not_all : {Operands{x}, {}, {x, codes, codes}, {codes, scales}}) {
+  for (const Operands& not_all : {Operands{x}, {}, {x, codes, codes}, {codes, scales}})
     EXPECT_EQ(outcome(not_all), Outcome::invalid);
-  }
   const fs::path suite = suite_of_one(scratch, "quantize", file, {x, codes});
   EXPECT_THROW(read_call(case_file(suite, "a")), Error) << "scales are not in the manifest";
   auto left_out = file.tensors.extract("scales");
