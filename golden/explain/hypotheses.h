@@ -58,6 +58,7 @@ struct Hypothesis {
 
   /// Another sum or rounding is that of every element, or of none.
   bool is_of_all() const { return stage == Stage::sum || stage == Stage::output; }
+  bool is_rule() const { return target == Target::scale_rule || target == Target::whole_rule; }
   bool is_of_lines() const { return !only.rows.empty() || !only.columns.empty(); }
 };
 

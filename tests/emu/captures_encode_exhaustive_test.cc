@@ -71,10 +71,9 @@ TEST_P(CapturedEncode, IsRepeatedByTheCpuBackendOnEveryInput) {
       }
     }
   }
-  for (std::size_t table = 0; table < tables.size(); ++table) {
+  for (std::size_t table = 0; table < tables.size(); ++table)
     EXPECT_EQ(wrong[table], 0u) << tables[table] << ": among the " << kChunk << " inputs from 0x"
                                 << std::hex << first_wrong[table] << " on is the first";
-  }
 }
 
 std::string name_of_inputs(const testing::TestParamInfo<Dtype>& inputs) {

@@ -45,9 +45,8 @@ TEST_P(InProcess, AllToAllBringsEveryBlockToItsRankInRankOrder) {
     c.all_to_all(send, send_bytes, receive, receive_bytes);
     std::size_t at = 0;
     for (int p = 0; p < ranks_; ++p) {
-      for (std::size_t i = 0; i < count_of(p, c.rank()); ++i) {
+      for (std::size_t i = 0; i < count_of(p, c.rank()); ++i)
         ASSERT_EQ(receive[at++], byte_of(p, c.rank(), i));
-      }
     }
     ++seen;
   });
@@ -60,9 +59,8 @@ TEST_P(InProcess, AllGatherKeepsLengthsAndOrder) {
                                       static_cast<std::byte>(c.rank()));
     const auto all = c.all_gather(mine);
     ASSERT_EQ(all.size(), static_cast<std::size_t>(ranks_));
-    for (std::size_t p = 0; p < all.size(); ++p) {
+    for (std::size_t p = 0; p < all.size(); ++p)
       ASSERT_EQ(all[p], std::vector<std::byte>(3 * p, static_cast<std::byte>(p)));
-    }
   });
 }
 

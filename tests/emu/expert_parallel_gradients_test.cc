@@ -122,10 +122,9 @@ TEST_P(ExpertParallelGradients, CombineBackwardIsTheAdjointOfCombine) {
       y.emplace(prefix + ".y", integers(tensor.shape(), random));
     }
     add_weights(in, [&] { return number(random); });
-    for (Index p = 0; p < case_.ranks; ++p) {
+    for (Index p = 0; p < case_.ranks; ++p)
       dout[rank(p) + "dout"] =
           integers({case_.tokens[static_cast<std::size_t>(p)], case_.width}, random);
-    }
     // Padding rows belong to no token: combine must not read them, and their gradient is zero.
     in.insert(y.begin(), y.end());
     const NamedTensors out = call("combine", in, set);
@@ -145,10 +144,9 @@ TEST_P(ExpertParallelGradients, CombineBackwardOnAnMxWireSendsTheQuantisedGradie
   NamedTensors in = only(in_, {"experts"});
   for (const auto& [name, tensor] : only(call("dispatch", in_, plain), {"x"}))
     in.emplace(name.substr(0, name.find('.')) + ".y", integers(tensor.shape(), random));
-  for (Index p = 0; p < case_.ranks; ++p) {
+  for (Index p = 0; p < case_.ranks; ++p)
     in[rank(p) + "dout"] =
         integers({case_.tokens[static_cast<std::size_t>(p)], case_.width}, random);
-  }
   const NamedTensors high = call("combine_backward", in, plain);
   const NamedTensors low = call("combine_backward", in, mx);
   for (Index p = 0; p < case_.ranks; ++p) {

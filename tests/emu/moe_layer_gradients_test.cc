@@ -39,11 +39,10 @@ Reals expert(const Reals& w1, const Reals& w2, const Reals& bias1, const Reals& 
     act[static_cast<std::size_t>(f)] = a / (1 + std::exp(-a)) * b * weight;
   }
   Reals y(static_cast<std::size_t>(width));
-  for (Index d = 0; d < width; ++d) {
+  for (Index d = 0; d < width; ++d)
     y[static_cast<std::size_t>(d)] =
         dot(&w2[static_cast<std::size_t>((e * width + d) * hidden)], act.data(), hidden) +
         (bias2.empty() ? 0.0 : bias_weight * bias2[static_cast<std::size_t>(e * width + d)]);
-  }
   return y;
 }
 

@@ -31,10 +31,9 @@ TEST_P(MoeLayers, GivesTheSameBitsOnOneTwoFourAndEightRanks) {
   for (const std::vector<Index>& tokens : splits) {
     s.tokens = tokens;
     const NamedTensors many = run_moe(*cpu_, moe_inputs(s, 3), set());
-    for (const char* name : {"y", "dx"}) {
+    for (const char* name : {"y", "dx"})
       EXPECT_EQ(joined(one, name, 1), joined(many, name, tokens.size()))
           << name << " on " << tokens.size();
-    }
     for (const auto& [name, tensor] : one) {
       if (name.starts_with("rank")) continue;
       ASSERT_TRUE(many.contains(name)) << name;
@@ -67,15 +66,13 @@ TEST_P(MoeLayers, KeepsEveryStageAndItsGradient) {
   const NamedTensors in = moe_inputs(s, 7);
   const NamedTensors plain = run_moe(*cpu_, in, set());
   const NamedTensors kept = run_moe(*cpu_, in, keep);
-  for (const auto& [name, tensor] : plain) {
+  for (const auto& [name, tensor] : plain)
     EXPECT_EQ(std::memcmp(tensor.data(), kept.at(name).data(), tensor.bytes()), 0) << name;
-  }
   for (std::size_t p = 0; p < 2; ++p) {
     for (const std::string_view stage : kMoeStages) {
-      for (const std::string& name : {std::string(stage), "d" + std::string(stage)}) {
+      for (const std::string& name : {std::string(stage), "d" + std::string(stage)})
         EXPECT_TRUE(kept.contains(of_rank(p, name)) || kept.contains(of_rank(p, name + ".codes")))
             << name;
-      }
     }
   }
   if (GetParam().shared == 0) {
@@ -117,9 +114,8 @@ TEST(MoeLayer, StepsTakeTheParametersOfTheLayer) {
   const NamedTensors routed = call_operator(
       *cpu, "route", {{"logits", kept.at("rank0.logits")}, {"bias", in.at("router.bias")}},
       parameters(router));
-  for (const char* name : {"experts", "weights"}) {
+  for (const char* name : {"experts", "weights"})
     EXPECT_EQ(differing(routed.at(name), kept.at(of_rank(0, name))), 0) << name;
-  }
   const Parameters activation = parameters(gate + " rounding=bf16");
   const Tensor& h = kept.at("rank0.h");
   EXPECT_EQ(h.extent(0) % 64, 0);

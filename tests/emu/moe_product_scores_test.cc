@@ -152,14 +152,12 @@ TEST_P(ProductScores, AreAddedAsTheyAreAtTheSource) {
   std::vector<float> expected_output(static_cast<std::size_t>(y.elements()));
   for (Index i = 0; i < experts.elements(); ++i) {
     const Index r = std::find(rows.begin(), rows.end(), i) - rows.begin();
-    for (Index d = 0; d < y.extent(1); ++d) {
+    for (Index d = 0; d < y.extent(1); ++d)
       expected_output[static_cast<std::size_t>(i / top_k * y.extent(1) + d)] +=
           get(kept.at("rank0.expert_out"), r * y.extent(1) + d);
-    }
   }
-  for (Index i = 0; i < y.elements(); ++i) {
+  for (Index i = 0; i < y.elements(); ++i)
     ASSERT_EQ(get(y, i), decode(encode<kBF16>(expected_output[static_cast<std::size_t>(i)]))) << i;
-  }
 }
 
 TEST_P(ProductScores, GiveTheSameBitsOnFourRanks) {

@@ -66,9 +66,8 @@ TEST(RowMaps, MaskedMatricesGoBothWaysInEveryType) {
       for (std::size_t i = 0; i < 6; ++i) {
         const std::byte* at = y.data() + (e * 6 + i) * row;
         const bool owned = i < static_cast<std::size_t>(counts[e]);
-        for (std::size_t b = 0; b < row; ++b) {
+        for (std::size_t b = 0; b < row; ++b)
           ASSERT_EQ(at[b], owned ? x.data()[from * row + b] : std::byte{0});
-        }
         from += owned;
       }
     }

@@ -131,10 +131,9 @@ int differences(const StackTwin& twin, const Sheet& sheet, const NamedTensors& o
       const unsigned code = codes.as<std::uint8_t>()[place];
       if (code == want.codes[i]) continue;
       if (is_nan_code(code, format) && is_nan_code(want.codes[i], format)) continue;
-      if (wrong++ == 0) {
+      if (wrong++ == 0)
         first = "x " + std::to_string(sheet.blocks[b].x[i]) + ": " + std::to_string(code) +
                 " for " + std::to_string(want.codes[i]);
-      }
     }
     if (wrong > 0 && first.empty())
       first = "scale " + std::to_string(scale) + " for " + std::to_string(want.scale);

@@ -49,9 +49,8 @@ TEST_F(SigmaAndSilu, AreRoundedOnceOfEveryFloatByEverySet) {
     }
   }
   EXPECT_EQ(wrong, 0);
-  for (std::size_t set = 0; set < std::size(kSets); ++set) {
+  for (std::size_t set = 0; set < std::size(kSets); ++set)
     EXPECT_EQ(wrong_kernel[set], 0) << name_of(kSets[set]);
-  }
 }
 
 }  // namespace

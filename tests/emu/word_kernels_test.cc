@@ -54,11 +54,10 @@ void by_every_rule(Use use) {
   for (const cpu::Isa isa : cpu::machine_isas()) {
     const cpu::WordKernels* kernels = cpu::encode_kernels(isa).words;
     for (const Dtype format : kFormats) {
-      for (int rule = 0; kernels != nullptr && rule < 4; ++rule) {
+      for (int rule = 0; kernels != nullptr && rule < 4; ++rule)
         use(kernels[cpu::format_index(format)], format, static_cast<WordRule>(rule),
             std::string(name_of(isa)) + " " + std::string(name_of(format)) + " rule " +
                 std::to_string(rule));
-      }
     }
   }
 }

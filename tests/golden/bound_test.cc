@@ -205,9 +205,8 @@ TEST(BoundOperands, DequantisesForTheMachinesThatDo) {
       in.emplace("group_ends", ends_of({gradient ? 32 : 1}));
       const char* op = gradient ? "grouped_matmul_wgrad" : "grouped_matmul";
       const char* output = gradient ? "dw" : "y";
-      for (const char* claim : {"", "exact", "fma_chain", "b200_mxf8f6f4"}) {
+      for (const char* claim : {"", "exact", "fma_chain", "b200_mxf8f6f4"})
         EXPECT_EQ(exact(op, output, in, claim), 0x1p-36) << op << " " << claim;
-      }
       EXPECT_EQ(exact(op, output, in, "h200_wgmma_fast"), 0) << op;
     }
   }

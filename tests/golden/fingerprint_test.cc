@@ -35,9 +35,8 @@ TEST(Fingerprint, RefusesAnOutputOfAnotherShape) {
   const auto backend = make_cpu_backend();
   const ProbeKind& kind = probe_kind("bf16");
   const Call call = make_call(kind.op, make_probe(kind), probe_parameters(kind, Dtype::f32));
-  for (const std::vector<Index>& shape : {std::vector<Index>{1152}, {24, 48}, {48, 0}, {0}}) {
+  for (const std::vector<Index>& shape : {std::vector<Index>{1152}, {24, 48}, {48, 0}, {0}})
     EXPECT_THROW(fit_sum(*backend, call, kind.kind, Tensor(Dtype::f32, shape)), Error);
-  }
   EXPECT_THROW(fit_sum(*backend, call, kind.kind, Tensor(Dtype::f64, {48, 24})), Error);
   const Call halves = make_call(kind.op, make_probe(kind), probe_parameters(kind, Dtype::bf16));
   EXPECT_THROW(fit_sum(*backend, halves, kind.kind, Tensor(Dtype::f16, {48, 24})), Error);

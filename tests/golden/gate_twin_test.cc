@@ -25,10 +25,9 @@ TEST(GateTwin, HoldsProductsOfPlainOperands) {
       ASSERT_TRUE(bound);
       for (Index i = 0; i < 6; ++i) {
         Twin twin;
-        for (Index at = 0; at < k; ++at) {
+        for (Index at = 0; at < k; ++at)
           twin.add(Rational(value_at(in.at("x"), type, i / 3 * k + at)) *
                    Rational(value_at(in.at("w"), type, i % 3 * k + at)));
-        }
         twin.rounded = claim.empty();
         if (twin.rounded) twin.round(k);
         hold(*bound, i, twin, claim + " " + std::to_string(seed) + " " + std::to_string(i), seen);
@@ -57,10 +56,9 @@ TEST(GateTwin, HoldsWeightGradients) {
         twin.rounded = claim.empty();
         const Index begin = i < 6 ? 0 : first;
         const Index end = i < 6 ? first : 6;
-        for (Index r = begin; r < end; ++r) {
+        for (Index r = begin; r < end; ++r)
           twin.add(Rational(value_at(in.at("dy"), Dtype::bf16, r * 2 + i % 6 / 3)) *
                    Rational(value_at(in.at("x"), Dtype::bf16, r * 3 + i % 3)));
-        }
         if (twin.rounded) twin.round(end - begin);
         hold(*bound, i, twin, claim + " " + std::to_string(seed) + " " + std::to_string(i), seen);
         if (HasFatalFailure()) return;
@@ -139,17 +137,15 @@ TEST(GateTwin, HoldsProductsOfScaledCodes) {
           const Rational sx(static_cast<double>(in.at("x.scales").as<float>()[i / 2 * blocks + b]));
           const Rational sw(static_cast<double>(in.at("w.scales").as<float>()[b]));
           Twin part;
-          for (Index at = b * 128; at < std::min(k, (b + 1) * 128); ++at) {
+          for (Index at = b * 128; at < std::min(k, (b + 1) * 128); ++at)
             part.add(Rational(value_at(in.at("x.codes"), Dtype::e4m3, i / 2 * k + at)) *
                      Rational(value_at(in.at("w.codes"), Dtype::e4m3, i % 2 * k + at)));
-          }
           part.round(in_block);
           add_scaled(twin, part, sx, sw, n, spill);
         }
-        if (twin.rounded) {
+        if (twin.rounded)
           twin.stray = twin.stray + gamma(n) * (twin.reach + twin.stray) +
                        Rational(static_cast<double>(n)) * twin::power(-149);
-        }
         twin.reach = larger(twin.reach, spill);
         hold(*bound, i, twin, claim + " " + std::to_string(seed), seen);
         if (HasFatalFailure()) return;
@@ -175,10 +171,9 @@ TEST(GateTwin, HoldsSumsOfSlots) {
     ASSERT_TRUE(bound);
     for (Index i = 0; i < 2; ++i) {
       Twin twin;
-      for (Index slot = 0; slot < k; ++slot) {
+      for (Index slot = 0; slot < k; ++slot)
         twin.add(Rational(value_at(in.at("rank0.y"), type, slot * 2 + i)) *
                  Rational(static_cast<double>(in.at("rank0.weights").as<float>()[slot])));
-      }
       twin.round(k);
       hold(*bound, i, twin, std::to_string(seed), seen);
       if (HasFatalFailure()) return;

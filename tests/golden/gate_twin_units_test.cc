@@ -152,10 +152,9 @@ TEST(GateTwin, HoldsSumsThatTakeScales) {
     if (!is_machine(row.sum) || !(mx || codes)) continue;
     const Dtype type = fnuz ? Dtype::e4m3fnuz : Dtype::e4m3;
     std::vector<Scaled> asked{{}};
-    if (!mx && row.sum.fold == Fold::by_scales) {
+    if (!mx && row.sum.fold == Fold::by_scales)
       asked = {{},       {"joint"},          {"joint_add"},
                {"", 64}, {"after", 0, true}, {"after_joint", 0, true}};
-    }
     for (const Scaled& how : asked) {
       const Index run = mx ? 32 : how.whole ? 200 : 128;
       Counts seen;

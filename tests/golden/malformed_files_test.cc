@@ -290,10 +290,9 @@ TEST(MalformedFiles, OfNpyNameTheByte) {
       {npy("{'descr': [('a', '>f4', (2,)), ('b', '|u1')], 'fortran_order': False}"),
        "...found an array of structures, needs one of numbers: save each field"},
   };
-  for (const std::string bad : {"<f44", "f4", ">f3", "<f3", "xf4", ">q4", "|O"}) {
+  for (const std::string bad : {"<f44", "f4", ">f3", "<f3", "xf4", ">q4", "|O"})
     rows.push_back(
         {npy(array("(1,)", bad), "abcd"), "byte 10: npy header: found descr '" + bad + type});
-  }
   expect_said(rows, "x.npy");
 }
 

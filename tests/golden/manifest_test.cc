@@ -60,9 +60,8 @@ TEST(Manifest, SaysNothingOfWhatIsNotGiven) {
   const Json& bare = json["cases"][1];
   for (const char* absent : {"profile", "sum"}) EXPECT_FALSE(bare.contains(absent)) << absent;
   const Json& exact = bare["operands"][0];
-  for (const char* absent : {"tensor", "sampled", "any_of", "lo", "hi", "mask"}) {
+  for (const char* absent : {"tensor", "sampled", "any_of", "lo", "hi", "mask"})
     EXPECT_FALSE(exact.contains(absent)) << absent;
-  }
   const Json& inputs = json["cases"][0]["operands"];
   EXPECT_FALSE(inputs[0].contains("expect"));
   EXPECT_FALSE(inputs[0]["sampled"].contains("values"));
@@ -88,21 +87,17 @@ TEST(Manifest, NamesTheFieldThatIsMissing) {
   const auto missing = [](const std::string& pointer, const std::string& key) {
     return said_of([&](Json& json) { json[Json::json_pointer(pointer)].erase(key); });
   };
-  for (const char* key : {"schema", "suite", "level", "seed", "generator", "cases"}) {
+  for (const char* key : {"schema", "suite", "level", "seed", "generator", "cases"})
     EXPECT_EQ(missing("", key), "m: \"" + std::string(key) + "\" is missing");
-  }
   const auto in_case = [](const std::string& key) {
     return "m: case 1: \"" + key + "\" is missing";
   };
-  for (const char* key : {"id", "op", "parameters", "source", "flags", "operands", "sha256"}) {
+  for (const char* key : {"id", "op", "parameters", "source", "flags", "operands", "sha256"})
     EXPECT_EQ(missing("/cases/1", key), in_case(key));
-  }
-  for (const char* key : {"name", "role", "format", "shape", "sha256", "expect"}) {
+  for (const char* key : {"name", "role", "format", "shape", "sha256", "expect"})
     EXPECT_EQ(missing("/cases/1/operands/0", key), in_case(key));
-  }
-  for (const std::string of : {"1/any_of", "2/lo", "2/hi", "3/mask"}) {
+  for (const std::string of : {"1/any_of", "2/lo", "2/hi", "3/mask"})
     EXPECT_EQ(missing("/cases/1/operands/" + of.substr(0, 1), of.substr(2)), in_case(of.substr(2)));
-  }
   EXPECT_EQ(missing("/cases/0/operands/0/sampled", "shape"), "m: case 0: \"shape\" is missing");
 }
 
@@ -124,10 +119,9 @@ TEST(Manifest, NamesTheValueThatDoesNotFit) {
             "m: case 0: role: found 'output', needs input or expected");
   EXPECT_EQ(with("/cases/1/operands/0/expect", "close"),
             "m: case 1: expect: found 'close', needs bit_exact, set, interval or undefined");
-  for (const char* key : {"2/lo", "2/hi", "3/mask"}) {
+  for (const char* key : {"2/lo", "2/hi", "3/mask"})
     EXPECT_EQ(with("/cases/1/operands/" + std::string(key), ""),
               "m: case 1: " + std::string(key + 2) + ": found no name, needs a tensor's");
-  }
   EXPECT_EQ(with("/cases/1/id", "a.b_c-1"), "m: case 1: duplicate id a.b_c-1");
   EXPECT_EQ(with("/cases/1/id", "a b"),
             "m: case 1: id: found 'a b', needs letters, digits, '.', '_' and '-', not '.' first");
@@ -154,14 +148,12 @@ TEST(Manifest, IsNestedSixteenLevelsAtMost) {
 }
 
 TEST(Manifest, TakesIdsThatAreFileNames) {
-  for (const char* id : {"a", "z", "A", "Z", "0", "9", "_", "-", "a.", "-._"}) {
+  for (const char* id : {"a", "z", "A", "Z", "0", "9", "_", "-", "a.", "-._"})
     EXPECT_TRUE(is_case_id(id)) << id;
-  }
   EXPECT_TRUE(is_case_id(std::string(200, 'a')));
   EXPECT_FALSE(is_case_id(std::string(201, 'a')));
-  for (const char* id : {"", ".", ".a", "a/b", "a:", "`", "{", "@", "[", "a\n", "\xC3\xA4"}) {
+  for (const char* id : {"", ".", ".a", "a/b", "a:", "`", "{", "@", "[", "a\n", "\xC3\xA4"})
     EXPECT_FALSE(is_case_id(id)) << id;
-  }
   EXPECT_EQ(case_file("s", "a").string(), "s/cases/a.safetensors");
 }
 

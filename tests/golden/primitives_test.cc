@@ -42,9 +42,8 @@ TEST(InputStream, IsAFunctionOfSeedCaseOperandAndElement) {
 }
 
 TEST(Gate, ReadsItsSpellingsAndRefusesOthers) {
-  for (const char* text : {"bits", "ulp=3", "sqnr=40.5", "bound"}) {
+  for (const char* text : {"bits", "ulp=3", "sqnr=40.5", "bound"})
     EXPECT_EQ(to_text(parse_gate(text)), text);
-  }
   for (const char* text : {"", "bit", "ulp", "ulp=", "ulp=-1", "ulp=1x", "sqnr=nan", "sqnr=inf",
                            "sqnr=", "sqnr=0", "sqnr=-1e-9", "bits=1", "bound=2"}) {
     EXPECT_THROW(parse_gate(text), Error) << text;

@@ -213,9 +213,8 @@ TEST(QuantizedPair, DoublingEveryScalePassesNoGate) {
   const Quantised q("quantize", only_x({64, 128}), {});
   NamedTensors actual = q.outputs;
   for (Index i = 0; i < q.scales().elements(); ++i) ++actual.at("scales").as<std::uint8_t>()[i];
-  for (const char* gate : {"bits", "ulp=1", "ulp=7", "sqnr=1", "bound"}) {
+  for (const char* gate : {"bits", "ulp=1", "ulp=7", "sqnr=1", "bound"})
     EXPECT_EQ(q.outcome(actual, gate), Outcome::fail) << gate;
-  }
   for (const TensorVerdict& v : q.against(actual, "ulp=1")) EXPECT_NEAR(v.all.sqnr, 0, 1e-12);
   EXPECT_EQ(q.against(actual, "ulp=1")[0].all.max_ulp, 8u);
   EXPECT_EQ(q.against(actual, "bits")[0].outcome, Outcome::pass) << "no code differs";

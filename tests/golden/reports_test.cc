@@ -60,9 +60,8 @@ TEST(Reports, HaveEveryGroupOfWhatPasses) {
   for (const int cases : {1, 2}) {
     report.cases.resize(static_cast<std::size_t>(cases), report.cases[0]);
     const std::string all = table_report(report, Colour::off, GroupLines::all);
-    for (const char* text : {"PASS", " group 0 (0)", " group 1 (1)"}) {
+    for (const char* text : {"PASS", " group 0 (0)", " group 1 (1)"})
       EXPECT_NE(all.find(text), std::string::npos) << text << all;
-    }
     EXPECT_EQ(all.find("worst group 1 ("), std::string::npos) << all;
   }
   EXPECT_NE(table_report(report).find("2 differ, least SQNR 14.77 dB"), std::string::npos);
@@ -70,9 +69,8 @@ TEST(Reports, HaveEveryGroupOfWhatPasses) {
   m.differing = m.violating = 0;
   m.right_sqnr = 46.7;
   const std::string page = html_report(report);
-  for (const char* text : {"By group", "<td>1</td>", "a right kernel has 46.70 dB or more"}) {
+  for (const char* text : {"By group", "<td>1</td>", "a right kernel has 46.70 dB or more"})
     EXPECT_NE(page.find(text), std::string::npos) << text;
-  }
 }
 
 /// A name from a malformed file: markup, an escape sequence, a byte that is no UTF-8.
@@ -139,9 +137,8 @@ TEST(Reports, TellFailuresFirstAndCountTheRest) {
   EXPECT_LT(std::count(table.begin(), table.end(), '\n'), 300);
   EXPECT_LT(table.find("INVALID"), table.find("case.1 y"));
   EXPECT_LT(table.find("case.1 y"), table.find("PASS"));
-  for (const char* text : {"500 cases, 1500 elements", "and 11 cases, 44 elements, 11 differ"}) {
+  for (const char* text : {"500 cases, 1500 elements", "and 11 cases, 44 elements, 11 differ"})
     EXPECT_NE(table.find(text), std::string::npos) << text << table;
-  }
   const std::string html = html_report(report);
   EXPECT_LT(html.find("case.3"), html.find("case.1"));
   EXPECT_LT(html.find("case.1"), html.find("pass.1"));

@@ -167,10 +167,9 @@ struct Layer {
     long double sum = 0;
     for (Index i = first * kN; i < last * kN; ++i) {
       long double reach = 0;
-      for (Index at = 0; at < k; ++at) {
+      for (Index at = 0; at < k; ++at)
         reach += ax[static_cast<std::size_t>(i / kN * k + at)] *
                  aw[static_cast<std::size_t>((expert(i / kN) * kN + i % kN) * k + at)];
-      }
       const double e = read(bits_at(y, i)).value;
       const RoundingCell cell = rounding_cell(out, e);
       const long double half = std::max(cell.high - e, e - cell.low);
@@ -317,10 +316,9 @@ TEST(RightKernel, OfProductsIsHeldToTheBoundOfEachElement) {
       allowed += most * most;
       const Index row = i / 10, k = size.k, line = ((row < 9 ? 0 : 2) * 10 + i % 10) * k;
       std::vector<float> terms;
-      for (Index at = 0; at < k; ++at) {
+      for (Index at = 0; at < k; ++at)
         terms.push_back(decode(in.at("x").as<BF16>()[row * k + at]) *
                         decode(in.at("w").as<BF16>()[line + at]));
-      }
       const float sums[] = {Layer::in_bf16_steps(terms), sum_in_some_order(terms, random)};
       for (const bool good : {false, true}) {
         Tensor& t = good ? right : wrong;

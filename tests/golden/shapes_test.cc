@@ -87,10 +87,9 @@ const std::vector<Row>& cut_rows() {
     }
     for (const char* recipe : {"mxfp8_rceil", "mxfp8_floor", "mxfp8_rceil_wgrad_with_hp",
                                "fp8_rowwise", "fp8_blockwise", "vllm", "vllm_up", "bf16"}) {
-      for (const char* only : {"y", "dx", "dw"}) {
+      for (const char* only : {"y", "dx", "dw"})
         all.push_back({"grouped_linear", "rows=512,columns=256,features=384,groups=3",
                        std::string("recipe=") + recipe + " only=" + only, "jagged=128"});
-      }
     }
     return all;
   }();

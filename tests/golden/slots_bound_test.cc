@@ -48,10 +48,9 @@ NamedTensors slots(const char* rows, bool weights, Index received = 40) {
     in.emplace(of(p, "experts"), std::move(experts));
     if (weights) in.emplace(of(p, "weights"), std::move(w));
     Tensor y(Dtype::bf16, {received, kColumns});
-    for (Index i = 0; i < y.elements(); ++i) {
+    for (Index i = 0; i < y.elements(); ++i)
       y.as<BF16>()[i] =
           encode<kBF16>(static_cast<float>((i % 2 == 0 ? 1 : -1) * (1 + p * 128 + i)));
-    }
     in.emplace(of(p, rows), std::move(y));
   }
   return in;
@@ -117,9 +116,8 @@ TEST(SlotsBound, NamesTheOperandThatContradictsTheRouting) {
     return "combine: rank0." + std::string(part) + needs;
   };
   for (const std::int32_t e : {-1, 0, 5}) EXPECT_EQ(said("rank0.experts", chosen(e)), "") << e;
-  for (const std::int32_t e : {-2, 6}) {
+  for (const std::int32_t e : {-2, 6})
     EXPECT_EQ(said("rank0.experts", chosen(e)), rank0("experts") + "experts from -1 to E - 1");
-  }
   Tensor first = chosen(0);
   first.as<std::int32_t>()[0] = 6;
   EXPECT_EQ(said("rank0.experts", first), rank0("experts") + "experts from -1 to E - 1");

@@ -57,10 +57,9 @@ TEST(Suites, GiveTheSameOutputsOnEveryBackendAndThreadCount) {
     const NamedTensors inputs = item.inputs(InputStream(7, item.id));
     const Parameters set(item.parameters);
     const NamedTensors expected = call_operator(*reference, item.op, inputs, set, &ranks());
-    for (const auto& [name, backend] : backends) {
+    for (const auto& [name, backend] : backends)
       expect_same(call_operator(*backend, item.op, inputs, set, &ranks()), expected,
                   item.id + " on " + name);
-    }
   }
 }
 

@@ -87,27 +87,24 @@ TEST(Trace, NamesTheLineThatLacksAField) {
 
 TEST(Trace, NamesFilesBesideItAlone) {
   EXPECT_EQ(said_with(kRecord, "/rows/1", "c"), "");
-  for (const std::string name : {"", "../c", "/c", "d/c", "d/"}) {
+  for (const std::string name : {"", "../c", "/c", "d/c", "d/"})
     EXPECT_EQ(said_with(kRecord, "/rows/1", name),
               "rows: found '" + name + "', needs names of files beside the trace");
-  }
   EXPECT_EQ(said_with(kStep, "/gradients/a.safetensors/file", "../g"),
             "gradients: found '../g', needs names of files beside the trace");
 }
 
 TEST(Trace, HasWholeDigests) {
   for (const std::string& digest : {std::string(), kX.substr(2), std::string(64, 'A'), kX + "a"}) {
-    for (const char* field : {"/digest", "/inputs/x"}) {
+    for (const char* field : {"/digest", "/inputs/x"})
       EXPECT_TRUE(said_with(kRecord, field, digest).ends_with("needs a SHA-256")) << digest;
-    }
   }
 }
 
 TEST(Trace, CountsInWholeNumbers) {
   EXPECT_TRUE(said_with(kStep, "/step", 1e47).starts_with("step: found 1e+47, needs a whole"));
-  for (const std::string key : {"step", "call"}) {
+  for (const std::string key : {"step", "call"})
     EXPECT_TRUE(said_with(kRecord, "/" + key, 0.5).starts_with(key + ": found 0.5, needs a whole"));
-  }
   EXPECT_TRUE(
       said_with(kStep, "/gradients/a.safetensors/elements", -1).starts_with("elements: found -1"));
 }

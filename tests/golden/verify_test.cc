@@ -129,9 +129,8 @@ TEST(Verify, WantsEveryOutputAndNoOther) {
   using Operands = std::vector<ManifestOperand>;
   const auto outcome = [&](Operands operands) { return outcome_of("quantize", file, operands); };
   EXPECT_EQ(outcome({x, codes, scales}), Outcome::pass);
-  for (const Operands& not_all : {Operands{x}, {}, {x, codes, codes}, {codes, scales}}) {
+  for (const Operands& not_all : {Operands{x}, {}, {x, codes, codes}, {codes, scales}})
     EXPECT_EQ(outcome(not_all), Outcome::invalid);
-  }
   const ManifestOperand again = operand_of("x", Role::input, "scales");
   for (const Operands& without_scales : {Operands{x, codes}, {x, codes, again}}) {
     const fs::path suite = suite_of_one(scratch, "quantize", file, without_scales);

@@ -92,9 +92,8 @@ TEST(QuantizeChecks, AskForWholeBlocksUnderBytes) {
   EXPECT_EQ((Asked{.x = {5, 63}, .block = {kWhole, kWhole}, .scales = {1, 1}}.both()), "");
   EXPECT_EQ((Asked{.x = {64}, .scales = {2}}.both()),
             "quantize: x: found f32 [64], needs rank 2 to 4");
-  for (const BlockExtents& bad : {BlockExtents{-1, 32}, BlockExtents{1, -32}}) {
+  for (const BlockExtents& bad : {BlockExtents{-1, 32}, BlockExtents{1, -32}})
     EXPECT_NE((Asked{.block = bad}.both().find("needs positive numbers")), std::string::npos);
-  }
 }
 
 TEST(QuantizeChecks, AskForBlocksOfRowsUnderGroups) {

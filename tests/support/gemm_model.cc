@@ -54,10 +54,9 @@ float chain(const Folds& folds, const Line& a, const Line& b) {
   float acc = 0.0f;
   if (length == 0) return acc;
   if (folds.in_terms) {
-    for (std::size_t c = 0; c < length; ++c) {
+    for (std::size_t c = 0; c < length; ++c)
       acc = big_fma(big_multiply(narrow(a[c].code), narrow(a[c].scale)),
                     big_multiply(narrow(b[c].code), narrow(b[c].scale)), acc);
-    }
     return acc;
   }
   const std::size_t tile = folds.block == 0 ? length : folds.block;

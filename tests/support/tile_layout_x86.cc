@@ -74,10 +74,9 @@ void add_bf16(int blocks, const std::uint16_t* a, const std::uint16_t* b,
     const int n = i % kTileLanes;
     const std::uint16_t* tile = b + (2 * block + half) * kTileWords;
     float sum = 0.0f;
-    for (int c = 0; c < kBlock; ++c) {
+    for (int c = 0; c < kBlock; ++c)
       sum += value(a[block * kTileWords + m * kBlock + c]) *
              value(tile[c / 2 * 2 * kTileLanes + 2 * n + c % 2]);
-    }
     sums[block].halves[half][m][n] = sum;
   }
 }

@@ -61,16 +61,14 @@ struct Twin {
           }
         }
         List p;
-        for (Index u = 0; u <= t; ++u) {
+        for (Index u = 0; u <= t; ++u)
           p.push_back(std::exp(std::inner_product(at(t, 0, h), at(t, 0, h) + d, at(u, 1, h), 0.0) /
                                std::sqrt(static_cast<double>(d))));
-        }
         const double sum = std::accumulate(p.begin(), p.end(), 0.0);
         for (Index u = 0; u <= t; ++u) {
-          for (Index i = 0; i < d; ++i) {
+          for (Index i = 0; i < d; ++i)
             mixed[static_cast<std::size_t>(t * o.width + h * d + i)] +=
                 p[static_cast<std::size_t>(u)] / sum * at(u, 2, h)[i];
-          }
         }
       }
     }
@@ -143,11 +141,10 @@ struct Twin {
                   values.at(name + ".w2").data() + e * f * o.width, f),
             weight);
       }
-      if (o.shared_experts > 0) {
+      if (o.shared_experts > 0)
         add(gated(row, values.at(name + ".shared_w1").data(), values.at(name + ".shared_w2").data(),
                   o.shared_experts * f),
             1.0);
-      }
       y.insert(y.end(), sum.begin(), sum.end());
     }
     return y;
@@ -281,10 +278,9 @@ TEST(Gradients, AreThoseOfAPlainTwinForEveryOption) {
       Model model({o, recipe, *backend, communicator, 1});
       Model again({o, recipe, *backend, communicator, 1, true});
       Twin twin{o, {}};
-      for (std::size_t i = 0; i < model.parameters().all().size(); ++i) {
+      for (std::size_t i = 0; i < model.parameters().all().size(); ++i)
         twin.values[model.parameters().all()[i].name] =
             drawn(model.parameters().all()[i], again.parameters().all()[i]);
-      }
       const Window window{text.subspan(0, 32), text.subspan(1, 32)};
       const double loss = model.forward({window}, nullptr);
       EXPECT_NEAR(loss / twin.loss(window), 1.0, c.bound) << c.name;

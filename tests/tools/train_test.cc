@@ -220,10 +220,9 @@ TEST_F(Training, ExportedWeightsAreTheWeights) {
       Parameters saved(job.options, communicator.rank(), 2);
       read_weights(job.output / "hf/model.safetensors", job.options, communicator, exported);
       read_weights(job.output / "checkpoint.safetensors", job.options, communicator, saved);
-      for (const Parameter& p : saved.all()) {
+      for (const Parameter& p : saved.all())
         EXPECT_TRUE(std::equal(p.data(), p.data() + p.elements(), exported[p.name].data()))
             << p.name;
-      }
     });
   }
 }
@@ -346,9 +345,8 @@ TEST(LossPlot, DrawsACurveForEachNameAndNothingThatIsNotANumber) {
   EXPECT_NE(svg.find("class='held'"), svg.npos);
   EXPECT_EQ(svg.find("nan"), std::string::npos);
   EXPECT_EQ(svg.find("inf"), std::string::npos);
-  for (const char* part : {">bf16<", ">mxfp8_rceil<", ">short<", "% above bf16", "</svg>"}) {
+  for (const char* part : {">bf16<", ">mxfp8_rceil<", ">short<", "% above bf16", "</svg>"})
     EXPECT_NE(svg.find(part), std::string::npos) << part;
-  }
   EXPECT_NE(loss_plot({{"alone", {}, {}}}).find("</svg>"), std::string::npos);
 }
 

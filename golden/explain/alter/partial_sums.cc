@@ -89,8 +89,11 @@ void add_parts_of_runs(const Product& p, List& list) {
   for (Index run = 4; run < 2 * p.k && run <= 128; run *= 2) {
     for (Index n = 1; n < run; n *= 2) {
       for (const auto& [from, to] : {std::pair{Index{0}, n}, {Index{0}, run - n}, {n, run}}) {
-        add_read(list, "k=parts_of_runs",
-                 filled("of every {} of k only those from {} to {} are added", run, from, to - 1),
+        const std::string words =
+            run < p.k
+                ? filled("of every {} of k only those from {} to {} are added", run, from, to - 1)
+                : filled("only k = {} to {} are added", from, std::min(to, p.k) - 1);
+        add_read(list, "k=parts_of_runs", words,
                  {read_depth(p, p.a.codes_name, [=, from = from, to = to](Index d) {
                    return d % run >= from && d % run < to ? d : -1;
                  })});

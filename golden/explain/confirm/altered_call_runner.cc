@@ -164,6 +164,18 @@ bool LastBits::all() const {
   return beyond == 0 && mended >= kLeastMended && off * kMostOff <= differing;
 }
 
+bool RunResult::gives_the_same(const RunResult& other) const {
+  return std::abs(broken - other.broken) * 8 <= broken &&
+         std::ranges::equal(credits, other.credits, {}, &VariantMatch::mask, &VariantMatch::mask);
+}
+
+bool RunResult::gives_less(const RunResult& other) const {
+  const auto within = [](const VariantMatch& a, const VariantMatch& b) {
+    return std::ranges::equal(a.mask, b.mask, std::ranges::less_equal{});
+  };
+  return fixed < other.fixed && std::ranges::equal(credits, other.credits, within);
+}
+
 AlteredCallRunner::AlteredCallRunner(Backend& backend, const Call& call,
                                      std::vector<Output>& outputs)
     : backend_(backend), call_(call), outputs_(outputs) {

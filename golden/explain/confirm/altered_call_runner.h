@@ -44,6 +44,10 @@ struct RunResult {
   /// alters nothing.
   std::vector<std::vector<std::uint8_t>> idle;
   bool all() const { return broken == 0 && fixed == seen && seen > 0; }
+  /// Whether another gives the same elements, and about as many not.
+  bool gives_the_same(const RunResult& other) const;
+  /// Whether it gives less than another, and nothing beside that.
+  bool gives_less(const RunResult& other) const;
 };
 
 /// The outputs of an altered call, as hypotheses make or rewrite them; none where one does not
@@ -119,6 +123,12 @@ struct Candidate {
   Hypotheses hypotheses;
   RunResult trial;
 };
+/// What fits on a window more than something else does.
+inline bool better(const Candidate& a, const Candidate& b) {
+  if (a.trial.all() != b.trial.all()) return a.trial.all();
+  // The same elements may be looked at through one window only: counts can be compared.
+  return a.trial.fixed > b.trial.fixed;
+}
 
 /// Whether a trial was run on all rows that fail, or on some that are spread over them.
 enum class Rows : std::uint8_t { some, all };

@@ -73,10 +73,7 @@ bool combine(const Hypothesis& a, const Hypothesis& b) {
   if (a.stage == Stage::input)
     return side(a) != side(b) && std::ranges::none_of(a.readings, is_read);
   // A rule of scales has a mode of its own.
-  const auto is_rule = [](const Hypothesis& h) {
-    return h.target == Target::scale_rule || h.target == Target::whole_rule;
-  };
-  if (is_rule(a) && is_rule(b)) return false;
+  if (a.is_rule() && b.is_rule()) return false;
   return a.stage == Stage::rule && a.subject != b.subject;
 }
 

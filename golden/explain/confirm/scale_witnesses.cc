@@ -4,13 +4,16 @@
 #include <cmath>
 #include <limits>
 #include <map>
+#include <optional>
 #include <set>
+#include <string_view>
 #include <utility>
 #include <vector>
 
 #include "formats/error.h"
 #include "golden/explain/confirm/score.h"
 #include "golden/explain/find/finding.h"
+#include "golden/explain/find/output/recover.h"
 #include "golden/explain/find/product/sides.h"
 
 namespace mxo {
@@ -94,6 +97,36 @@ double bits_of_choices(const Call& call, const Output& y, const std::vector<Inde
          std::log2(static_cast<double>(call.input("router").extent(0)));
 }
 
+/// Of rows that an altered gradient took for others of its operand, whole, in the groups of some
+/// lines: whatever they hold, each is one of so many.  None where a row is no other one.
+std::optional<double> bits_of_rows(const ProductSides& was, const ProductSides& now,
+                                   const std::set<std::pair<Index, Index>>& lines) {
+  const Tensor& before = *was.factor().codes;
+  const Tensor& after = *now.factor().codes;
+  if (!was.p.wgrad || before.shape() != after.shape() || before.dtype() != after.dtype())
+    return std::nullopt;
+  const auto row = [n = before.shape().back()](const Tensor& t, Index r) {
+    return bytes_of(t, r * n, n);
+  };
+  std::set<std::string_view> rows;
+  for (Index r = 0; r < before.extent(0); ++r) rows.insert(row(before, r));
+  Index changed = 0;
+  Index group = -1;
+  for (const auto& [g, line] : lines) {
+    if (std::exchange(group, g) == g) continue;
+    for (Index r = 0; r < before.extent(0); ++r) {
+      const auto in = [&, g = g](const ProductSides& s) {
+        return r >= s.p.begin(g) && r < s.p.begin(g) + s.p.depth(g);
+      };
+      if (!in(was) && !in(now)) continue;
+      if (!rows.contains(row(after, r))) return std::nullopt;
+      changed += in(was) != in(now) || row(before, r) != row(after, r);
+    }
+  }
+  if (changed == 0) return std::nullopt;
+  return static_cast<double>(changed) * std::log2(static_cast<double>(before.extent(0)) + 1.0);
+}
+
 /// Of values that an altered call took for others, in the lines that it explains: all elements of a
 /// line follow from these, each of which is worth its place in the line.  Where both sides of a
 /// product are altered, the one that tells less.
@@ -106,8 +139,13 @@ double bits_of_values(const Call& altered, const Product& p, const Output& y,
   for (const Side side : kSides) {
     const ProductSides s{p, side};
     const ProductSides t{*now, side};
+    const auto lines = lines_of(s, y, explained);
+    if (const auto rows = bits_of_rows(s, t, lines)) {
+      least = std::min(least, *rows);
+      continue;
+    }
     double sum = 0.0;
-    for (const auto& [g, line] : lines_of(s, y, explained)) {
+    for (const auto& [g, line] : lines) {
       std::map<Index, std::pair<double, double>> values;  // by row of a gradient, or depth
       const ProductSides::Line was = s.line(g, line);
       const ProductSides::Line is = t.line(g, line);

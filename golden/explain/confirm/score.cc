@@ -157,7 +157,7 @@ bool is_everywhere_but_not_all(const Variant& patch, const VariantMatch& c) {
 
 /// A rule of scales that gives some codes by chance, and other scales than those that came right.
 bool contradicts_scales(const Hypothesis& h, const RunResult& trial) {
-  if (h.target != Target::scale_rule && h.target != Target::whole_rule) return false;
+  if (!h.is_rule()) return false;
   Index fixed = 0;
   Index seen = 0;
   bool wrong = false;

@@ -21,12 +21,6 @@ constexpr Index kLeastNews = 4;       ///< elements that one of a pair leaves to
 constexpr double kSmallWork = 1e7;    ///< multiply-adds of all lines that fail
 constexpr Index kLeastSampled = 8;    ///< elements that a cause of some lines gives
 
-bool better(const Candidate& a, const Candidate& b) {
-  if (a.trial.all() != b.trial.all()) return a.trial.all();
-  // The same elements may be looked at through one window only: counts can be compared.
-  return a.trial.fixed > b.trial.fixed;
-}
-
 /// Both of a pair have to matter: neither gives as much alone, where the pair was run, nor all but
 /// an element or two, which any other would do that alters these.
 bool both_matter(AlteredCallRunner& runner, const Candidate& pair) {
@@ -34,12 +28,6 @@ bool both_matter(AlteredCallRunner& runner, const Candidate& pair) {
     const auto alone = runner.run({h});
     return !alone || (alone->fixed < pair.trial.fixed && alone->broken >= kLeastNews);
   });
-}
-
-/// Whether two trials give the same elements, and about as many not.
-bool gives_the_same(const RunResult& a, const RunResult& b) {
-  return std::abs(a.broken - b.broken) * 8 <= a.broken &&
-         std::ranges::equal(a.credits, b.credits, {}, &VariantMatch::mask, &VariantMatch::mask);
 }
 
 /// What alters whole operands comes last, and not at all where something else gives every bit.
@@ -113,6 +101,7 @@ class Search {
       if (left_of(outputs()) == before) break;
     }
     if (named_.size() > 1 && left_of(outputs()) == 0) keep_one_that_gives_all(start);
+    if (exact_ && claims_.empty()) nearest_ = {};  // too few elements tell that it was that
     return std::move(claims_);
   }
 
@@ -178,6 +167,7 @@ class Search {
     std::vector<Candidate> found;
     std::vector<const Hypothesis*> near_of_f32;
     std::vector<std::pair<Index, Index>> rules;  // of scales, tried: fixed, broken
+    std::optional<RunResult> refused;            // what gives most of what is none of a part
     for (const bool whole_operands : {false, true}) {
       for (const Hypothesis& h : list_) {
         const auto done = static_cast<double>(&h - list_.data());
@@ -191,19 +181,26 @@ class Search {
         // What gives every bit of a window is no nearer: it is named, or it fails elsewhere.
         if (claims_.empty() && !trial->all() && trial->least_gain_db > nearest_.gain_db)
           nearest_ = {h.phrase, trial->least_gain_db};
+        exact_ = exact_ || (trial->all() && !runner_.windowed());
         if (round_ == 0 && trial->last_bits.all() && trial->last_bits.units > 0)
           (trial->last_bits.differing > 0 ? near_of_16_bits_ : near_of_f32).push_back(&h);
         if (worth_running(*trial) && !contradicts(h, *trial, outputs()) &&
-            moves_ends_so(h, runner_))
+            moves_ends_so(h, runner_)) {
           found.push_back({{&h}, std::move(*trial)});
+        } else if (trial->fixed > (refused ? refused->fixed : 0) &&
+                   trial->fixed * 2 >= trial->seen) {
+          refused = std::move(*trial);
+        }
       }
       // Of rules of scales the one that gives most, or none: others give what it spares.
-      std::erase_if(found, [&](const Candidate& c) {
+      const auto is_of_another = [&](const Candidate& c) {
         const std::pair own(c.trial.fixed, c.trial.broken);
-        return c.hypotheses.front()->target == Target::scale_rule && !c.trial.all() &&
-               std::ranges::any_of(rules,
-                                   [&](const auto& r) { return r.first >= own.first && r != own; });
-      });
+        const auto gives_as_much = [&](const auto& r) { return r.first >= own.first && r != own; };
+        return (refused && c.trial.gives_less(*refused)) ||
+               (c.hypotheses.front()->is_rule() && !c.trial.all() &&
+                std::ranges::any_of(rules, gives_as_much));
+      };
+      std::erase_if(found, is_of_another);
       const bool all = std::ranges::any_of(found, [](const Candidate& c) { return c.trial.all(); });
       std::vector<Claim> claims;
       if (!all) claims = but_for_last_bits(near_of_f32);
@@ -299,9 +296,13 @@ class Search {
       return {};
     gives_all_of_call = gives_call(runner_, best);
     // A power of two has many makers: what was found is no more than one of them.
-    const Output& o = outputs().front();
-    const bool one = !first.rewrite && outputs().size() == 1;
-    if (const auto by = one ? power_of(o, before.explained_since(outputs(), 0)) : std::nullopt)
+    std::vector<std::size_t> given;  // outputs
+    for (std::size_t o = 0; o < outputs().size(); ++o)
+      if (!before.explained_since(outputs(), o).empty()) given.push_back(o);
+    const bool one = !first.rewrite && given.size() == 1;
+    const std::size_t at = one ? given.front() : 0;
+    const Output& o = outputs()[at];
+    if (const auto by = one ? power_of(o, before.explained_since(outputs(), at)) : std::nullopt)
       claim.sentence = filled("{}{}: {}, as it is where {}", o.left == 0 ? "all of " : "", o.name,
                               times_power_of_2(*by), claim.sentence);
     int alike = 0;
@@ -310,7 +311,7 @@ class Search {
       // What gives less than all that it alters is no equal of what gives all.
       const RunResult& other = found[i].trial;
       if (other.fixed != best.trial.fixed || other.all() != best.trial.all() ||
-          (!other.all() && !gives_the_same(other, best.trial)))
+          (!other.all() && !other.gives_the_same(best.trial)))
         break;
       const std::string phrase = phrase_of(found[i].hypotheses);
       if (!is_another_cause(runner_.call(), *found[i].hypotheses.front(), first) ||
@@ -377,6 +378,7 @@ class Search {
   Nearest& nearest_;
   Extent extent_;
   int round_ = 0;
+  bool exact_ = false;  ///< a hypothesis gives every bit
   std::vector<Claim> claims_;
   std::vector<const Hypothesis*> near_of_16_bits_;          ///< but for their last bits
   Hypotheses best_;                                         ///< of those that were weighed last

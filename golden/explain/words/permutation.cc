@@ -72,6 +72,13 @@ bool Permutation::identity() const { return source == range_of(period()); }
 
 bool Permutation::has_name() const { return !name_of(*this).empty(); }
 
+bool Permutation::is_rolled() const {
+  const Index by = source.front();
+  return by > 0 && 2 * by != period() && std::ranges::all_of(range_of(period()), [&](Index i) {
+           return nth(source, i) == (i + by) % period();
+         });
+}
+
 std::string Permutation::words() const {
   std::string text = "in runs of " + std::to_string(period()) + " in the order ";
   // A long one from where it begins to be another.

@@ -23,6 +23,8 @@ struct Permutation {
   bool identity() const;
   /// Whether the order is one that has a name: reversed, rolled, halves exchanged, transposed.
   bool has_name() const;
+  /// Whether all but the first or last few are taken from one distance, these from the other end.
+  bool is_rolled() const;
   /// "in runs of 4 in the order 3, 2, 1, 0 (reversed)".
   std::string words() const;
 };

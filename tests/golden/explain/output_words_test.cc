@@ -85,7 +85,7 @@ TEST(OutputWords, AreAKnownFunction) {
             "value.minus_zero: y: negative zeros lose their sign"},
            {{nan, 1.0f, -2.0f, nan},
             [](double v) { return std::isnan(v) ? 0.0 : v; },
-            "value.nan_zero: y: NaN is written as zero"},
+            "value.nan_zero: y: where NaN is expected, zero came"},
            {with(negative, {1, 3, -nan}), [](double v) { return v < 0.0 ? 0.0 : v; },
             "value.relu: y: negative values are written as zero (ReLU)"},
            {some_numbers(8), [](double v) { return 1.0f / static_cast<float>(v); },

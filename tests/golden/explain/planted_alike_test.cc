@@ -8,9 +8,9 @@ namespace {
 
 struct Alike {
   const char* what;
-  const char* said;    ///< that has to be in the sentence
-  const char* unsaid;  ///< that must not be
+  const char* said;  ///< that has to be in the sentence
   std::function<std::string(Backend&)> explained;
+  const char* unsaid = "EVEN";  ///< that must not be
 };
 
 /// Bytes of an operand, each as of(i, bytes that were given).
@@ -33,6 +33,10 @@ Call with_bytes(Call c, const char* name, const Of& of) {
 }
 
 Call product(Backend& b) { return mx_product(b, 3, {{32, 64}, 64, 48, 128}); }
+Call dequantized(Backend& b) {
+  const Call p = product(b);
+  return of("dequantize", {{"codes", p.input("x.codes")}, {"scales", p.input("x.scales")}});
+}
 
 std::string zeros(const Call& call, const char* name) {
   return said_of(call, [name](NamedTensors& out) {
@@ -46,10 +50,17 @@ Tensor rows_as(const Tensor& given, Index (*from)(Index)) {
   return t;
 }
 
-/// Rows of x in four groups take the scales of other rows.
-std::string scales_of_rows(const Call& call, Index (*from)(Index)) {
-  return said_with(call,
-                   [&](Call& c) { c.replace("x.scales", rows_as(c.input("x.scales"), from)); });
+std::string rows_of(const Call& call, std::initializer_list<const char*> names,
+                    Index (*from)(Index)) {
+  return said_with(call, [&](Call& c) {
+    for (const char* name : names) c.replace(name, rows_as(c.input(name), from));
+  });
+}
+/// A gradient of groups that end so.
+Call gradient(const std::vector<std::int32_t>& ends) {
+  return of("grouped_matmul_wgrad", {{"dy", random_bf16({ends.back(), 48}, 3)},
+                                     {"x", random_bf16({ends.back(), 64}, 4)},
+                                     {"group_ends", ends_of(ends)}});
 }
 Call four_groups(Backend& b) { return mx_product(b, 3, {{40, 130, 199, 256}, 256, 64, 512}); }
 Index first_eight(Index r) { return r >= 48 && r < 130 ? 40 + r % 8 : r; }
@@ -63,23 +74,23 @@ Call rows_of_powers() {
 
 const Alike kAlike[] = {
     {"one block of K is not zero", "equivalently, K blocks of w take the scale of the block before",
-     "EVEN",
      [](Backend& b) {
        const auto block_2 = [](Index i, const auto* t) { return i / 32 % 4 == 2 ? t[i] : 0; };
        return said_with(with_bytes(product(b), "x.codes", block_2), [](Call& c) {
          bytes_as(c, "w.scales", [](Index i, const auto* t) { return t[i % 4 == 2 ? i - 1 : i]; });
        });
      }},
-    {"all rows have the scales of row 0", "rolled back by one block along K", "of line 0",
+    {"all rows have the scales of row 0", "rolled back by one block along K",
      [](Backend& b) {
        const Call call =
            with_bytes(product(b), "x.scales", [](Index i, const auto*) { return 120 + i % 4 * 3; });
        return said_with(call, [](Call& c) {
          bytes_as(c, "x.scales", [](Index i, const auto* t) { return t[i / 4 * 4 + (i + 1) % 4]; });
        });
-     }},
+     },
+     "of line 0"},
     {"scales of two rows by turns",
-     "1 row before; equivalently, the scales of x are those of 1 row", "EVEN",
+     "1 row before; equivalently, the scales of x are those of 1 row",
      [](Backend& b) {
        Call call = rowwise_product(b, 3, {{32, 64}, 64, 48, 64});
        const auto by_turns = [](Index odd) {
@@ -89,7 +100,6 @@ const Alike kAlike[] = {
        return said_with(call, [&](Call& c) { floats_as(c, "x.scales", by_turns(0)); });
      }},
     {"two experts are alike", "equivalently, group 2 is multiplied by the weights of expert 1",
-     "EVEN",
      [](Backend& b) {
        const auto experts = [](Call& c, std::array<Index, 3> from) {
          for (const char* name : {"w.codes", "w.scales"})
@@ -102,7 +112,6 @@ const Alike kAlike[] = {
        return said_with(call, [&](Call& c) { experts(c, {0, 1, 1}); });
      }},
     {"half of some rows", "all of y: every value is multiplied by 2^-1, as it is where x is taken",
-     "EVEN",
      [](Backend& b) {
        return said_of(product(b), [](NamedTensors& out) {
          out.at("y") = mapped(out.at("y"), [](Index i, float v) {
@@ -110,19 +119,16 @@ const Alike kAlike[] = {
          });
        });
      }},
-    {"zeros of a dequantised tensor", "hold zeros", "bits of f32",
-     [](Backend& b) {
-       const Call p = product(b);
-       return zeros(
-           of("dequantize", {{"codes", p.input("x.codes")}, {"scales", p.input("x.scales")}}), "x");
-     }},
-    {"zeros of a gradient of a gate", "hold zeros", "limit",
+    {"zeros of a dequantised tensor", "hold zeros",
+     [](Backend& b) { return zeros(dequantized(b), "x"); }, "bits of f32"},
+    {"zeros of a gradient of a gate", "hold zeros",
      [](Backend&) {
        return zeros(of("swiglu_backward",
                        {{"x", random_bf16({24, 128}, 3)}, {"dy", random_bf16({24, 64}, 4)}}),
                     "dx");
-     }},
-    {"every code is the largest", "where code 7E is expected, code 7D came", "clamped",
+     },
+     "limit"},
+    {"every code is the largest", "where code 7E is expected, code 7D came",
      [](Backend&) {
        const Tensor x = mapped(random_floats({64, 128}, 7), [](Index i, float v) {
          return std::ldexp(v < 0 ? -448.0f : 448.0f, static_cast<int>(i / 32 % 5));
@@ -130,8 +136,9 @@ const Alike kAlike[] = {
        return said_of(of_x("quantize", x), [](NamedTensors& out) {
          for (Index i = 0; i < 64 * 128; ++i) --out.at("codes").as<std::uint8_t>()[i];
        });
-     }},
-    {"scales of two values in tiles", "change places", "written",
+     },
+     "clamped"},
+    {"scales of two values in tiles", "change places",
      [](Backend&) {
        const Call call =
            of("swizzle_scales", {{"scales", filled<std::uint8_t>(Dtype::u8, {128, 4}, [](Index i) {
@@ -140,8 +147,9 @@ const Alike kAlike[] = {
        return said_with(call, [](Call& c) {
          bytes_as(c, "scales", [](Index i, const auto* t) { return t[511 - i]; });
        });
-     }},
-    {"powers of two times 1.1", "", "bits are flipped",
+     },
+     "written"},
+    {"powers of two times 1.1", "",
      [](Backend&) {
        const Call call = of_x("quantize", rows_of_powers().input("x"), "block=1xK scale=f32");
        return said_of(call, [](NamedTensors& out) {
@@ -149,41 +157,40 @@ const Alike kAlike[] = {
            return i > 40 && i < 50 ? 3.0f * v : 1.1f * v;
          });
        });
-     }},
-    {"scales of a row are alike", "", "hold the rows",
+     },
+     "bits are flipped"},
+    {"scales of a row are alike", "",
      [](Backend&) {
        return said_of(rows_of_powers(), [](NamedTensors& out) {
          std::byte* s = out.at("scales").data();
          std::memmove(s + 40 * 8, s + 13 * 8, 16);
        });
-     }},
-    {"rows of a sum are alike", "0.984375 times", "left out",
+     },
+     "hold the rows"},
+    {"rows of a sum are alike", "0.984375 times",
      [](Backend&) {
        const Tensor x = filled<float>(Dtype::f32, {64, 32}, [](Index i) { return i % 32 + 1; });
        return said_with(of_x("column_sum", x), [](Call& c) {
          floats_as(c, "x", [](Index i, float v) { return i < 32 ? 0.0f : v; });
        });
-     }},
+     },
+     "left out"},
     {"rows of one group take the scales of its first eight", "row 48 that of 40, 49 that of 41",
-     "in runs of 128", [](Backend& b) { return scales_of_rows(four_groups(b), first_eight); }},
-    {"rows take the scales of padded groups", "those of 24 rows after in group 1", "in group 3, ",
+     [](Backend& b) { return rows_of(four_groups(b), {"x.scales"}, first_eight); },
+     "in runs of 128"},
+    {"rows take the scales of padded groups", "those of 24 rows after in group 1",
      [](Backend& b) {
-       return scales_of_rows(four_groups(b), [](Index r) {
+       return rows_of(four_groups(b), {"x.scales"}, [](Index r) {
          return r < 40 ? r : r < 130 ? r + 24 : r < 199 ? r + 30 : 255;
        });
-     }},
+     },
+     "in group 3, "},
     {"rows of both sides of a gradient", "equivalently, rows of x are reversed in runs of 2",
-     "EVEN",
      [](Backend&) {
-       const Call call = of("grouped_matmul_wgrad", {{"dy", random_bf16({256, 48}, 3)},
-                                                     {"x", random_bf16({256, 64}, 4)},
-                                                     {"group_ends", ends_of({40, 130, 199, 256})}});
-       return said_with(call, [](Call& c) {
-         c.replace("x",
-                   rows_as(c.input("x"), [](Index r) { return r >= 40 && r < 130 ? r ^ 1 : r; }));
-       });
+       return rows_of(gradient({40, 130, 199, 256}), {"x"},
+                      [](Index r) { return r >= 40 && r < 130 ? r ^ 1 : r; });
      }},
-    {"no value reaches the limit", "raised by 1; equivalently, the gate is that of GPT-OSS", "EVEN",
+    {"no value reaches the limit", "raised by 1; equivalently, the gate is that of GPT-OSS",
      [](Backend&) {
        const Call call = of("swiglu_backward", {{"x", times(random_bf16({64, 256}, 5), 0x1p-6f)},
                                                 {"dy", random_bf16({64, 128}, 6)}});
@@ -192,20 +199,74 @@ const Alike kAlike[] = {
          c.set.set("up_offset", "1");
        });
      }},
-    {"a third of the rows is the second, which is the first", "hold the rows 32 before", "modulo",
+    {"a third of the rows is the second, which is the first", "hold the rows 32 before",
      [](Backend&) {
        const Tensor x =
            rows_as(random_floats({96, 64}, 7), [](Index r) { return r < 64 ? r % 32 : r; });
        return said_of(of_x("cast", x), [](NamedTensors& out) {
          out.at("y") = rows_as(out.at("y"), [](Index r) { return r < 64 ? r : r - 32; });
        });
-     }},
-    {"indices that exchange pairs", "i xor 1; equivalently, the indices are ignored", "EVEN",
+     },
+     "modulo"},
+    {"indices that exchange pairs", "i xor 1; equivalently, the indices are ignored",
      [](Backend&) {
        const Tensor to = filled<std::int32_t>(Dtype::i32, {32}, [](Index i) { return i ^ 1; });
        const Call call = of("permute", {{"x", random_bf16({32, 64}, 3)}, {"indices", to}});
        return said_of(call, [&](NamedTensors& out) { out.at("y") = call.input("x"); });
      }},
+    {"groups of one row take x of the row after", "no known cause",
+     [](Backend&) {
+       return rows_of(gradient({1, 2, 3, 4, 5, 6, 7, 8}), {"x"},
+                      [](Index r) { return (r + 1) % 8; });
+     }},
+    {"rows come in eights", "those of 8 before",
+     [](Backend& b) {
+       Call call = four_groups(b);
+       for (const char* name : {"x.codes", "x.scales"})
+         call.replace(name, rows_as(call.input(name), [](Index r) { return r - r % 8; }));
+       return rows_of(call, {"x.codes", "x.scales"}, [](Index r) { return r < 199 ? r : r - 8; });
+     },
+     "7 before"},
+    {"rows come by turns", "(reversed); equivalently, each is the row 1 before",
+     [](Backend&) {
+       const Tensor x = rows_as(random_floats({64, 256}, 7), [](Index r) { return r % 2; });
+       return rows_of(of_x("cast", x), {"x"}, [](Index r) { return r ^ 1; });
+     }},
+    {"every code is zero", "all are zero",
+     [](Backend&) {
+       return said_with(of_x("quantize", times(random_floats({64, 256}, 7), 1e-40f)),
+                        [](Call& c) { floats_as(c, "x", [](Index, float v) { return 0 * v; }); });
+     },
+     "whole number"},
+    {"a score of two tokens", "no known cause",
+     [](Backend&) {
+       return said_with(of("route", {{"logits", random_floats({2, 8}, 28)}}, "top_k=2"),
+                        [](Call& c) { c.set.set("score", "sigmoid"); });
+     },
+     "nearer"},
+    {"scales alone are half", "every value is multiplied by 2^-1, as it is where power_of_2 is up",
+     [](Backend&) {
+       return said_of(of_x("quantize", random_floats({32, 64}, 7), "block=1xK scale=f32"),
+                      [](NamedTensors& out) {
+                        out.at("scales") = mapped(out.at("scales"), [](Index i, float v) {
+                          return i < 4 ? 0.0f : v / 2;
+                        });
+                      });
+     }},
+    {"codes of some rows are of another format", "of no whole row",
+     [](Backend& b) {
+       Call call = dequantized(b);
+       call.replace("codes", filled<std::uint8_t>(Dtype::u8, {64, 128}, [](Index i) {
+                      return static_cast<std::uint8_t>(i * 37 % 1021);
+                    }));
+       return said_of(call, [&](NamedTensors& out) {
+         Call wrong = call;
+         wrong.set.set("format", "e4m3fnuz");
+         const Tensor x = std::move(run_call(b, wrong).at("x"));
+         runs_from(out.at("x"), x, row_bytes(x), [](Index r) { return r > 40 ? r : -1; });
+       });
+     },
+     "every scale is half"},
 };
 
 TEST(PlantedAlike, AllAreSaidOrNone) {

@@ -47,10 +47,9 @@ void last_whole(const Call& call, NamedTensors& out) {
     for (Index c = 352; c < 480; ++c) amax = std::max(amax, std::abs(x[r * 480 + c]));
     const float scale = amax / 448.0f;
     out.at("scales").as<float>()[r * 4 + 3] = scale;
-    for (Index c = 384; c < 480; ++c) {
+    for (Index c = 384; c < 480; ++c)
       out.at("codes").as<std::uint8_t>()[r * 480 + c] =
           encode<kE4M3>(x[r * 480 + c] / scale, Overflow::saturate).bits;
-    }
   }
 }
 

@@ -1,6 +1,8 @@
 // Places of causes, and rows that a model gives.
 #include "golden/explain/find/output/recover.h"
 
+#include <algorithm>
+#include <cmath>
 #include <set>
 
 #include "golden/explain/find/finding.h"
@@ -8,10 +10,12 @@
 namespace mxo {
 namespace {
 
-constexpr Index kMostRuns = 8;     ///< of rows, for a cause to be called a place
-constexpr Index kEnough = 8;       ///< elements that tell from chance, and are asked for as such
-constexpr Index kLargeBlock = 64;  ///< elements in one run of rows: too many for chance
-constexpr Index kHopeless = 4096;  ///< rows that do not fit before any does
+constexpr Index kMostRuns = 8;       ///< of rows, for a cause to be called a place
+constexpr Index kEnough = 8;         ///< elements that tell from chance, and are asked for as such
+constexpr Index kLargeBlock = 64;    ///< elements in one run of rows: too many for chance
+constexpr Index kHopeless = 4096;    ///< rows that do not fit before any does
+constexpr Index kLeastMultiple = 8;  ///< elements that tell a multiple of others
+constexpr Index kLeastShare = 8;  ///< of rows, one element in so many: not what others left of them
 
 Claim made(const ClaimId& id, std::string sentence, Where where, Index elements) {
   Claim claim{id.id, std::move(sentence), std::move(where), static_cast<double>(elements)};
@@ -26,6 +30,25 @@ std::string_view bytes_of(const Tensor& t, Index at, Index n) {
   const std::size_t size = size_of(t.dtype());
   return {reinterpret_cast<const char*>(t.data()) + static_cast<std::size_t>(at) * size,
           static_cast<std::size_t>(n) * size};
+}
+
+bool is_multiple(const Piece& piece, const Piece& others, Index width) {
+  if (!is_wide_float(others.of.dtype()) || width < kLeastMultiple) return false;
+  const ElementReader read(others.of.dtype());
+  double low = HUGE_VAL;
+  double high = -HUGE_VAL;
+  std::set<double> values;
+  for (Index i = 0; i < width; ++i) {
+    const double other = read(bits_at(others.of, others.at + i)).value;
+    const double own = read(bits_at(piece.of, piece.at + i)).value;
+    if (other == 0.0 && own == 0.0) continue;
+    low = std::min(low, own / other);
+    high = std::max(high, own / other);
+    values.insert(std::abs(other));
+  }
+  const double most = std::max(std::abs(low), std::abs(high));
+  return std::ssize(values) * 2 > width && std::isfinite(most) && high - low <= most * 0x1p-6 &&
+         (low != 1.0 || high != 1.0);
 }
 
 bool Lines::came_as(Index line, Index source) const {
@@ -118,6 +141,11 @@ std::optional<Claim> claim_fits(Output& output, const std::function<RowFit(Index
   // What needs many elements to be told from chance needs them even where no others are left.
   if (fixed == 0 || (fixed < least && (least >= kEnough || fixed != output.left)))
     return std::nullopt;
+  Index beside = 0;  // what others explain of these rows
+  for (const Index r : rows)
+    for (const Index i : elements_of_row(output, r))
+      beside += nth(output.marks, i) == Mark::explained;
+  if (fixed * kLeastShare < beside) return std::nullopt;
   const auto fits_as_well = [&](Index r) {
     return std::ranges::binary_search(failing, r) || fit(r).fits;
   };
@@ -127,6 +155,11 @@ std::optional<Claim> claim_fits(Output& output, const std::function<RowFit(Index
   if (!whole && fixed * 2 < output.left && (runs(rows) > 1 || fixed < kLargeBlock))
     return std::nullopt;
   if (!whole && runs(rows) > kMostRuns && ranges(rows).find("mod") == std::string::npos)
+    return std::nullopt;
+  // Of one row among others its factor is one number.
+  const Index at = rows.front() * output.columns;
+  if (!whole && rows.size() == 1 && fixed * 2 < output.left &&
+      is_multiple({*output.actual, at}, {*output.expected, at}, output.columns))
     return std::nullopt;
   Claims claims = claim_lines(output, {id}, {output}, rows, [&](const Place& place) {
     return (whole ? output.name : place.words) + ": " + phrase;

@@ -57,6 +57,9 @@ class Sums {
   /// Whether row `r` holds its own sum and that of row `from`.
   bool row_holds(Index r, Index from) const {
     const Index by = (from - r) * o_.columns;
+    const Piece own{*o_.expected, r * o_.columns};
+    // A multiple of one row and another is one of any.
+    if (is_multiple(own, {*o_.expected, from * o_.columns}, o_.columns)) return false;
     return 4 * shown(r * o_.columns, (r + 1) * o_.columns, false,
                      [&](Index i) { return o_.expected_bits(i + by); }) >
            o_.columns;

@@ -72,7 +72,7 @@ constexpr FloatMap kFloatMaps[] = {
      [](const Words& f, std::uint64_t w) { return w == f.sign() ? 0 : w; }},
     {"value.subnormals_zero", "subnormal values are flushed to +0", 2,
      [](const Words& f, std::uint64_t w) { return f.is_normal(w) ? w : 0; }},
-    {"value.nan_zero", "NaN is written as zero", 2,
+    {"value.nan_zero", "where NaN is expected, zero came", 2,
      [](const Words& f, std::uint64_t w) { return f.is_nan(w) ? 0 : w; }},
     {"value.relu", "negative values are written as zero (ReLU)", kTold,
      [](const Words& f, std::uint64_t w) { return (w & f.sign()) != 0 && !f.is_nan(w) ? 0 : w; }},

@@ -1,13 +1,14 @@
 // Rows, parts of rows and runs of short rows that lie somewhere else in an output; rows written at
 // another stride.
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cmath>
 #include <cstring>
 #include <functional>
 #include <iterator>
 #include <map>
-#include <set>
+#include <unordered_map>
 #include <unordered_set>
 
 #include "golden/explain/alter/alterations.h"
@@ -27,7 +28,6 @@ constexpr Index kSegments[] = {128, 64, 32, 16};  ///< columns, kLeastBytes at l
 constexpr std::size_t kMostDistances = 4;         ///< more are an order, no runs that moved
 constexpr Index kMostComparisons = 1 << 26;
 constexpr Index kLeastOverlapping = 24;  ///< elements of rows written one over the other
-constexpr Index kLeastMultiple = 8;      ///< elements that tell a multiple of what is expected
 
 /// True for bytes that say little: one element repeated.
 bool is_plain(std::string_view bytes, std::size_t size) {
@@ -84,27 +84,6 @@ class PieceIndex {
   Index width_;
   std::vector<Hashed> places_;
 };
-
-/// Whether `width` elements from `at` on, of many values, are one number times what is expected.
-/// Rows of a product over one row are multiples of one another: that one came as another is one
-/// number, and no witness.
-bool is_multiple(const Output& output, Index at, Index width) {
-  if (!is_wide_float(output.expected->dtype()) || width < kLeastMultiple) return false;
-  const ElementReader read(output.expected->dtype());
-  double low = HUGE_VAL;
-  double high = -HUGE_VAL;
-  std::set<double> values;
-  for (Index i = at; i < at + width; ++i) {
-    const double want = read(output.expected_bits(i)).value;
-    const double got = read(output.actual_bits(i)).value;
-    if (want == 0.0 && got == 0.0) continue;
-    low = std::min(low, got / want);
-    high = std::max(high, got / want);
-    values.insert(std::abs(want));
-  }
-  const double most = std::max(std::abs(low), std::abs(high));
-  return std::ssize(values) * 2 > width && std::isfinite(most) && high - low <= most * 0x1p-6;
-}
 
 /// Of pieces that came alike the first: they are one witness.
 std::vector<Index> distinct(const Output& output, const std::vector<Index>& pieces, Index width) {
@@ -171,7 +150,7 @@ Claims claims_of_pieces(Output& output, Index width) {
   }
   std::map<Index, std::vector<Index>> by_distance;
   std::map<Index, std::vector<Index>> by_source;
-  std::size_t all = 0;
+  std::unordered_map<Index, Index> chosen;  // where each comes from
   for (const auto& [at, places] : sources) {
     // At the distance that most pieces may share, the nearest of those that are as common.
     const auto rank = [&, at = at](Index from) {
@@ -182,8 +161,9 @@ Claims claims_of_pieces(Output& output, Index width) {
     const Index from = *best;
     by_distance[from - at].push_back(at);
     by_source[from].push_back(at);
-    ++all;
+    chosen[at] = from;
   }
+  const std::size_t all = chosen.size();
   // A few short pieces among many differences are alike by chance, or follow from another cause.
   const bool few = static_cast<Index>(all) * width * kLeastShare < output.differing;
   if (all == 0 || (width < output.columns && few)) return {};
@@ -191,8 +171,19 @@ Claims claims_of_pieces(Output& output, Index width) {
   const bool small = static_cast<std::size_t>(width) * size_of(output.expected->dtype()) <= kShort;
   // Short pieces of few values are alike for other reasons than chance.
   const auto is_chance = [&](std::size_t found) { return small && found * 2 < failing.size(); };
+  // Rows of a product over one row are multiples of one another: that one came as another, or as
+  // one of those beside that, is one number, and no witness.
+  const Index end = compared(output);
+  const auto is_one_number = [&](Index at) {
+    const Index from = chosen.at(at);
+    return std::ranges::any_of(
+        std::array{at, from - output.columns, from + output.columns}, [&](Index of) {
+          return of >= 0 && of + width <= end &&
+                 is_multiple({*output.actual, at}, {*output.expected, of}, width);
+        });
+  };
   const auto told = [&](std::vector<Index> some) {
-    std::erase_if(some, [&](Index at) { return is_multiple(output, at, width); });
+    std::erase_if(some, is_one_number);
     return !some.empty() &&
            chance.tells(distinct(output, some, width), width, failing.size(), pieces.size());
   };

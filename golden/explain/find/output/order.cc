@@ -154,14 +154,23 @@ Claims claim_line_order(Output& output, bool are_columns) {
     const bool again = 2 * period <= n && std::ssize(failing) >= 2 * moved &&
                        failing.front() / period != failing.back() / period;
     if ((!p.has_name() || p.source.front() == p.source.back()) && !again) continue;
+    // But for where runs begin all moved by one distance, and short lines are there by chance.
+    if (p.is_rolled() && period < n && !again && lines.length() < kLeast) continue;
     const auto model = [&](Index i) {
       const Index line = p.from(lines.of(i));
       return output.expected_bits(line >= n ? i : lines.at(line, lines.place(i)));
     };
     const std::string noun = lines.noun() + "s";
-    if (auto claim =
-            claim_model(output, model, "order." + noun, noun + " are taken " + p.words(), kLeast))
-      return {*claim};
+    std::string words = noun + " are taken " + p.words();
+    // Lines that come again may lie in an order, or have moved.
+    for (const Index by : {-1, 1}) {
+      const auto moved_so = [&](Index line) {
+        return line + by < 0 || line + by >= n || lines.came_as(line, line + by);
+      };
+      if (!p.is_rolled() && std::ranges::all_of(range_of(n), moved_so))
+        words += filled("; equivalently, each is the {} {}", lines.noun(), away(by));
+    }
+    if (auto claim = claim_model(output, model, "order." + noun, words, kLeast)) return {*claim};
   }
   return {};
 }

@@ -38,6 +38,14 @@ inline Index compared(const Output& o) { return o.compared_rows * o.columns; }
 /// `n` elements of a tensor from `at` on, as their bytes.
 std::string_view bytes_of(const Tensor& t, Index at, Index n);
 
+/// Elements of a tensor from `at` on.
+struct Piece {
+  const Tensor& of;
+  Index at;
+};
+/// Whether `width` numbers, of many values, are one number, and not 1, times others.
+bool is_multiple(const Piece& piece, const Piece& others, Index width);
+
 /// Rows, or columns, of an output.
 struct Lines {
   const Output& o;

@@ -150,6 +150,9 @@ bool add_shift(const ProductSides& s, LineRun& run, LinePart part, std::vector<H
   const Index lines = s.lines();
   std::vector<Index> distances = both_ways(kMostShift);
   distances.insert(distances.end(), {-kRun, kRun});
+  Index best = 0;  // of alike lines the distance at which most were found, the nearest of those
+  Index most = 3;
+  bool beyond = false;
   for (const Index by : distances) {
     Index all = 0;
     Index good = 0;
@@ -163,19 +166,22 @@ bool add_shift(const ProductSides& s, LineRun& run, LinePart part, std::vector<H
       ++all;
       good += run.fits(part, line, line + by);
     }
-    if (good < 4 || all - good > kMostOthers) continue;
-    const std::string words = "those of " + away(by);
-    propose(
-        s, part, [by](Index line) { return line + by; }, words, list);
-    propose(
-        s, part, [by, lines](Index line) { return modulo(line + by, lines); },
-        words + ", wrapping around", list);
-    propose(
-        s, part, [by, lines](Index line) { return std::clamp<Index>(line + by, 0, lines - 1); },
-        words + ", beyond the end the last", list);
-    return !outside;
+    if (good <= most || all - good > kMostOthers) continue;
+    best = by;
+    most = good;
+    beyond = outside;
   }
-  return false;
+  if (best == 0) return false;
+  const std::string words = "those of " + away(best);
+  propose(
+      s, part, [best](Index line) { return line + best; }, words, list);
+  propose(
+      s, part, [best, lines](Index line) { return modulo(line + best, lines); },
+      words + ", wrapping around", list);
+  propose(
+      s, part, [best, lines](Index line) { return std::clamp<Index>(line + best, 0, lines - 1); },
+      words + ", beyond the end the last", list);
+  return !beyond;
 }
 
 void add_permutation(const ProductSides& s, LineRun& run, LinePart part,

@@ -343,6 +343,8 @@ std::optional<Claim> claim_rule(Output& codes, const QuantiserCall& q) {
 }  // namespace
 
 std::optional<Claim> claim_codes(Output& codes, const QuantiserCall& q) {
+  const auto is_zero = [&](Index i) { return (codes.actual_bits(i) & 0x7F) == 0; };
+  if (std::ranges::all_of(range_of(compared(codes)), is_zero)) return std::nullopt;  // of any rule
   auto claim = claim_rule(codes, q);
   if (!claim) claim = claim_part_of_blocks(codes, q);
   return claim ? claim : claim_rule_of_place(codes, q);
