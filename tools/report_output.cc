@@ -72,8 +72,12 @@ void ReportOptions::keep(const std::vector<std::string>& judged) const {
       throw Error(Fault::argument,
                   report + ": is named for two reports; each needs a file of its own");
     }
+    std::error_code ignored;
+    const std::filesystem::path type = std::filesystem::path(report).extension();
+    if ((type == ".safetensors" || type == ".npy") && std::filesystem::exists(report, ignored)) {
+      throw Error(Fault::argument, report + ": holds tensors, which a report cannot replace");
+    }
     for (const std::filesystem::path file : judged) {
-      std::error_code ignored;
       if (std::filesystem::equivalent(report, file, ignored) ||
           std::filesystem::equivalent(report, file / "manifest.json", ignored)) {
         throw Error(Fault::argument, report + ": is an input, which a report cannot replace");

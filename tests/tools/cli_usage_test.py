@@ -62,7 +62,7 @@ WRONG_CALLS = [
     ("compare {y} {y} --op quantize --set colour=red", "'colour'"),
     ("compare {y} {y} --input {x}", "--op"), ("compare {y} {y} --sentinel xyz", "hexadecimal"),
     ("compare {y} {y} --json {y}", "cannot replace"), ("compare {y} {y} --gate bits --gate bits", "--gate: found 2 values, needs one"), ("compare --repeat {y}", "two"),
-    ("compare {y} {y} --json - --html -", "two reports"), ("verify {suite} --json {suite}/manifest.json", "cannot replace"),
+    ("compare {y} {y} --json - --html -", "two reports"), ("verify {suite} --json {suite}/manifest.json", "cannot replace"), ("compare {y} {y} --html {x}", "holds tensors"),
     ("explain", "CASE"), ("explain {case}", "ACTUAL"), ("explain --set a=1 b=2", "--set b=2"),
     ("explain {x} {y} --op quantise", "did you mean quantize?"),
     ("explain {x} {y} --op quantize --set colour=red", "'colour'"),
