@@ -52,7 +52,7 @@ static_assert(static_cast<long long>(kSpanRuns) * kRun * (32767LL * 32767 + 255 
 }
 
 // Element `at`, counted from a run on, of 16 lanes in tiles of B: of a half of B or of A's copy.
-[[gnu::always_inline]] inline __m512i integers_at(const std::int8_t* runs, int run_bytes,
+[[gnu::always_inline]] inline __m512i integers_at(const std::int8_t* runs, unsigned run_bytes,
                                                   unsigned at) {
   const std::int8_t* from = runs + at / kRun * run_bytes + at % kRun / 4 * 64;
   return integers(_mm512_loadu_si512(from + tile_of_a(0, 0)),
