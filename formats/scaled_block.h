@@ -137,7 +137,7 @@ MXO_HD constexpr float rounded_to(Dtype type, float x) {
   return type == Dtype::f16 ? decode(encode<kF16>(x)) : x;
 }
 
-/// 1 / x, rounded; infinite for 0.
+/// 1 / x, rounded; infinite for 0, with its sign.
 MXO_HD constexpr float reciprocal_of(float x) {
   const auto word = bit_cast<std::uint32_t>(x);
   if ((word & 0x7FFFFFFFu) == 0) return bit_cast<float>(word | 0x7F800000u);
@@ -250,10 +250,11 @@ MXO_HD constexpr F32Scale f32_scale(float amax, const F32ScaleRule& rule, float 
 }
 
 /// The scale of a block by a number that is given: the multiplier s of rules that store 1 / s, else
-/// the divisor d, which is stored.
+/// the divisor d, which is stored.  A 0 is divided by as in IEEE 754, whatever `zero` says of amax.
 MXO_HD constexpr F32Scale given_scale(float number, const F32ScaleRule& rule) {
   if (is_nan_word(bit_cast<std::uint32_t>(number))) return {quiet_nan(), quiet_nan()};
   if (rule.stores == StoredScale::multiplier) return {number, number};
+  if (rule.quotient == Quotient::max_div_full_amax) return {number, div_full(1.0f, number)};
   if (gives_multiplier(rule.quotient)) return {number, reciprocal_of(number)};
   return {rule.code == CodeScaling::divide ? number : reciprocal_of(number), number};
 }
@@ -264,7 +265,7 @@ MXO_HD constexpr float scaled(float x, float factor, CodeScaling how) {
   if (how == CodeScaling::multiply_in_f16) return rounded_to(Dtype::f16, mul_rn(x, factor));
   if (how != CodeScaling::divide) return mul_rn(x, factor);
   // As IEEE division: 0 / 0 is NaN, the rest infinite.
-  return factor == 0.0f ? mul_rn(x, bit_cast<float>(0x7F800000u)) : div_rn(x, factor);
+  return factor == 0.0f ? mul_rn(x, reciprocal_of(factor)) : div_rn(x, factor);
 }
 
 /// code = sat(fl32(x * factor)), or sat(fl32(x / factor)).

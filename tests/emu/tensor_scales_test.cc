@@ -27,27 +27,26 @@ TEST(GivenScales, MakeTheCodesAndAreStored) {
   values[5] = kNan;
   values[6] = -kInfinity;
   for (const std::string& backend : every_backend()) {
-    for (const float scale : {0.75f, 2.0f, 0.0f, kNan}) {
+    for (const float scale : {0.75f, 2.0f, 0.0f, -0.0f, kNan}) {
       NamedTensors in{{"x", f32({6, 16}, values)}, {"given", f32({1, 1}, {scale})}};
       const auto ask = [&](const char* rule) {
         return call_operator(*make_backend(backend, 2), "quantize", in,
                              settings({std::string("rule=") + rule, "block=RxK"}));
       };
-      // TransformerEngine multiplies by what is given, and stores its inverse.
-      const NamedTensors te = ask("te");
-      // vLLM's is what is stored; its torch path multiplies by the inverse, and keeps NaN.
-      const NamedTensors vllm = ask("vllm");
+      const auto code = [](float v) { return encode<kE4M3>(v, Overflow::saturate).bits; };
+      // TransformerEngine multiplies by what is given, and stores its inverse.  vLLM's is what is
+      // stored; its torch path multiplies by the inverse, and keeps NaN.  torchao divides.
+      const NamedTensors te = ask("te"), vllm = ask("vllm"), torchao = ask("torchao_tensor");
+      const float inverse = scale == 0.0f ? std::copysign(kInfinity, scale) : 1.0f / scale;
       for (Index i = 0; i < 96; ++i) {
         const float x = values[static_cast<std::size_t>(i)];
-        const float inverse = scale == 0.0f ? kInfinity : 1.0f / scale;
-        EXPECT_EQ(te.at("codes").as<std::uint8_t>()[i],
-                  encode<kE4M3>(x * scale, Overflow::saturate).bits);
-        EXPECT_EQ(vllm.at("codes").as<std::uint8_t>()[i],
-                  encode<kE4M3>(x * inverse, Overflow::saturate).bits)
-            << backend << " " << scale << " " << x;
+        const float quotient = scale == 0.0f ? x * inverse : x / scale;
+        EXPECT_EQ(te.at("codes").as<std::uint8_t>()[i], code(x * scale)) << backend << scale;
+        EXPECT_EQ(vllm.at("codes").as<std::uint8_t>()[i], code(x * inverse)) << backend << scale;
+        EXPECT_EQ(torchao.at("codes").as<std::uint8_t>()[i], code(quotient)) << backend << scale;
       }
       if (std::isnan(scale)) continue;
-      EXPECT_EQ(te.at("scales").as<float>()[0], scale == 0.0f ? kInfinity : 1.0f / scale);
+      EXPECT_EQ(te.at("scales").as<float>()[0], inverse);
       EXPECT_EQ(vllm.at("scales").as<float>()[0], scale);
     }
   }
@@ -96,16 +95,16 @@ Update te_update(std::vector<float> history, float scale, float amax_of_x, bool 
 }
 
 TEST(DelayedScale, RollsTheHistoryAsTransformerEngine) {
-  const std::vector<std::vector<float>> histories = {{1.0f},
-                                                     {0.0f},
-                                                     {3.0f, 9.0f, 2.0f, 5.0f},
-                                                     {0.0f, 9.0f, 2.0f},
-                                                     {7.0f, 1.0f},
-                                                     {kNan, 2.0f},
-                                                     {kInfinity, 1.0f, 4.0f},
-                                                     {0x1p-149f, 0x1p-140f},
-                                                     {1e30f, 0, 0, 0},
-                                                     {2.0f, kInfinity, 0.5f, kNan, 0.25f, 0.125f}};
+  const std::vector<float> histories[] = {{1.0f},
+                                          {0.0f},
+                                          {3.0f, 9.0f, 2.0f, 5.0f},
+                                          {0.0f, 9.0f, 2.0f},
+                                          {7.0f, 1.0f},
+                                          {kNan, 2.0f},
+                                          {kInfinity, 1.0f, 4.0f},
+                                          {0x1p-149f, 0x1p-140f},
+                                          {1e30f, 0, 0, 0},
+                                          {2.0f, kInfinity, 0.5f, kNan, 0.25f, 0.125f}};
   for (const std::string& backend : every_backend()) {
     for (const auto& history : histories) {
       for (const bool max : {true, false}) {

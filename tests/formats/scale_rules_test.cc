@@ -75,11 +75,12 @@ TEST(ScaleRule, StepsInTheTypeOfXAreResolved) {
             CodeScaling::divide);
 }
 
-TEST(ScaleRule, MultiplierIsStoredAsItIs) {
+TEST(ScaleRule, StoresOfAMultiplierWhatItsRuleSays) {
   const F32Scale scale = f32_scale<kE4M3>(3.0f, kTorchaoMultiplier, largest_finite<float>());
   EXPECT_EQ(scale.stored, scale.factor);
   EXPECT_EQ(scale.factor, 448.0f / 3.0f);
   EXPECT_EQ(given_scale(3.0f, kTorchaoMultiplier).stored, 3.0f);
+  EXPECT_EQ(given_scale(0.06f, kFbgemmTriton).stored, div_full(1.0f, 0.06f));  // not 1 / 0.06f
 }
 
 TEST(ScaleRule, QuotientIsRoundedToTheTypeOfX) {
