@@ -68,6 +68,14 @@ def expert_layer(theirs: nn.Module, layout: Layout, product: ProductOf, hidden_s
     return y.to(hidden_states.dtype)
 
 
+# Where a module keeps its hooks: of its calls, and of its state.
+CALL_HOOKS = ("_forward_hooks", "_forward_hooks_with_kwargs", "_forward_hooks_always_called",
+              "_forward_pre_hooks", "_forward_pre_hooks_with_kwargs", "_backward_hooks",
+              "_backward_pre_hooks")  # fmt: skip
+_STATE_HOOKS = ("_state_dict_hooks", "_state_dict_pre_hooks", "_load_state_dict_pre_hooks",
+                "_load_state_dict_post_hooks")  # fmt: skip
+
+
 class _Converted(nn.Module):
     """Stands for `theirs`, whose parameters, buffers and children are its own."""
 
@@ -79,6 +87,8 @@ class _Converted(nn.Module):
         self._buffers = theirs._buffers
         self._modules = theirs._modules
         self._non_persistent_buffers_set = theirs._non_persistent_buffers_set
+        for name in _STATE_HOOKS:
+            setattr(self, name, getattr(theirs, name))
         self._theirs = (theirs,)  # not a child
         self.recipe = recipe
         self.format = format
@@ -132,6 +142,9 @@ class Experts(_Converted):
         if not isinstance(layout, Layout):
             raise _checks.refusal("Experts: layout", layout, "a Layout; mxoracle.torch.convert makes one")
         super().__init__(theirs, recipe, format, sum)
+        for name in CALL_HOOKS:  # its forward is not called again
+            setattr(self, name, getattr(theirs, name))
+        self._is_full_backward_hook = theirs._is_full_backward_hook
         self.layout = layout
         self.num_experts = getattr(theirs, layout.down).shape[0]
 
