@@ -45,11 +45,9 @@ TEST(Multiply, IsAChainOfFusedStepsOnEveryInstructionSet) {
     const Matrix<float> bt = b.transpose();
     for (const bool add : {false, true}) {
       Matrix<float> expected = add ? before : Matrix<float>::Zero(m, n);
-      for (int i = 0; i < m; ++i) {
-        for (int j = 0; j < n; ++j) {
+      for (int i = 0; i < m; ++i)
+        for (int j = 0; j < n; ++j)
           for (int l = 0; l < k; ++l) expected(i, j) = std::fma(a(i, l), b(l, j), expected(i, j));
-        }
-      }
       for (const cpu::Isa isa : cpu::machine_isas()) {
         for (const int threads : {1, 3}) {
           Matrix<float> c = before;
