@@ -31,7 +31,8 @@ struct ReplayRow {
 ///   <mode>.{y,w1,w2}.<step>            what to compare with, for any steps
 ///
 /// Errors: Error(file) if one of these is missing or of another shape or type, or the capture holds
-/// a tensor or a checksum beside these; Error(unsupported) if the backend does not read host memory.
+/// a tensor or a checksum beside these; Error(unsupported) if the backend does not read host
+/// memory.
 std::vector<ReplayRow> replay(Backend& backend, const TensorFile& capture,
                               const Progress& progress);
 
