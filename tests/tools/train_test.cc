@@ -351,14 +351,18 @@ TEST(Adamw, TakesTheStepsOfTheAlgorithm) {
   EXPECT_EQ(parameters["final.gain"].data()[0], 1.0f);  // no gradient, no decay
 }
 
+TEST(LossCsv, SaysNanButOfWhatIsNotMeasured) {
+  const History history{{-NAN}, {0.5f}, {NAN}, {NAN}, {2.0f}, {0.25f}, {}};
+  EXPECT_EQ(loss_line(history, 0), "1,0.5,nan,nan,,2,0.25\n");
+}
+
 TEST(LossPlot, DrawsACurveForEachNameAndNothingThatIsNotANumber) {
   const std::string svg = loss_plot({{"bf16", {5.0f, 4.0f, 3.0f}, {NAN, 4.5f, 4.1f}},
                                      {"mxfp8_rceil", {5.1f, 4.0f, NAN}, {}},
                                      {"short", {5.0f}, {}}});
   EXPECT_EQ(svg.find("class='held'"), svg.rfind("class='held'"));
   EXPECT_NE(svg.find("class='held'"), svg.npos);
-  EXPECT_EQ(svg.find("nan"), std::string::npos);
-  EXPECT_EQ(svg.find("inf"), std::string::npos);
+  for (const char* none : {"nan", "inf"}) EXPECT_EQ(svg.find(none), std::string::npos);
   for (const char* part : {">bf16<", ">mxfp8_rceil<", ">short<", "% above bf16", "</svg>"})
     EXPECT_NE(svg.find(part), std::string::npos) << part;
   EXPECT_NE(loss_plot({{"alone", {}, {}}}).find("</svg>"), std::string::npos);
