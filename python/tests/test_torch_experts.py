@@ -237,5 +237,7 @@ def test_hooks_of_experts_stay_and_see_no_probe():
     assert calls == ["before", "after", "back"]
     assert (z - y).abs().max() < 0.1 * y.abs().max()
     handle.remove()
-    net(x)
-    assert calls[3:] == ["after"]
+    net.model.layers[0].mlp.experts.register_full_backward_pre_hook(lambda module, dy: calls.append("ahead"))
+    mxt.convert(net, "mxfp8_rceil", experts=["*.0.mlp.experts"])
+    net(x).logits.sum().backward()
+    assert calls[3:] == ["after", "ahead", "back"]

@@ -76,6 +76,13 @@ _STATE_HOOKS = ("_state_dict_hooks", "_state_dict_pre_hooks", "_load_state_dict_
                 "_load_state_dict_post_hooks")  # fmt: skip
 
 
+def take_hooks(ours: nn.Module, other: nn.Module) -> None:
+    """The hooks of calls of another module, which ours takes the place of."""
+    for name in CALL_HOOKS:
+        setattr(ours, name, getattr(other, name))
+    ours._is_full_backward_hook = other._is_full_backward_hook
+
+
 class _Converted(nn.Module):
     """Stands for `theirs`, whose parameters, buffers and children are its own."""
 
@@ -142,9 +149,7 @@ class Experts(_Converted):
         if not isinstance(layout, Layout):
             raise _checks.refusal("Experts: layout", layout, "a Layout; mxoracle.torch.convert makes one")
         super().__init__(theirs, recipe, format, sum)
-        for name in CALL_HOOKS:  # its forward is not called again
-            setattr(self, name, getattr(theirs, name))
-        self._is_full_backward_hook = theirs._is_full_backward_hook
+        take_hooks(self, theirs)  # whose forward is not called again
         self.layout = layout
         self.num_experts = getattr(theirs, layout.down).shape[0]
 
