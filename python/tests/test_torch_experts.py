@@ -218,3 +218,27 @@ def test_the_first_departure_is_the_first_expert_layer(example, capsys):
     assert len(firsts) == 2
     for line in firsts:
         assert "mxoracle::scaled_linear of" in line and "layers.0.mlp.experts" in line
+
+
+def test_hooks_of_experts_stay_and_see_no_probe():
+    net = made(mixtral)
+    experts = net.model.layers[0].mlp.experts
+    calls = []
+    handle = experts.register_forward_pre_hook(lambda module, args: calls.append("before"))
+    experts.register_forward_hook(lambda module, args, y: calls.append("after") or 2 * y)
+    experts.register_full_backward_hook(lambda module, dx, dy: calls.append("back"))
+    x = torch.arange(16).view(2, 8)
+    y = net(x).logits
+    calls.clear()
+    mxt.convert(net, "bf16", experts=["*.0.mlp.experts"])
+    assert not calls
+    z = net(x).logits
+    z.sum().backward()
+    assert calls == ["before", "after", "back"]
+    assert (z - y).abs().max() < 0.1 * y.abs().max()
+    handle.remove()
+    mxt.convert(net, "bf16")
+    net.model.layers[1].mlp.experts.register_full_backward_hook(lambda module, dx, dy: calls.append("one"))
+    mxt.convert(net, "mxfp8_rceil")
+    net(x).logits.sum().backward()
+    assert calls[3:] == ["after", "one", "back"]

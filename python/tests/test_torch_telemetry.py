@@ -173,6 +173,9 @@ def test_a_twin_that_ends_early_or_a_nan_does_not_pass():
         with mxt.Telemetry(twin=[1.0], window=1, within=1) as telemetry:
             telemetry.step(1.0)
             telemetry.step(1.0)
+    with pytest.raises(mxt.Departed, match="inf% apart"):
+        with mxt.Telemetry(twin=[0.0], window=1, within=1) as telemetry:
+            telemetry.step(1.0)
     with pytest.raises(mxoracle.Error, match="found no step"), mxt.Telemetry(twin=[1.0]):
         pass
     with pytest.raises(mxt.Departed, match="mean loss of 1 steps 3,"):  # it ends before its window

@@ -1,6 +1,5 @@
 #!/usr/bin/env python3
 """mxo bench: every table at a tiny scale, its bytes against a count by hand, and what is refused.
-
 Usage: cli_bench_test.py MXO [unittest arguments].  Times are never tested.
 """
 import json

@@ -1,6 +1,5 @@
 #!/usr/bin/env python3
 """The commands of mxo on a GPU, and on one GPU a rank over NCCL: the files of the CPU.
-
 Usage: cli_cuda_test.py MXO [unittest arguments].  Exits with 77 where there is no device.
 """
 import lzma

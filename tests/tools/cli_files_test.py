@@ -1,6 +1,5 @@
 #!/usr/bin/env python3
 """Files that are none, outputs that would replace the wrong thing, ends in the middle of work.
-
 Usage: cli_files_test.py MXO [unittest arguments].
 """
 import os

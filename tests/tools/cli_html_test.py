@@ -1,6 +1,5 @@
 #!/usr/bin/env python3
 """The page of --html in a browser: what it shows, and that its filter works.
-
 Usage: cli_html_test.py MXO [unittest arguments].  Skipped (77) without chromium.
 """
 import html.parser

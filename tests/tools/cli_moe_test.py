@@ -1,8 +1,5 @@
 #!/usr/bin/env python3
-"""mxo run moe_layer and mxo train.
-
-Usage: cli_moe_test.py MXO [unittest arguments].
-"""
+"""mxo run moe_layer and mxo train.  Usage: cli_moe_test.py MXO [unittest arguments]."""
 import json
 import lzma
 import math
@@ -115,8 +112,12 @@ class Train(Case):
         file = self.path("changed.safetensors", st.encode(tensors))
         self.assertIn("1 of 32768", self.ok("train", "--replay", file, code=DISAGREE))
 
-    def test_a_capture_without_a_tensor_is_refused(self):
+    def test_a_capture_that_is_not_compared_whole_is_refused(self):
         tensors = self.first_step()
+        half = {"rceil.y.1": ("F16", *tensors["rceil.y.1"][1:])}
+        for more, says in (({"rceil.w1.01": tensors["rceil.w1.0"]}, "rceil.w1.01"), (half, "f16")):
+            file = self.path("more.safetensors", st.encode(tensors | more))
+            self.refused("train", "--replay", file, says=says)
         for name, says in (("rceil.y.1", "no output"), ("rceil.w2.0", "rceil.w2.0")):
             del tensors[name]
             file = self.path("less.safetensors", st.encode(tensors))

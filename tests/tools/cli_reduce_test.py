@@ -1,6 +1,5 @@
 #!/usr/bin/env python3
 """mxo reduce and mxo audit: commands of the user's on cases and faults.
-
 Usage: cli_reduce_test.py MXO [unittest arguments].
 """
 import json

@@ -1,6 +1,5 @@
 #!/usr/bin/env python3
 """mxo run: what it reads and writes, and what it says of names and rules.
-
 Usage: cli_run_test.py MXO [unittest arguments].
 """
 import unittest

@@ -1,6 +1,5 @@
 #!/usr/bin/env python3
 """mxo generate --op, --model and --from; what compare makes of outputs whole or by digest.
-
 Usage: cli_shapes_test.py MXO WALKER [unittest arguments].
 """
 import hashlib

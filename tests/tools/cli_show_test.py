@@ -1,6 +1,5 @@
 #!/usr/bin/env python3
 """mxo list and show, help and exit codes, as a user meets them.
-
 Usage: cli_show_test.py MXO [unittest arguments].
 """
 import re

@@ -1,8 +1,5 @@
 #!/usr/bin/env python3
-"""mxo compare and explain of files.
-
-Usage: cli_suites_test.py MXO [unittest arguments].
-"""
+"""mxo compare and explain of files.  Usage: cli_suites_test.py MXO [unittest arguments]."""
 import json
 import math
 import os

@@ -1,6 +1,5 @@
 #!/usr/bin/env python3
 """Wrong calls of every command: exit code, one line on stderr, no file left.
-
 Usage: cli_usage_test.py MXO [unittest arguments].
 """
 import subprocess

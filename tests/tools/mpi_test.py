@@ -1,6 +1,5 @@
 #!/usr/bin/env python3
 """Ranks as MPI processes: the bytes of ranks that are threads, and an end when one fails.
-
 Usage: mpi_test.py MXO [unittest arguments].  Exits with 77 where there is no MPI.
 """
 import os

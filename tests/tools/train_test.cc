@@ -1,4 +1,6 @@
 // Training: the same bits on any threads and ranks, from a checkpoint as without a stop.
+#include <set>
+
 #include <gtest/gtest.h>
 
 #include "emu/communicators.h"
@@ -174,6 +176,7 @@ TEST_F(Training, MoreStepsOnTheSameScheduleAreAsIfThereHadBeenNoStop) {
   job.keep = 2;
   job.checkpoint_every = 1;
   std::filesystem::create_directories(job.output);
+  write_text_file(job.output / "checkpoint-9.safetensors", "of a run that was given up");
   run(job);
   job.resume = true;
   job.options.steps = 6;
@@ -181,14 +184,15 @@ TEST_F(Training, MoreStepsOnTheSameScheduleAreAsIfThereHadBeenNoStop) {
   EXPECT_EQ(last_chain(whole), last_chain(resumed));
   EXPECT_EQ(loss_csv(whole.history), loss_csv(resumed.history));
   EXPECT_EQ(whole.held_out, resumed.held_out);
-  std::vector<std::string> kept;
+  std::set<std::string> kept;
   for (const auto& entry : std::filesystem::directory_iterator(job.output)) {
-    if (entry.path().extension() == ".safetensors")
-      kept.push_back(entry.path().filename().string());
+    if (entry.path().extension() == ".safetensors") kept.insert(entry.path().stem().string());
   }
-  std::sort(kept.begin(), kept.end());
-  EXPECT_EQ(kept, (std::vector<std::string>{"checkpoint-5.safetensors", "checkpoint-6.safetensors",
-                                            "checkpoint.safetensors"}));
+  EXPECT_EQ(kept,
+            (std::set<std::string>{"checkpoint-5", "checkpoint-6", "checkpoint-9", "checkpoint"}));
+  std::filesystem::remove(job.output / "digests.csv");  // killed before it was written
+  EXPECT_EQ(last_chain(run(job)), last_chain(resumed));
+  EXPECT_EQ(read_digest_csv(job.output / "digests.csv"), resumed.history.digests.rows());
   job.options.decay_steps = 0;
   job.options.steps = 8;
   EXPECT_GT(run(job).history.rates[6], resumed.history.rates[5]);
@@ -214,6 +218,10 @@ TEST_F(Training, ExportedWeightsAreTheWeights) {
       next.init = job.output / from;
       if (glm) continue;  // whose bias moves
       EXPECT_EQ(run(next).held_out, trained.held_out) << from;
+      TrainJob smaller = next;
+      smaller.options.layers = 1;
+      EXPECT_NE(refusal([&] { run(smaller); }).find("the model has no '"), std::string::npos)
+          << from;
     }
     make_in_process_world()->run(2, [&](Communicator& communicator) {
       Parameters exported(job.options, communicator.rank(), 2);
@@ -242,6 +250,9 @@ TEST_F(Training, ACheckpointOfAnotherRunIsRefusedByName) {
   other = job;
   other.recipe = train_recipe_named("bf16");
   EXPECT_NE(message(other).find("recipe: found 'mxfp8_rceil', needs 'bf16'"), std::string::npos);
+  other = job;
+  other.init = job.output / "checkpoint.safetensors";
+  EXPECT_NE(message(other).find("init: found ''"), std::string::npos);
   write_text_file(job.output / "checkpoint.safetensors", "no checkpoint");
   EXPECT_NE(message(job).find("checkpoint.safetensors"), std::string::npos);
 }
@@ -271,7 +282,11 @@ TEST_F(Training, ARunIsNotOverwritten) {
   job.output = scratch_.path() / "run";
   const std::vector<TrainRecipe> recipes = {train_recipe_named("bf16"),
                                             train_recipe_named("e4m3fnuz")};
-  const auto results = train_recipes(job, recipes, *text_, *world_, {});
+  std::string second;  // that is started while the first is in its first step
+  const auto results = train_recipes(job, recipes, *text_, *world_, [&](double, std::string_view) {
+    if (second.empty()) second = refusal([&] { train_recipes(job, recipes, *text_, *world_, {}); });
+  });
+  EXPECT_NE(second.find("another run is writing to"), std::string::npos) << second;
   ASSERT_EQ(results.size(), 2u);
   for (const char* name : {"loss.svg", "bf16/loss.csv", "bf16/digests.csv", "e4m3fnuz/loss.csv",
                            "e4m3fnuz/checkpoint.safetensors"}) {
@@ -333,8 +348,12 @@ TEST(Adamw, TakesTheStepsOfTheAlgorithm) {
          (m / (1 - std::pow(0.9, t)) / (std::sqrt(v / (1 - std::pow(0.95, t))) + 1e-8) + 0.1 * w);
     EXPECT_NEAR(p.data()[5], w, 1e-6);
   }
-  const float gain = parameters["final.gain"].data()[0];
-  EXPECT_EQ(gain, 1.0f);  // no gradient, no decay
+  EXPECT_EQ(parameters["final.gain"].data()[0], 1.0f);  // no gradient, no decay
+}
+
+TEST(LossCsv, SaysNanButOfWhatIsNotMeasured) {
+  const History history{{-NAN}, {0.5f}, {NAN}, {NAN}, {2.0f}, {0.25f}, {}};
+  EXPECT_EQ(loss_line(history, 0), "1,0.5,nan,nan,,2,0.25\n");
 }
 
 TEST(LossPlot, DrawsACurveForEachNameAndNothingThatIsNotANumber) {
@@ -343,8 +362,7 @@ TEST(LossPlot, DrawsACurveForEachNameAndNothingThatIsNotANumber) {
                                      {"short", {5.0f}, {}}});
   EXPECT_EQ(svg.find("class='held'"), svg.rfind("class='held'"));
   EXPECT_NE(svg.find("class='held'"), svg.npos);
-  EXPECT_EQ(svg.find("nan"), std::string::npos);
-  EXPECT_EQ(svg.find("inf"), std::string::npos);
+  for (const char* none : {"nan", "inf"}) EXPECT_EQ(svg.find(none), std::string::npos);
   for (const char* part : {">bf16<", ">mxfp8_rceil<", ">short<", "% above bf16", "</svg>"})
     EXPECT_NE(svg.find(part), std::string::npos) << part;
   EXPECT_NE(loss_plot({{"alone", {}, {}}}).find("</svg>"), std::string::npos);

@@ -194,6 +194,12 @@ void read_values(const Snapshot& snapshot, const Communicator& communicator,
     }
     copy_part(p, communicator, at->second, p.value);
   }
+  for (const auto& [name, tensor] : snapshot.file.tensors) {
+    const auto same = [&key = name](const Parameter& p) { return "value." + p.name == key; };
+    if (name.starts_with("value.") &&
+        std::none_of(parameters.all().begin(), parameters.all().end(), same))
+      throw Error(Fault::file, "checkpoint: the model has no '" + name.substr(6) + "'");
+  }
 }
 
 void keep_copies(const std::filesystem::path& directory, Index step, Index keep) {
@@ -220,7 +226,8 @@ void keep_copies(const std::filesystem::path& directory, Index step, Index keep)
   if (error) throw Error(Fault::file, copy.string() + ": " + error.message());
   std::map<Index, fs::path> copies;
   for (const auto& entry : fs::directory_iterator(directory)) {
-    if (number(entry.path()) >= 0) copies[number(entry.path())] = entry.path();
+    const Index of = number(entry.path());  // a later one is of a run that was given up
+    if (of >= 0 && of <= step) copies[of] = entry.path();
   }
   while (static_cast<Index>(copies.size()) > keep) {
     fs::remove(copies.begin()->second, error);

@@ -46,7 +46,7 @@ void read_values(const Snapshot& snapshot, const Communicator& communicator,
                  Parameters& parameters);
 
 /// Copies `directory`/checkpoint.safetensors, which is of `step`, to checkpoint-<step>.safetensors,
-/// and removes the oldest of such copies until `keep` are left; with 1 there are none.
+/// and removes the oldest of such copies up to this one until `keep` are left; with 1 none is made.
 void keep_copies(const std::filesystem::path& directory, Index step, Index keep);
 
 }  // namespace mxo::tools

@@ -5,6 +5,7 @@
 
 #include "formats/error.h"
 #include "golden/files/output_file.h"
+#include "tools/train/directory_lock.h"
 #include "tools/train/plot.h"
 
 namespace mxo::tools {
@@ -67,7 +68,13 @@ std::vector<NamedResult> train_recipes(const TrainJob& job, const std::vector<Tr
   }
   check(job);
   text.check_room(job.options.context);
-  if (!job.output.empty()) prepare_directories(jobs, world);
+  std::vector<DirectoryLock> locks;
+  if (!job.output.empty()) {
+    prepare_directories(jobs, world);
+    for (const TrainJob& one : jobs) {
+      if (world.writes()) locks.emplace_back(one.output);
+    }
+  }
 
   std::vector<NamedResult> results;
   std::vector<Curve> curves;

@@ -13,7 +13,8 @@ struct NamedResult {
 /// Runs the job once for every recipe.  With an output directory: one recipe writes to it, several
 /// to a directory each in it ("mxfp8_rceil:mxfp8" to "mxfp8_rceil-mxfp8"), and loss.svg lies in it.
 /// Errors: those of train(); Error(argument) where a checkpoint would be overwritten and the job
-/// does not resume; Error(argument) for a recipe named twice.
+/// does not resume; Error(file) where another run writes to the same directory; Error(argument) for
+/// a recipe named twice.
 std::vector<NamedResult> train_recipes(const TrainJob& job, const std::vector<TrainRecipe>& recipes,
                                        const Text& text, World& world, const Progress& progress);
 

@@ -19,7 +19,8 @@ std::string loss_csv(const History& history) {
 std::string loss_line(const History& history, std::size_t i) {
   std::string line = std::to_string(i + 1);
   each_list(history, [&](const char*, const std::vector<float>& list) {
-    line += std::isnan(list[i]) ? "," : fmt::format(",{}", list[i]);
+    const bool none = std::isnan(list[i]);  // without its sign, which machines choose differently
+    line += none ? (&list == &history.held_out ? "," : ",nan") : fmt::format(",{}", list[i]);
   });
   return line + "\n";
 }

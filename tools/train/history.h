@@ -32,7 +32,7 @@ void each_list(H& history, const Use& use) {
   use("idlest_expert", history.idlest);
 }
 
-/// "step", the names of the lists, and a line each; empty fields for NaN.
+/// "step", the names of the lists, and a line each; "nan", or empty where no loss was held out.
 std::string loss_csv(const History& history);
 /// The line of step i + 1.
 std::string loss_line(const History& history, std::size_t i);

@@ -3,7 +3,7 @@
 
 #include <algorithm>
 #include <cstring>
-#include <map>
+#include <set>
 
 #include "formats/error.h"
 #include "formats/tensor.h"
@@ -42,6 +42,8 @@ class Run {
   }
 
   int steps() const { return last_; }
+  /// What of the capture was read, by name.
+  const std::set<std::string>& used() const { return used_; }
 
   /// One step, then the comparisons that the capture asks for at its end.
   void step(int number, std::vector<ReplayRow>& rows) {
@@ -86,13 +88,14 @@ class Run {
   }
 
  private:
-  Tensor of(const std::string& name, Dtype dtype, int rank) const {
+  Tensor of(const std::string& name, Dtype dtype, int rank) {
     const auto at = capture_.tensors.find(mode_ + "." + name);
     if (at == capture_.tensors.end()) {
       throw Error(Fault::file, "replay: the capture has no tensor '" + mode_ + "." + name + "'");
     }
     Tensor t = at->second;
-    if (size_of(t.dtype()) != size_of(dtype) || t.rank() != rank) {
+    used_.insert(at->first);
+    if (!holds(t, dtype) || t.rank() != rank) {
       throw Error(Fault::file, "replay: " + mode_ + "." + name + ": found " +
                                    describe(t.operand()) + ", needs " +
                                    std::string(name_of(dtype)) + " of rank " +
@@ -100,6 +103,11 @@ class Run {
     }
     t.reinterpret_as(dtype);
     return t;
+  }
+
+  /// u16 is the bits of a bf16.
+  static bool holds(const Tensor& t, Dtype dtype) {
+    return t.dtype() == dtype || (t.dtype() == Dtype::u16 && dtype == Dtype::bf16);
   }
 
   /// The steps for which the capture holds something, as a tensor or as a checksum.
@@ -144,12 +152,12 @@ class Run {
   }
 
   void compare(int step, const std::string& name, const Tensor& found,
-               std::vector<ReplayRow>& rows) const {
+               std::vector<ReplayRow>& rows) {
     const std::string key = mode_ + "." + name + "." + std::to_string(step);
     ReplayRow row{mode_, step, name, found.elements(), 0};
     if (const auto at = capture_.tensors.find(key); at != capture_.tensors.end()) {
       const Tensor& expected = at->second;
-      if (expected.shape() != found.shape() || expected.bytes() != found.bytes()) {
+      if (expected.shape() != found.shape() || !holds(expected, found.dtype())) {
         throw Error(Fault::file, "replay: " + key + ": found " + describe(expected.operand()) +
                                      ", needs " + describe(found.operand()));
       }
@@ -164,6 +172,7 @@ class Run {
     } else {
       return;
     }
+    used_.insert(capture_.tensors.contains(key) ? key : key + ".sha256");
     rows.push_back(row);
   }
 
@@ -171,6 +180,7 @@ class Run {
   const TensorFile& capture_;
   std::string mode_;
   Tensor x_, target_, ends_, w1_, w2_;
+  std::set<std::string> used_;
   int last_ = 0;
 };
 
@@ -199,6 +209,16 @@ std::vector<ReplayRow> replay(Backend& backend, const TensorFile& capture,
   }
   if (std::all_of(rows.begin(), rows.end(), [](const ReplayRow& row) { return row.values == 0; })) {
     throw Error(Fault::file, "--replay: the capture holds no output or weight of a later step");
+  }
+  std::set<std::string> used;
+  for (const Run& run : runs) used.insert(run.used().begin(), run.used().end());
+  const auto need = [&used](const std::string& name) {
+    if (used.contains(name)) return;
+    throw Error(Fault::file, "--replay: the capture holds '" + name + "', which no step makes");
+  };
+  for (const auto& [name, tensor] : capture.tensors) need(name);
+  for (const auto& [name, text] : capture.metadata) {
+    if (name.ends_with(".sha256")) need(name);
   }
   return rows;
 }

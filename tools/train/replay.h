@@ -30,8 +30,9 @@ struct ReplayRow {
 ///   <mode>.w1.0        f32 [E, F, D]   <mode>.w2.0        f32 [E, D, F]
 ///   <mode>.{y,w1,w2}.<step>            what to compare with, for any steps
 ///
-/// Errors: Error(file) if one of these is missing or of another shape or type; Error(unsupported)
-/// if the backend does not read host memory.
+/// Errors: Error(file) if one of these is missing or of another shape or type, or the capture holds
+/// a tensor or a checksum beside these; Error(unsupported) if the backend does not read host
+/// memory.
 std::vector<ReplayRow> replay(Backend& backend, const TensorFile& capture,
                               const Progress& progress);
 

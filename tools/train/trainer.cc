@@ -13,6 +13,7 @@
 #include "emu/backends.h"
 #include "formats/error.h"
 #include "golden/files/output_file.h"
+#include "golden/files/safetensors.h"
 #include "tools/train/adamw.h"
 #include "tools/train/checkpoint.h"
 #include "tools/train/model.h"
@@ -37,6 +38,7 @@ Identity identity_of(const TrainJob& job, const Text& text) {
   identity["recipe"] = job.recipe.name;
   identity["text"] = text.sha256();
   identity["digest_every"] = std::to_string(job.digest_every);
+  if (!job.init.empty()) identity["init"] = checkpoint_checksum(read_safetensors(job.init));
   return identity;
 }
 
@@ -57,7 +59,8 @@ class RankRun {
         communicator_(communicator),
         backend_(std::move(backend)),
         rank_{job.options, job.recipe, *backend_, communicator, threads, job.recompute},
-        model_(rank_) {}
+        model_(rank_),
+        identity_(identity_of(job, text)) {}
 
   TrainResult run(const Progress& progress) {
     begin();
@@ -120,7 +123,9 @@ class RankRun {
         stages.state(model_.parameters());
       }
     }
-    if (!job_.output.empty() && communicator_.rank() == 0) log_.emplace(job_.output, history_);
+    if (job_.output.empty() || communicator_.rank() != 0) return;
+    log_.emplace(job_.output, history_);
+    if (goes_on) write_digests();
   }
 
   void record_options(StageRecorder& stages) {
@@ -135,8 +140,8 @@ class RankRun {
   void go_on() {
     const auto path = file("checkpoint.safetensors");
     Identity found;
-    history_ =
-        read_checkpoint(path, communicator_, identity_of(job_, text_), model_.parameters(), &found);
+    history_ = read_checkpoint(path, communicator_, identity_, model_.parameters(), &found);
+    if (const auto init = found.find("init"); init != found.end()) identity_.insert(*init);
     const TrainOptions& o = job_.options;
     if (history_.steps() > o.steps) {
       throw Error(Fault::argument, fmt::format("steps: found {}, needs {} or more: those of {}",
@@ -177,16 +182,19 @@ class RankRun {
 
   void save() {
     if (job_.output.empty()) return;
-    Identity identity = identity_of(job_, text_);
+    Identity identity = identity_;
     identity["steps"] = std::to_string(job_.options.steps);
     identity["decay_steps"] = std::to_string(job_.options.decay_steps);
     write_checkpoint(file("checkpoint.safetensors"), communicator_, identity, model_.parameters(),
                      history_);
     if (communicator_.rank() != 0) return;
     keep_copies(job_.output, history_.steps(), job_.keep);
-    if (job_.digest_every > 0) {
-      write_text_file(file("digests.csv"), digest_csv(history_.digests.rows()));
-    }
+    write_digests();
+  }
+
+  void write_digests() const {
+    if (job_.digest_every == 0) return;
+    write_text_file(file("digests.csv"), digest_csv(history_.digests.rows()));
   }
 
   double held_out() {
@@ -208,6 +216,7 @@ class RankRun {
   std::unique_ptr<Backend> backend_;
   Rank rank_;
   Model model_;
+  Identity identity_;
   History history_;
   std::optional<RunLog> log_;  ///< of the first rank
 };

@@ -1,6 +1,7 @@
 // Names, and parts of tensors that have them.
 #include "tools/train/weights.h"
 
+#include <algorithm>
 #include <cstring>
 
 #include <fmt/format.h>
@@ -160,7 +161,13 @@ void read_weights(const std::filesystem::path& path, const TrainOptions& options
     read_values(read_snapshot(path), communicator, parameters);
     return;
   }
-  for (const Part& part : parts_of(options)) {
+  const std::vector<Part> parts = parts_of(options);
+  for (const auto& [name, tensor] : file.tensors) {
+    const auto same = [&key = name](const Part& part) { return part.name == key; };
+    if (std::none_of(parts.begin(), parts.end(), same))
+      throw Error(Fault::file, path.string() + ": the model has no '" + name + "'");
+  }
+  for (const Part& part : parts) {
     put(parameters[part.parameter], communicator, part.first,
         tensor_of(path, file, part.name, part.shape));
   }

@@ -14,7 +14,7 @@ from mxoracle import _checks
 from mxoracle._errors import Error, Unsupported
 from mxoracle.torch import finding, probe
 from mxoracle.torch.dense import Linear
-from mxoracle.torch.experts import Experts, GroupedProducts, Layout, grouped_names
+from mxoracle.torch.experts import Experts, GroupedProducts, Layout, grouped_names, take_hooks
 from mxoracle.torch.linear import scaled_linear, scaled_linear_backward
 from mxoracle.torch.recipes import canonical, recipe_named
 from mxoracle.torch.weights import wrap
@@ -299,9 +299,12 @@ def convert(
             parts = grouped_names(module, names)
             theirs, layout = _experts(layer.path, module, parts, gate, transposed, check)
             ready[layer.path] = functools.partial(Experts, theirs, layout, *settings)
-    if "" in ready:
-        return ready[""]()
     ours = {model.get_submodule(path): make() for path, make in ready.items()}
+    for module, made in ours.items():
+        if isinstance(module, (Experts, GroupedProducts)):  # converted before
+            take_hooks(made, module)
+    if "" in ready:
+        return ours[model]
     for path, module in list(model.named_modules(remove_duplicate=False)):
         if module in ours:  # also where it is held twice
             parent, _, child = path.rpartition(".")

@@ -68,6 +68,21 @@ def expert_layer(theirs: nn.Module, layout: Layout, product: ProductOf, hidden_s
     return y.to(hidden_states.dtype)
 
 
+# Where a module keeps its hooks: of its calls, and of its state.
+CALL_HOOKS = ("_forward_hooks", "_forward_hooks_with_kwargs", "_forward_hooks_always_called",
+              "_forward_pre_hooks", "_forward_pre_hooks_with_kwargs", "_backward_hooks",
+              "_backward_pre_hooks")  # fmt: skip
+_STATE_HOOKS = ("_state_dict_hooks", "_state_dict_pre_hooks", "_load_state_dict_pre_hooks",
+                "_load_state_dict_post_hooks")  # fmt: skip
+
+
+def take_hooks(ours: nn.Module, other: nn.Module) -> None:
+    """The hooks of calls of another module, which ours takes the place of."""
+    for name in CALL_HOOKS:
+        setattr(ours, name, getattr(other, name))
+    ours._is_full_backward_hook = other._is_full_backward_hook
+
+
 class _Converted(nn.Module):
     """Stands for `theirs`, whose parameters, buffers and children are its own."""
 
@@ -79,6 +94,8 @@ class _Converted(nn.Module):
         self._buffers = theirs._buffers
         self._modules = theirs._modules
         self._non_persistent_buffers_set = theirs._non_persistent_buffers_set
+        for name in _STATE_HOOKS:
+            setattr(self, name, getattr(theirs, name))
         self._theirs = (theirs,)  # not a child
         self.recipe = recipe
         self.format = format
@@ -132,6 +149,7 @@ class Experts(_Converted):
         if not isinstance(layout, Layout):
             raise _checks.refusal("Experts: layout", layout, "a Layout; mxoracle.torch.convert makes one")
         super().__init__(theirs, recipe, format, sum)
+        take_hooks(self, theirs)  # whose forward is not called again
         self.layout = layout
         self.num_experts = getattr(theirs, layout.down).shape[0]
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from mxoracle.torch.experts import GroupedReplaced, Layout, expert_layer
+from mxoracle.torch.experts import CALL_HOOKS, GroupedReplaced, Layout, expert_layer
 
 # A row of the probe is of one magnitude: below and far above where activations are clamped.
 _MAGNITUDES = (2.0**-6, 0.25, 1.0, 8.0, 2.0**8, 2.0**16)
@@ -87,6 +87,9 @@ def _twin(theirs: nn.Module, kind: torch.dtype, training: bool) -> nn.Module:
         name: None if child is None else copy.deepcopy(child).to(kind)
         for name, child in theirs._modules.items()
     }
+    for module in twin.modules():  # hooks are of the model's calls, not of these
+        for name in CALL_HOOKS:
+            setattr(module, name, type(getattr(module, name))())
     return twin.train(training)
 
 

@@ -161,9 +161,10 @@ class Telemetry:
                         for losses in (self.losses, self._twin))  # fmt: skip
         if not abs(ours - theirs) <= self._within * abs(theirs):  # a NaN is not within
             self._keep()
+            apart = abs(ours / theirs - 1) if theirs else math.inf
             raise Departed(
                 f"step {step}: mean loss of {window} steps {ours:.6g}, bf16 {theirs:.6g}: "
-                f"{abs(ours / theirs - 1):.3%} apart, needs {self._within:.3%}; {self.first()}"
+                f"{apart:.3%} apart, needs {self._within:.3%}; {self.first()}"
             )
 
     def first(self) -> str:
