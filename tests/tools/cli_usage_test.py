@@ -153,7 +153,7 @@ BAD_FILES = [
     ("train --text {none}", "no such file"), ("train --replay {x}", "rceil.x"),
     ("train --diff-digests {none} {none}", "no such file"),
     ("train --val-text {none}", "--val-text"), ("train --init {none} --steps 1", "no such file"),
-    ("train --init {x} --steps 1", "has no tensor"), ("train --config {none}", "no such file"),
+    ("train --init {x} --steps 1", "the model has no"), ("train --config {none}", "no such file"),
     ("train --config {x}", "found no JSON"), ("train --sample a --from {x}", "no checkpoint"),
     ("train --export {out} --from {none}", "no such file"),
 ]
