@@ -4,7 +4,7 @@
 set(public_headers
     formats/dtype.h formats/error.h formats/exp.h formats/input_choices.h formats/inputs.h formats/minifloat.h formats/mx_block.h
     formats/scale_rules.h formats/tensor.h ops/catalogue.h ops/sums.h
-    emu/backends.h emu/communicators.h
+    emu/backends.h emu/communicators.h emu/prepared.h
     golden/explain/explain.h golden/files/safetensors.h golden/fingerprint/fit.h golden/fingerprint/probes.h
     golden/judge/bound.h golden/judge/comparator.h golden/judge/gate.h golden/judge/verdict.h golden/oracle.h
     golden/reports/reports.h golden/suites/compare.h golden/suites/generate.h

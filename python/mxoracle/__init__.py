@@ -14,6 +14,7 @@ from mxoracle._command import show
 from mxoracle._errors import Error, Unsupported
 from mxoracle._judge import Comparison, Explanation, compare, explain, judge, load, save
 from mxoracle._operators import *  # noqa: F403
+from mxoracle._prepared import PreparedWeights
 from mxoracle._suites import Case, suite_cases
 from mxoracle._tables import (
     list_backends,
@@ -30,6 +31,7 @@ __all__ = [
     "Comparison",
     "Error",
     "Explanation",
+    "PreparedWeights",
     "Unsupported",
     "VectorCase",
     "compare",

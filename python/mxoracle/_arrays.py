@@ -152,7 +152,19 @@ def _read_foreign(name: str, value):
     return (name, ours, address, extents, strides, HOST), keep
 
 
-_readers: dict = {}
+class PreparedPart:
+    """Codes or scales in memory of PreparedWeights."""
+
+    def __init__(self, owner, dtype: str, address: int, extents) -> None:
+        self.owner = owner
+        self.view = (dtype, address, extents, _packed(extents), HOST)
+
+
+def _read_prepared(name: str, part: PreparedPart):
+    return (name, *part.view), part.owner
+
+
+_readers: dict = {PreparedPart: _read_prepared}
 
 
 def _reader_of(kind: type):
@@ -180,9 +192,12 @@ def read(name: str, value):
 
 
 def parts_of(value):
-    """(codes, scales) of a scaled tensor: a pair of arrays, or torchao's MXTensor; else None."""
+    """(codes, scales) of a scaled tensor: a pair of arrays, or torchao's MXTensor; else None.
+    PreparedWeights are parts too, one of a plain tensor."""
     if isinstance(value, tuple):
         return value if len(value) == 2 else None
+    if hasattr(value, "prepared_parts"):
+        return value.prepared_parts
     if type(value).__name__ != "MXTensor":
         return None
     codes = value.qdata if hasattr(value, "qdata") else value._data

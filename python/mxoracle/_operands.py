@@ -64,7 +64,9 @@ class Operands:
 
     def add(self, name: str, value: Any) -> None:
         parts = _arrays.parts_of(value)
-        if parts is not None:
+        if parts is not None and len(parts) == 1:
+            value = parts[0]
+        elif parts is not None:
             self.add(name + ".codes", parts[0])
             self.add(name + ".scales", parts[1])
             return

@@ -6,6 +6,7 @@
 #include "python/src/foreign.h"
 #include "python/src/judgement.h"
 #include "python/src/memory.h"
+#include "python/src/prepared.h"
 #include "python/src/tables.h"
 
 NB_MODULE(_core, module) {
@@ -19,4 +20,5 @@ NB_MODULE(_core, module) {
   bind_files(module);
   bind_judgement(module);
   bind_engine(module);
+  bind_prepared(module);
 }

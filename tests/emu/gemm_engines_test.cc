@@ -4,6 +4,7 @@
 
 #include "emu/exact/rounding.h"
 #include "emu/exact/rounding_test.h"
+#include "emu/prepared.h"
 #include "tests/support/same.h"
 #include "tests/support/tile_tables.h"
 
@@ -71,15 +72,20 @@ class GemmEngines : public testing::TestWithParam<Engine> {
   }
   void expect_same_forward(const Tensor& x, const Tensor& xs, const Tensor& w, const Tensor& ws,
                            const Tensor& ends) {
+    const PreparedWeights kept(w.operand(), ws.operand());
     for (const Dtype out : {Dtype::bf16, Dtype::f32}) {
       Tensor found(out, {x.extent(0), w.extent(1)});
       Tensor expected = found;
       GroupedMatmul op = product_of(x, xs, w, ws, ends);
-      op.y = found.result();
-      grouped_matmul(*engine_, op);
       op.y = expected.result();
       grouped_matmul(*reference_, op);
-      test::expect_same(expected, found, std::string(name_of(out)));
+      for (const ScaledTensor& of_w :
+           {op.w, {kept.codes(), kept.scales()}, {kept.codes(), kept.scales()}}) {
+        op.w = of_w;
+        op.y = found.result();
+        grouped_matmul(*engine_, op);
+        test::expect_same(expected, found, std::string(name_of(out)));
+      }
     }
   }
 

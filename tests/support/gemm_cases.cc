@@ -2,8 +2,10 @@
 #include "tests/support/gemm_cases.h"
 
 #include <numeric>
+#include <optional>
 #include <sstream>
 
+#include "emu/prepared.h"
 #include "tests/support/gemm_fill.h"
 
 namespace mxo::test {
@@ -120,11 +122,19 @@ std::vector<std::byte> GemmCase::run(Backend& backend, const Accumulation& sum) 
     return ScaledTensor{codes.operand(), scales.operand(), forward ? of.block : across};
   };
   const ScaledTensor first = side(at_a, at_a_scales, a_side);
-  const ScaledTensor second = side(at_b, at_b_scales, b_side);
-  if (forward) {
-    grouped_matmul(backend, {first, second, at_ends.operand(), sum, at_out.result()});
-  } else {
-    grouped_matmul_wgrad(backend, {first, second, at_ends.operand(), sum, at_out.result()});
+  ScaledTensor second = side(at_b, at_b_scales, b_side);
+  std::optional<PreparedWeights> weights;
+  if (prepared) {
+    weights.emplace(second.codes, second.scales);
+    second.codes = weights->codes();
+    second.scales = weights->scales();
+  }
+  for (int times = prepared ? 2 : 1; times > 0; --times) {
+    if (forward) {
+      grouped_matmul(backend, {first, second, at_ends.operand(), sum, at_out.result()});
+    } else {
+      grouped_matmul_wgrad(backend, {first, second, at_ends.operand(), sum, at_out.result()});
+    }
   }
   backend.synchronize();
   out.take(at_out.bytes());

@@ -124,6 +124,7 @@ class GemmCase {
   Strided a, a_scales, b, b_scales, ends, out;
   Dtype a_dtype, b_dtype;
   SideScales a_side, b_side;
+  bool prepared = false;  ///< b is; the product runs twice
 
  private:
   Index start(Index g) const;

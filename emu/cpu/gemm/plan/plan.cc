@@ -49,25 +49,44 @@ void try_parts(const Kernels& kernels, const Engine& engine, const Product& p, s
   }
 }
 
-/// Few rows: a tile holds them all, so each K-vector of B is packed once even if each tile packs
-/// its own, and the packed data stay in L2.
+/// Few rows: one tile holds them all, or two do, so each K-vector of B is packed once or twice if
+/// each tile packs its own, and the packed data stay in L2.  Panels that all threads have read cost
+/// more to write again than to pack twice (bench/AMX_PRODUCTS.md).
 bool has_few_rows(const Kernels& kernels, const Engine& engine, const Product& product) {
-  return !engine.whole_k && panels(product.a.rows, kernels.*engine.mr) <= kMaxPanelsMc;
+  return !engine.whole_k && panels(product.a.rows, kernels.*engine.mr) <= 2 * kMaxPanelsMc;
 }
 
 /// All of the product as one block, if A fits.
 std::vector<BlockPlan> with_own_b(const Kernels& kernels, const Engine& engine,
                                   const Product& product, std::size_t memory) {
-  BlockPlan plan{&product, 0, product.a.rows, 0, product.b.rows, product.depth, 0, true};
+  BlockPlan plan{&product, 0, product.a.rows, 0, product.b.rows, product.depth, 0, true, {}};
   const auto panels_a = static_cast<std::size_t>(panels(product.a.rows, kernels.*engine.mr));
   plan.bytes = panels_a * engine.bytes(kernels.*engine.mr, kMaxMr, {0, product.depth}).all();
   if (plan.bytes > memory) return {};
   return {plan};
 }
 
+/// B is packed already: rows alone are cut, so that A fits.
+std::vector<BlockPlan> with_kept_b(const Kernels& kernels, const Engine& engine,
+                                   const Product& product, PanelsOfB kept, std::size_t memory) {
+  const Index mr = kernels.*engine.mr;
+  const std::size_t of_panel = engine.bytes(static_cast<int>(mr), kMaxMr, {0, product.depth}).all();
+  const Index fit = std::max(static_cast<Index>(memory / of_panel), Index{1});
+  std::vector<BlockPlan> plans;
+  for (Index m = 0; m < product.a.rows; m += fit * mr) {
+    BlockPlan plan{
+        &product, m,   std::min(fit * mr, product.a.rows - m), 0, product.b.rows, product.depth, 0,
+        false,    kept};
+    plan.bytes = static_cast<std::size_t>(panels(plan.rows, static_cast<int>(mr))) * of_panel;
+    plans.push_back(plan);
+  }
+  return plans;
+}
+
 /// Blocks in order, cut to fit `memory` bytes.
 std::vector<BlockPlan> cut(const Kernels& kernels, const Engine& engine, const Product& product,
-                           std::size_t memory) {
+                           PanelsOfB kept, std::size_t memory) {
+  if (!kept.empty()) return with_kept_b(kernels, engine, product, kept, memory);
   if (has_few_rows(kernels, engine, product)) {
     std::vector<BlockPlan> plan = with_own_b(kernels, engine, product, memory);
     if (!plan.empty()) return plan;
@@ -88,7 +107,8 @@ std::vector<BlockPlan> cut(const Kernels& kernels, const Engine& engine, const P
                      std::min(best.columns, product.b.rows - n),
                      best.kc,
                      0,
-                     false};
+                     false,
+                     {}};
       plan.bytes = bytes_of(kernels, engine, plan.rows, plan.columns, {0, plan.kc},
                             plan.kc == product.depth);
       plans.push_back(plan);
@@ -107,13 +127,14 @@ bool continues_a(const BlockPlan& before, const BlockPlan& plan) {
 
 std::vector<std::vector<BlockPlan>> batches_of(const Kernels& kernels, const Engine& engine,
                                                const std::vector<Product>& products,
+                                               const std::vector<PanelsOfB>& kept,
                                                const PackedRoom& room) {
   std::vector<std::vector<BlockPlan>> batches;
   std::size_t left = 0;
   bool continues = false;
-  for (const Product& product : products) {
-    for (const BlockPlan& plan : cut(kernels, engine, product, room.block)) {
-      const bool whole = plan.kc == product.depth;
+  for (std::size_t i = 0; i < products.size(); ++i) {
+    for (const BlockPlan& plan : cut(kernels, engine, products[i], kept[i], room.block)) {
+      const bool whole = plan.kc == products[i].depth;
       if (!continues || !whole || plan.bytes > left) {
         batches.emplace_back();
         left = room.batch;
@@ -126,40 +147,66 @@ std::vector<std::vector<BlockPlan>> batches_of(const Kernels& kernels, const Eng
   return batches;
 }
 
+void pack_panel(const Kernels& kernels, const Engine& engine, const Product& product,
+                const Factor& factor, const KBlock& k_block, MicroPanel& panel,
+                PackScratch& scratch) {
+  if (k_block.start == 0) begin_bounds(panel);
+  engine.pack(kernels, product, factor, k_block, panel, scratch);
+  if (k_block.start + k_block.count == product.depth) set_ends(product, factor, panel);
+}
+
+void place_panels_of_b(const Kernels& kernels, const Engine& engine, Index first, Index count,
+                       const KBlock& k_block, std::byte* memory, std::vector<MicroPanel>& all) {
+  all.resize(static_cast<std::size_t>(panels(count, kernels.nr)));
+  const PanelBytes bytes = engine.bytes(kernels.nr, kMaxNr, k_block);
+  for (MicroPanel& panel : all) {  // full but for the last
+    panel.first = first;
+    panel.width = static_cast<int>(std::min<Index>(kernels.nr, count));
+    panel.step = kernels.nr;
+    panel.scale_step = kMaxNr;
+    first += panel.width;
+    count -= panel.width;
+    if (memory == nullptr) continue;
+    place_panel(panel, bytes, memory);
+    memory += bytes.all();
+  }
+}
+
 void set_packed_block(const Kernels& kernels, const Engine& engine, const BlockPlan& plan,
                       std::byte* memory, PackedBlock& packed) {
   packed.product = plan.product;
   packed.engine = &engine;
   packed.k_block = {0, plan.kc};
   packed.own_b = plan.own_b;
-  const auto place = [&](std::vector<MicroPanel>& all, Index first, Index k_vectors, int lanes,
-                         bool padded) {
-    const Index count = panels(k_vectors, lanes);
-    all.resize(static_cast<std::size_t>(count));
-    for (Index i = 0; i < count; ++i) {
-      // B's panels are full but for the last; A's are as even as possible.
-      MicroPanel& panel = all[static_cast<std::size_t>(i)];
-      const Index even = k_vectors / count + (i < k_vectors % count ? 1 : 0);
-      panel.width = static_cast<int>(padded ? std::min<Index>(lanes, k_vectors - i * lanes) : even);
-      panel.first = first;
-      first += panel.width;
-      panel.step = padded || engine.full_panels ? lanes : panel.width;
-      panel.scale_step = padded ? kMaxNr : kMaxMr;
-      if (padded && packed.own_b) continue;
-      const PanelBytes bytes = engine.bytes(panel.step, panel.scale_step, packed.k_block);
-      place_panel(panel, bytes, memory);
-      memory += bytes.all();
-    }
-  };
-  place(packed.a, plan.first_row, plan.rows, kernels.*engine.mr, false);
-  place(packed.b, plan.first_column, plan.columns, kernels.nr, true);
+  packed.a.resize(static_cast<std::size_t>(panels(plan.rows, kernels.*engine.mr)));
+  const auto count = static_cast<Index>(packed.a.size());
+  Index first = plan.first_row;
+  for (Index i = 0; i < count; ++i) {  // as even as possible
+    MicroPanel& panel = packed.a[static_cast<std::size_t>(i)];
+    panel.width = static_cast<int>(plan.rows / count + (i < plan.rows % count ? 1 : 0));
+    panel.first = first;
+    first += panel.width;
+    panel.step = engine.full_panels ? kernels.*engine.mr : panel.width;
+    panel.scale_step = kMaxMr;
+    const PanelBytes bytes = engine.bytes(panel.step, panel.scale_step, packed.k_block);
+    place_panel(panel, bytes, memory);
+    memory += bytes.all();
+  }
+  packed.b.clear();
+  packed.panels_of_b = plan.kept;
+  if (plan.kept.empty()) {
+    place_panels_of_b(kernels, engine, plan.first_column, plan.columns, packed.k_block,
+                      plan.own_b ? nullptr : memory, packed.b);
+    packed.panels_of_b = packed.b;
+    memory += packed.b.size() * engine.bytes(kernels.nr, kMaxNr, packed.k_block).all();
+  }
   const bool whole = plan.kc == plan.product->depth;
   packed.sums = whole ? nullptr : reinterpret_cast<double*>(memory);
 }
 
 void add_tiles(PackedBlock& packed, std::size_t wanted, std::vector<MacroTile>& tiles) {
   const int pa = static_cast<int>(packed.a.size());
-  const int pb = static_cast<int>(packed.b.size());
+  const int pb = static_cast<int>(packed.panels_of_b.size());
   int tall = std::min(packed.own_b ? kMaxPanelsMc : kSquareTilePanels, pa);
   int wide = std::min({kMaxPanelsNc, kMaxTilePairs / tall, pb});
   const auto count = [&] {

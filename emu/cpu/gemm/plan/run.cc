@@ -76,15 +76,6 @@ class Scratches {
   std::vector<Made> made_;  // destroyed before the memory
 };
 
-void pack_panel(const Kernels& kernels, const PackedBlock& packed, const Factor& factor,
-                const KBlock& k_block, MicroPanel& panel, PackScratch& scratch) {
-  if (k_block.start == 0) begin_bounds(panel);
-  packed.engine->pack(kernels, *packed.product, factor, k_block, panel, scratch);
-  if (k_block.start + k_block.count == packed.product->depth) {
-    set_ends(*packed.product, factor, panel);
-  }
-}
-
 constexpr std::size_t kAlign = 64;  // of panels
 
 /// B's panels when a tile packs its own, a kc block at a time, into memory that
@@ -122,7 +113,8 @@ class OwnB {
       MicroPanel& b = scratch_.own_b[j];
       place_panel(b, packed_.engine->bytes(b.step, b.scale_step, k_block),
                   memory_ + static_cast<std::size_t>(j) * bytes_);
-      pack_panel(kernels_, packed_, packed_.product->b, k_block, b, *scratch_.pack);
+      pack_panel(kernels_, *packed_.engine, *packed_.product, packed_.product->b, k_block, b,
+                 *scratch_.pack);
     }
     return of_kc;
   }
@@ -140,7 +132,8 @@ void compute_tile(const Kernels& kernels, const MacroTile& tile, TileScratch& sc
   const PackedBlock& packed = *tile.packed;
   if (!packed.own_b) {
     return packed.engine->compute(
-        kernels, {&tile, packed.a.data() + tile.a0, packed.b.data() + tile.b0, packed.k_block, 0},
+        kernels,
+        {&tile, packed.a.data() + tile.a0, packed.panels_of_b.data() + tile.b0, packed.k_block, 0},
         scratch);
   }
   OwnB own(kernels, tile, scratch);
@@ -181,7 +174,8 @@ class Runner {
 #pragma omp for schedule(dynamic, 1)
       for (Index i = 0; i < packs; ++i) {
         const Packing& p = packings[static_cast<std::size_t>(i)];
-        pack_panel(kernels_, *p.packed, *p.factor, p.packed->k_block, *p.panel, *scratch.pack);
+        pack_panel(kernels_, *p.packed->engine, *p.packed->product, *p.factor, p.packed->k_block,
+                   *p.panel, *scratch.pack);
       }
 #pragma omp for schedule(dynamic, 1)
       for (Index i = 0; i < count; ++i) {
@@ -208,7 +202,8 @@ class Runner {
 StageCounts run(const Kernels& kernels, const Engine& engine, const std::vector<Product>& products,
                 int threads) {
   if (products.empty()) return {};
-  const auto batches = batches_of(kernels, engine, products, room_of(threads));
+  const std::vector<PanelsOfB> kept = KeptPanels::of(kernels, engine, products, threads);
+  const auto batches = batches_of(kernels, engine, products, kept, room_of(threads));
   std::size_t max_bytes = 0;
   for (const auto& batch : batches) {
     std::size_t bytes = 0;

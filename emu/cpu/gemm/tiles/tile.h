@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <span>
 #include <vector>
 
 #include "emu/cpu/gemm/pack/panel.h"
@@ -25,7 +26,8 @@ struct PackedBlock {
   Index first_column = 0, columns = 0;
   KBlock k_block;  ///< the part of K that is packed now
   std::vector<MicroPanel> a;
-  std::vector<MicroPanel> b;
+  std::vector<MicroPanel> b;                ///< empty where they were packed before
+  std::span<const MicroPanel> panels_of_b;  ///< those, or b
   bool own_b =
       false;  ///< B's panels are not packed: each tile packs its own, one kc block at a time
   double* sums = nullptr;  ///< all blocks of sums, where K has several kc blocks; else null

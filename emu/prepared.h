@@ -1,0 +1,41 @@
+// Weights that many products read, packed once.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+
+#include "formats/any_view.h"
+
+namespace mxo {
+
+/// A copy of w, codes and scales, for as many products as you like.  Hand codes() and scales() to
+/// grouped_matmul or any operator that multiplies by w: the first product of a kind on a backend
+/// `cpu` keeps what it packs, and later ones pack nothing of w.  The bits are those of w itself.
+///
+///   codes    [.., N, K]   as the operator takes them: 8-bit codes, bf16, f16 or f32; any strides
+///   scales   as the operator takes them; not given for a plain tensor
+///
+/// Packed, an 8-bit code takes two bytes or more, a plain bf16 element as much; a transposed view
+/// or another type of result is another kind.  To other backends the copy is plain host memory.
+///
+/// Thread safety: any threads may multiply by it at once; none may while it is destroyed.
+/// Throws std::bad_alloc.
+class PreparedWeights {
+ public:
+  explicit PreparedWeights(const Operand& codes, const Operand& scales = {});
+  ~PreparedWeights();
+  PreparedWeights(const PreparedWeights&) = delete;
+  PreparedWeights& operator=(const PreparedWeights&) = delete;
+
+  /// Row-major, in memory of this object.
+  Operand codes() const;
+  Operand scales() const;  ///< not given where w has none
+  /// Of what products have packed so far.
+  std::size_t packed_bytes() const;
+
+ private:
+  struct Copy;
+  std::unique_ptr<Copy> copy_;
+};
+
+}  // namespace mxo
