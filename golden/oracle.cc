@@ -14,6 +14,8 @@ namespace {
 NamedTensors copies_of(const NamedViews& views) {
   NamedTensors tensors;
   for (const auto& [name, operand] : views.operands()) {
+    if (operand.view.data == nullptr && operand.elements() > 0)
+      throw Error(Fault::argument, name + ": found no memory, needs the address of its elements");
     Tensor copy(operand.dtype(), operand.shape());
     copy_elements(operand.view, copy.result());
     tensors.emplace(name, std::move(copy));
@@ -89,7 +91,11 @@ CheckResult Oracle::check(std::string_view op, const NamedViews& inputs, const N
   result.world_ = world_;
   AnsweredCall& call = result.call;
   call.id = call.op = op;
-  for (const auto& [key, value] : settings) call.parameters.set(key, value);
+  for (const auto& [key, value] : settings) {
+    if (call.parameters.has(key))
+      throw Error(Fault::argument, std::string(key) + ": given twice, needs one value");
+    call.parameters.set(key, value);
+  }
   call.inputs = copies_of(inputs);
   call.actual = copies_of(actual);
   call.expected = call_operator(*backend_, op, NamedViews(call.inputs), call.parameters, world_);

@@ -62,7 +62,8 @@ void check_names(const CatalogueEntry& entry, const NamedViews& views,
     if (!takes(entry.inputs, given)) refuse(name, "operand", given, entry.inputs, "it takes");
   }
   for (const auto& [given, result] : views.results()) {
-    if (!takes(entry.outputs, given)) refuse(name, "output", given, entry.outputs, "it has");
+    if (takes(entry.outputs, given) || names_step(entry, given)) continue;
+    refuse(name, "output", given, entry.outputs, "it has");
   }
   for (const OperandSpec& spec : entry.inputs) {
     const bool of_rank = spec.name.starts_with("rank<p>.");  // which the operator counts

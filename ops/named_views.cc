@@ -27,6 +27,13 @@ void copy_row(const Axis& row, std::size_t size, const std::byte* from, std::byt
 
 }  // namespace
 
+NamedViews::NamedViews(std::initializer_list<Operands::value_type> operands) {
+  for (const auto& [name, operand] : operands) {
+    if (operands_.emplace(name, operand).second) continue;
+    throw Error(Fault::argument, name + ": found it twice, needs it once");
+  }
+}
+
 NamedViews::NamedViews(const NamedTensors& tensors) {
   for (const auto& [name, tensor] : tensors) {
     if (tensor.rank() > kMaxRank) {

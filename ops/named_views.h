@@ -25,6 +25,7 @@ enum class Memory { host, backend };
 template <typename Void>
 struct PlacedView {
   PlacedView(const AnyView<Void>& of, Memory lies = Memory::host) : view(of), memory(lies) {}
+  PlacedView(const Result& of) requires std::is_const_v<Void> : view(to_read(of)) {}
   PlacedView(const Tensor& tensor) requires std::is_const_v<Void> : view(tensor.operand()) {}
   PlacedView(Tensor& tensor) requires(!std::is_const_v<Void>) : view(tensor.result()) {}
 
@@ -50,7 +51,8 @@ class NamedViews {
   using Operands = std::map<std::string, PlacedOperand, std::less<>>;
 
   NamedViews() = default;
-  NamedViews(std::initializer_list<Operands::value_type> operands) : operands_(operands) {}
+  /// Throws Error(argument) on a name that is there twice.
+  NamedViews(std::initializer_list<Operands::value_type> operands);
   /// Views of all of them.  Throws Error(shape) on a rank above 4.
   NamedViews(const NamedTensors& tensors);
 

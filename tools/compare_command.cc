@@ -25,6 +25,7 @@
 #include "tools/process.h"
 #include "tools/report_output.h"
 #include "tools/terminal.h"
+#include "tools/user_command.h"
 
 namespace mxo::tools {
 namespace {
@@ -117,9 +118,10 @@ void explain_failures(Report& report, const CompareArguments& options, const Set
 
 /// The command line that repeats a comparison, reports left out.
 std::string command_of(const CompareArguments& options) {
-  std::string text = "mxo compare " + options.expected + " " + options.actual;
+  std::string text =
+      "mxo compare " + shell_word(options.expected) + " " + shell_word(options.actual);
   const auto add = [&text](const char* name, const std::string& value) {
-    if (!value.empty()) text += std::string(" ") + name + " " + value;
+    if (!value.empty()) text += std::string(" ") + name + " " + shell_word(value);
   };
   if (options.gate != "bits") add("--gate", options.gate);
   add("--sum", options.sum);

@@ -2,6 +2,7 @@
 #include <malloc.h>
 
 #include <algorithm>
+#include <cmath>
 #include <filesystem>
 #include <optional>
 #include <sstream>
@@ -96,6 +97,23 @@ void print_results(const std::vector<NamedResult>& results, const TrainJob& job)
   }
 }
 
+/// kDisagree where a loss is no finite number, of which a line on stderr says the step.
+int code_of(const std::vector<NamedResult>& results) {
+  const auto finite = [](double loss) { return std::isfinite(loss); };
+  int code = kAgree;
+  for (const auto& [name, result] : results) {
+    const std::vector<float>& losses = result.history.losses;
+    const auto wrong = std::ranges::find_if_not(losses, finite);
+    if (wrong == losses.end() && finite(result.held_out)) continue;
+    const std::string where = wrong == losses.end()
+                                  ? "held-out text"
+                                  : fmt::format("step {}", wrong - losses.begin() + 1);
+    fmt::print(stderr, "mxo train: {}: the loss of {} is no finite number\n", name, where);
+    code = kDisagree;
+  }
+  return code;
+}
+
 /// What the command line says.
 struct TrainArguments {
   std::string config;
@@ -168,7 +186,7 @@ int run_training(TrainArguments options, const Settings& settings) {
     results = train_recipes(job, recipes, text, *world, bar.callback());
   }
   if (world->writes() && !settings.quiet) print_results(results, job);
-  return kAgree;
+  return code_of(results);
 }
 
 std::filesystem::path checkpoint_at(const std::string& from) {

@@ -1,6 +1,7 @@
 // Quoting, a shell, and what came of it.
 #include "tools/user_command.h"
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 
@@ -20,20 +21,18 @@ std::filesystem::path new_directory() {
   return name;
 }
 
-/// In single quotes, for a shell.
-std::string quoted(const std::string& text) {
+}  // namespace
+
+std::string shell_word(const std::string& text) {
+  const auto plain = [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
+           std::string_view("0123456789_-./=,:+@%").find(c) != std::string_view::npos;
+  };
+  if (!text.empty() && std::ranges::all_of(text, plain)) return text;
   std::string out = "'";
-  for (const char c : text) {
-    if (c == '\'') {
-      out += "'\\''";
-    } else {
-      out += c;
-    }
-  }
+  for (const char c : text) out += c == '\'' ? "'\\''" : std::string(1, c);
   return out + "'";
 }
-
-}  // namespace
 
 ScratchDirectory::ScratchDirectory() : leftover_([this] { return path_ = new_directory(); }) {}
 
@@ -58,7 +57,7 @@ int run_user_command(const std::string& command,
     bool replaced = false;
     for (const auto& [place, path] : places) {
       if (command.compare(at, place.size(), place) != 0) continue;
-      line += quoted(path.string());
+      line += shell_word(path.string());
       at += place.size();
       replaced = true;
       break;

@@ -25,6 +25,9 @@ class ScratchDirectory {
   Leftover leftover_;  // makes it
 };
 
+/// `text` as a shell reads it back: in single quotes where it needs them.
+std::string shell_word(const std::string& text);
+
 /// Throws Error(argument) naming `option` unless the command holds each of the places ("{in}").
 void check_places(std::string_view option, const std::string& command,
                   std::initializer_list<std::string_view> places);

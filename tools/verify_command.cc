@@ -9,6 +9,7 @@
 #include "tools/crew.h"
 #include "tools/report_output.h"
 #include "tools/terminal.h"
+#include "tools/user_command.h"
 
 namespace mxo::tools {
 namespace {
@@ -39,7 +40,9 @@ std::function<int()> prepare_verify(CLI::App& app, const Settings& settings) {
   app.add_option("DIR", options->directory, "a directory that mxo generate wrote")->required();
   options->report.add_to(app);
   return [options, &settings] {
-    options->report.command = "mxo verify " + options->directory;
+    options->report.command = "mxo verify " + shell_word(options->directory);
+    const std::string& only = options->report.only;
+    if (!only.empty()) options->report.command += " --only " + shell_word(only);
     return verify_suite(*options, settings);
   };
 }

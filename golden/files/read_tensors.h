@@ -2,6 +2,7 @@
 // Thread safety: any threads at once, where no call writes a file that another reads or writes.
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
 #include <string>
 
@@ -9,9 +10,13 @@
 
 namespace mxo {
 
+/// Whether a file of digests of outputs is read; one of a case never is.
+enum class Digests : std::uint8_t { refused, of_outputs };
+
 /// By extension: .npy gives one tensor named as the file without its extension ("x.codes.npy"
-/// holds x.codes); everything else is read as safetensors.  Throws Error(file).
-TensorFile read_tensors(const std::filesystem::path& path);
+/// holds x.codes); everything else is read as safetensors.  Throws Error(file), also for digests in
+/// place of tensors.
+TensorFile read_tensors(const std::filesystem::path& path, Digests digests = Digests::refused);
 
 /// The same of what a user types: a file, or NAME=FILE.npy for an array whose name is not the
 /// file's.

@@ -8,4 +8,7 @@ namespace mxo {
 /// "DIR/NAME" to "DIR/NAME.partial-<16 random hex digits>".
 std::filesystem::path temporary_name(const std::filesystem::path& final_name);
 
+/// Whether it is such a name: what lies there was left by a process that was killed.
+bool is_temporary_name(const std::filesystem::path& name);
+
 }  // namespace mxo

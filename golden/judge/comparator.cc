@@ -295,9 +295,9 @@ void decide(TensorVerdict& verdict, const ExpectedOutput& expected_output,
             const CompareOptions& options) {
   const Gate& gate = options.gate;
   const Measures& all = verdict.all;
-  if (all.elements == 0 && all.not_compared > 0) {
+  if (all.elements == 0) {
     verdict.outcome = Outcome::not_compared;
-    verdict.reason = "no position is compared";
+    verdict.reason = all.not_compared > 0 ? "no position is compared" : "has no elements";
     return;
   }
   std::string reason;

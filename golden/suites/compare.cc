@@ -4,7 +4,7 @@
 #include <set>
 
 #include "formats/error.h"
-#include "golden/files/safetensors.h"
+#include "golden/files/read_tensors.h"
 #include "golden/judge/judge_call.h"
 #include "golden/suites/case_file.h"
 #include "golden/suites/compare_files.h"
@@ -33,7 +33,7 @@ CaseVerdict compare_case(const fs::path& suite, const fs::path& actual, const Ma
       verdict.reason = actual.string() + ": no such file";
       return verdict;
     }
-    const TensorFile outputs = as_declared(read_safetensors(actual));
+    const TensorFile outputs = as_declared(read_tensors(actual));
     std::vector<JudgedOutput> questions;
     std::set<std::string> expected;
     std::set<std::string> operands;
@@ -76,7 +76,8 @@ Report compare_suite(const fs::path& expected, const fs::path& actual,
                                  "because " +
                                  expected.string() + " is a suite");
   }
-  const Manifest manifest = only.of(read_manifest(expected));
+  const Manifest all = read_manifest(expected);
+  const Manifest manifest = with_twins(all, only.of(all));
   if (fs::is_regular_file(actual / kManifestName, error)) {
     throw Error(Fault::file, actual.string() +
                                  ": is a suite, which holds what is expected and not what a kernel "

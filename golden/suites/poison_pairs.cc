@@ -49,6 +49,15 @@ std::string differences(const ManifestCase& item, const StoredCase& stored, cons
   return text;
 }
 
+const ManifestCase* twin_of(const ManifestCase& item, const Manifest& manifest) {
+  const bool nan = has_flag(item, kPoisonNan);
+  if (!nan && !has_flag(item, kPoisonFinite)) return nullptr;
+  const auto twin = std::ranges::find_if(manifest.cases, [&](const ManifestCase& other) {
+    return has_flag(other, nan ? kPoisonFinite : kPoisonNan) && stem(other.id) == stem(item.id);
+  });
+  return twin == manifest.cases.end() ? nullptr : &*twin;
+}
+
 void blame(CaseVerdict& verdict, const std::string& other, const std::string& what) {
   verdict.outcome = Outcome::fail;
   verdict.reason = "reads padding or unused bytes: " + what + " differ from those of " + other +
@@ -56,6 +65,18 @@ void blame(CaseVerdict& verdict, const std::string& other, const std::string& wh
 }
 
 }  // namespace
+
+Manifest with_twins(const Manifest& all, const Manifest& some) {
+  const auto taken = [&](const ManifestCase& item) {
+    return std::ranges::any_of(some.cases, [&](const auto& one) { return one.id == item.id; });
+  };
+  Manifest both = all;
+  std::erase_if(both.cases, [&](const ManifestCase& item) {
+    const ManifestCase* const twin = twin_of(item, all);
+    return !taken(item) && (twin == nullptr || !taken(*twin));
+  });
+  return both;
+}
 
 void compare_poison_pairs(const fs::path& suite, const Manifest& manifest,
                           const std::function<fs::path(const std::string& id)>& actual_of,
@@ -66,12 +87,9 @@ void compare_poison_pairs(const fs::path& suite, const Manifest& manifest,
   for (std::size_t i = 0; i < manifest.cases.size(); ++i) {
     const ManifestCase& item = manifest.cases[i];
     if (!has_flag(item, kPoisonNan) || !ran(report.cases[i])) continue;
-    const auto twin =
-        std::find_if(manifest.cases.begin(), manifest.cases.end(), [&](const ManifestCase& other) {
-          return has_flag(other, kPoisonFinite) && stem(other.id) == stem(item.id);
-        });
-    if (twin == manifest.cases.end()) continue;
-    CaseVerdict& other = report.cases[static_cast<std::size_t>(twin - manifest.cases.begin())];
+    const ManifestCase* const twin = twin_of(item, manifest);
+    if (twin == nullptr) continue;
+    CaseVerdict& other = report.cases[static_cast<std::size_t>(twin - manifest.cases.data())];
     if (!ran(other)) continue;
     const std::string what =
         differences(item, read_case(suite, item), read_safetensors(actual_of(item.id)),

@@ -9,6 +9,9 @@
 
 namespace mxo {
 
+/// `some` cases of `all`, and of each pair of which they have one case the other.
+Manifest with_twins(const Manifest& all, const Manifest& some);
+
 /// For each pair of `manifest` (flags poison_nan and poison_finite) whose outputs are there, at
 /// `actual_of` their ids: where a compared element differs between the two, both verdicts of
 /// `report`, whose cases are those of the manifest in its order, are FAIL and say so.  Cases that

@@ -10,6 +10,7 @@
 #include "formats/error.h"
 #include "golden/files/read_tensors.h"
 #include "golden/files/sha256.h"
+#include "golden/files/temporary_name.h"
 #include "golden/judge/elements.h"
 #include "golden/reports/text.h"
 #include "golden/suites/moving_elements.h"
@@ -37,6 +38,10 @@ std::set<std::string> files_of(std::span<const fs::path> runs) {
     std::vector<fs::path> open{fs::canonical(run)};
     for (fs::recursive_directory_iterator at(run, into_links); at != fs::end(at); ++at) {
       const fs::path& path = at->path();
+      if (is_temporary_name(path)) {
+        at.disable_recursion_pending();
+        continue;
+      }
       if (is_tensor_file(path)) names.insert(path.lexically_relative(run).string());
       if (!at->is_directory(error)) continue;
       open.resize(static_cast<std::size_t>(at.depth()) + 1);
@@ -151,7 +156,7 @@ void compare_file(std::span<const fs::path> runs, const std::string& file, Repea
   for (const fs::path& path : paths) {
     std::error_code error;
     const bool there = file.empty() || fs::exists(path, error);
-    contents.push_back(there ? read_tensors(path) : TensorFile{});
+    contents.push_back(there ? read_tensors(path, Digests::of_outputs) : TensorFile{});
     for (const auto& [name, tensor] : contents.back().tensors) {
       names.emplace(name, format_of(contents.back(), name));
     }

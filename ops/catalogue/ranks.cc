@@ -1,6 +1,7 @@
 // Prefixes on and off, and tensors as bytes on their way between processes.
 #include "ops/catalogue/ranks.h"
 
+#include <algorithm>
 #include <charconv>
 #include <cstring>
 
@@ -74,6 +75,14 @@ bool names_operand(std::string_view spec, std::string_view given) {
   if (!spec.starts_with(kPattern)) return spec == given;
   const std::string_view rest = without_rank(given);
   return !rest.empty() && rest == spec.substr(kPattern.size());
+}
+
+bool names_step(const CatalogueEntry& entry, std::string_view given) {
+  std::string_view step = without_rank(given);
+  for (const std::string_view part : {".codes", ".scales"}) {
+    if (step.ends_with(part)) step.remove_suffix(part.size());
+  }
+  return std::ranges::find(entry.steps, step) != entry.steps.end();
 }
 
 int ranks_of(std::string_view op, const NamedViews& inputs, std::string_view operand) {

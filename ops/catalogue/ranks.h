@@ -12,6 +12,8 @@ namespace mxo {
 
 /// "rank<p>.x" of an OperandSpec stands for "rank0.x", "rank1.x", and so on.
 bool names_operand(std::string_view spec, std::string_view given);
+/// Whether `given` is an output of a step of `entry`, for which "rank<p>.STAGE" stands.
+bool names_step(const CatalogueEntry& entry, std::string_view given);
 
 /// Number of ranks P in the inputs: `operand` must be there for 0 to P-1.
 /// Throws Error(argument) if there is none, or a gap.

@@ -159,13 +159,13 @@ NamedTensors call_blocks_to_experts(Backend& backend, const NamedViews& in, cons
   constexpr std::string_view kOp = "blocks_to_experts";
   Staging stage(backend, kOp, in);
   BlocksToExperts op;
-  const Index room = extent_of(kOp, stage, "sorted_token_ids", 1, 0);
-  const Index k = number(kOp, set, "top_k", std::max<Index>(room, 1), 1);
+  const Index tokens = number(kOp, set, "tokens", kMost);  // slots of -1 are in no block
+  const Index k = number(kOp, set, "top_k", kMost / std::max<Index>(tokens, 1), 1);
   op.block = set.integer("block", 64);
   op.sorted_token_ids = stage.indices("sorted_token_ids");
   op.expert_ids = stage.indices("expert_ids");
   op.num_tokens_post_pad = stage.indices("num_tokens_post_pad");
-  op.experts = stage.output("experts", Dtype::i32, {number(kOp, set, "tokens", room), k});
+  op.experts = stage.output("experts", Dtype::i32, {tokens, k});
   blocks_to_experts(stage.ready(), op);
   return stage.finish();
 }

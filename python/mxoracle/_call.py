@@ -45,8 +45,8 @@ def parameters(given: Mapping[str, Any]) -> dict[str, str]:
 
 def call_of(op: str, tensors: Mapping[str, Any], ranks: Any, params: Mapping[str, Any]) -> Call:
     _checks.text("op", op, "the name of an operator")
-    if "ranks" in signature(op).parameters:
-        params, ranks = {**params, "ranks": ranks}, None
+    params = {"ranks": ranks, **params}
+    ranks = None if "ranks" in signature(op).parameters else params.pop("ranks")
     return Call(op, tensors, ranks, parameters(params))
 
 
@@ -101,7 +101,7 @@ def run_into(
     """`run` of an operator whose every output is written to a tensor that is given, where it lies."""
     call = call_of(op, tensors, None, params)
     given = call.operands
-    homes = [_arrays.read(name, tensor)[0] for name, tensor in results.items()]
+    homes = call.outputs(results).views
     if not given.devices:
         engine(backend).run(op, given.views, call.params, homes)
         return

@@ -289,8 +289,7 @@ def write_artifacts(
 ) -> str:
     """Inputs, expected and actual outputs as files; returns the command that repeats the verdict."""
     directory.mkdir(parents=True, exist_ok=True)
-    set_of_call = {key: value for key, value in params.items() if key != "ranks"}
-    call = call_of(op, inputs, params.get("ranks"), set_of_call)
+    call = call_of(op, inputs, None, params)
     _write(str(directory / "inputs.safetensors"), call.operands)
     _write(str(directory / "expected.safetensors"), call.outputs(comparison.expected))
     _write(str(directory / "actual.safetensors"), call.outputs(outputs))

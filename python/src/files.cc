@@ -26,7 +26,7 @@ nb::tuple load(const std::string& path) {
   TensorFile file;
   {
     const nb::gil_scoped_release release;
-    file = read_tensors(path);
+    file = read_tensors(path, Digests::of_outputs);
     for (auto& [name, tensor] : file.tensors) tensor.reinterpret_as(format_of(file, name));
   }
   nb::dict metadata;

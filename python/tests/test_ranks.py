@@ -1,9 +1,10 @@
 """Operators on ranks, `ranks` as a parameter, and the cases of every suite through every door."""
-import ml_dtypes  # noqa: F401
+import ml_dtypes
 import numpy as np
 import pytest
 
 import mxoracle
+from mxoracle._call import run_into
 
 TOKENS = np.arange(8, dtype=np.int32)
 INDICES = {"experts": 4, "alignment": 1, "max_len": 64}
@@ -21,6 +22,15 @@ def as_lists(tensors):
     return lists
 
 
+def into(op, tensors, **given):
+    """What `run` returns, written to arrays that are there."""
+    found = mxoracle.run(op, tensors, **given)
+    homes = {name: np.zeros_like(value) for name, value in found.items()}
+    run_into(op, tensors, homes, **given)
+    assert all(same(found[name], homes[name]) for name in found)
+    return homes
+
+
 def same(a, b):
     return a.dtype == b.dtype and mxoracle.compare(a, b).outcome != "FAIL"
 
@@ -28,9 +38,16 @@ def same(a, b):
 @pytest.mark.parametrize("call", [
     lambda **given: mxoracle.permute_indices(TOKENS, **given)[2],
     lambda **given: mxoracle.run("permute_indices", {"tokens_per_expert": TOKENS}, **given)["ends"],
-], ids=["function", "run"])  # fmt: skip
+    lambda **given: into("permute_indices", {"tokens_per_expert": TOKENS}, **given)["ends"],
+], ids=["function", "run", "run_into"])  # fmt: skip
 def test_ranks_reach_an_operator_that_takes_them(call):
     assert call(ranks=2, **INDICES).tolist() == [4, 10, 18, 28]
+
+
+def test_steps_of_a_layer_are_written_where_they_are_asked_for(random):
+    layer = {name: random.standard_normal(shape).astype(ml_dtypes.bfloat16) for name, shape in {
+        "x": (32, 32), "router": (4, 32), "w1": (4, 64, 32), "w2": (4, 32, 32)}.items()}  # fmt: skip
+    assert {"h", "dispatched.codes", "y"} <= set(into("moe_layer", layer, top_k=2, keep_stages=True))
 
 
 def test_ranks_of_a_parameter_are_judged(oracle, tmp_path):

@@ -263,6 +263,9 @@ TEST(Compare, NamesAKernelThatReadsWhatNobodyOwns) {
     EXPECT_EQ(verdict.outcome == Outcome::fail, ours) << verdict.id;
     EXPECT_EQ(verdict.reason.find(said) != said.npos, ours) << verdict.reason;
   }
+  const CaseFilter one("id=poison.permute.nan");  // and the other of its pair
+  const Report both = compare(scratch / "suite", scratch / "outputs", options, {}, {}, one);
+  EXPECT_EQ(both.count(Outcome::fail), 2);
 }
 
 /// Runs of one kernel: y is f32 [96, 256], 0 but for what `change` writes.
@@ -334,6 +337,8 @@ TEST(Repeat, ReadsWhatRunsLinkToAndNothingTwice) {
   const fs::path a = run_of(scratch, "a", [](float* y) { y[0] = 1; });
   const fs::path b = run_of(scratch, "b", [](float* y) { y[0] = 2; });
   const std::vector<fs::path> runs{linked_run(scratch / "c", a), linked_run(scratch / "d", b)};
+  fs::create_directory(runs[0] / "a.partial-0123456789abcdef");  // of a writer that was killed
+  fs::copy_file(a, runs[0] / "a.partial-0123456789abcdef" / "y.safetensors");
   const RepeatReport report = compare_repeats(runs);
   EXPECT_EQ(report.tensors[0].moving, 1);
   EXPECT_EQ(report.tensors[0].file, "link/y.safetensors");

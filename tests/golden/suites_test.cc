@@ -147,7 +147,7 @@ TEST(Suites, VerifyAfterGenerationInEitherSpelling) {
     const Report report = verify(path, *backend, ranks());
     EXPECT_EQ(report.exit_code(), 0);
     EXPECT_EQ(report.outcome(), Outcome::pass);
-    EXPECT_EQ(report.count(Outcome::pass), static_cast<Index>(report.cases.size()));
+    EXPECT_EQ(report.count(Outcome::pass) + 1, std::ssize(report.cases)) << "one has no elements";
     EXPECT_GT(report.cases.size(), 10u);
   }
 }

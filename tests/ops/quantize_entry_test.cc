@@ -244,9 +244,8 @@ blocks_to_experts: sorted_token_ids i32 128, expert_ids i32 2, num_tokens_post_p
       3x1, block 64
   tokens=3 top_k=2 -> sorted_token_ids i32 128, expert_ids i32 2, num_tokens_post_pad i32 1, experts
       i32 3x2, block 64
-  tokens=129 -> blocks_to_experts: tokens: found 129, needs 0 to 128
-  -> blocks_to_experts: tokens: missing, needs 0 to 128
-  top_k=129 -> blocks_to_experts: top_k: found 129, needs 0 to 128
+  -> blocks_to_experts: tokens: missing, needs 0 to 2147483647
+  tokens=3 top_k=999999999 -> blocks_to_experts: top_k: found 999999999, needs 0 to 715827882
 blocks_to_experts: sorted_token_ids i32 2 64, expert_ids i32 2, num_tokens_post_pad i32 1
   tokens=3 -> blocks_to_experts: sorted_token_ids: found i32 [2, 64], needs rank 1
 blocks_to_experts: sorted_token_ids i32 126, expert_ids i32 3, num_tokens_post_pad i32 1
@@ -255,7 +254,8 @@ blocks_to_experts: sorted_token_ids i32 126, expert_ids i32 3, num_tokens_post_p
 blocks_to_experts: sorted_token_ids i32 0, expert_ids i32 0, num_tokens_post_pad i32 1
   tokens=0 -> sorted_token_ids i32 0, expert_ids i32 0, num_tokens_post_pad i32 1, experts i32 0x1,
       block 64
-  tokens=0 top_k=2 -> blocks_to_experts: top_k: found 2, needs 0 to 1
+  tokens=5 top_k=2 -> sorted_token_ids i32 0, expert_ids i32 0, num_tokens_post_pad i32 1, experts
+      i32 5x2, block 64
 )");
 }
 

@@ -73,8 +73,7 @@ class OnAGpu(Case):
 
     def train(self, name, *args):
         out = self.here / name
-        self.ok(*self.small("--digest-every", 1, "--recipe", "mxfp8_rceil:mxfp8", "--output", out,
-                            *args))
+        self.ok(*self.small("--digest-every", 1, "--recipe", "mxfp8_rceil:mxfp8", "--output", out, *args))
         return [(out / file).read_bytes() for file in TRAINED]
 
     def test_training_has_the_digests_of_the_cpu(self):
@@ -94,8 +93,7 @@ class OnAGpu(Case):
     def test_what_is_not_there_ends_with_four_and_no_file(self):
         source = self.layer([3])
         out = self.here / "out"
-        for args in (["--backend", "cuda:99"],
-                     *([] if NCCL[0] else [["--communicator", "nccl"]])):
+        for args in (["--backend", "cuda:99"], *([] if NCCL[0] else [["--communicator", "nccl"]])):
             code, _, err = mxo("run", "moe_layer", "--input", source, "--output", out, *args)
             self.assertEqual(code, UNSUPPORTED, err)
             self.assertEqual(len(err.splitlines()), 1, err)

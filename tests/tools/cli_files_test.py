@@ -76,8 +76,7 @@ class Outputs(Case):
         before = sorted(p.name for p in self.here.iterdir())
         # 2048 codes do not fit; the 1024 bytes in which LLVM's OpenMP registers itself do.  Left
         # empty, that file would kill a later process of the same number.
-        done = limited("run", "quantize", "--input", wide, "--output", out,
-                       limits={resource.RLIMIT_FSIZE: 1024})
+        done = limited("run", "quantize", "--input", wide, "--output", out, limits={resource.RLIMIT_FSIZE: 1024})
         self.assertEqual(done.returncode, BAD_INPUT)
         self.assertRegex(done.stderr, r"\Amxo run: [^\n]+File too large\n\Z")
         self.assertEqual(out.read_bytes(), b"old")
@@ -105,8 +104,7 @@ class Limits(Case):
                            self.here / "o", limits={resource.RLIMIT_AS: megabytes << 20})
             if "libgomp: Out of memory" in done.stderr:
                 continue  # as it is loaded, before main
-            self.assertIn(done.returncode, [0, BAD_INPUT, UNSUPPORTED, 127],
-                          (megabytes, done.stderr))
+            self.assertIn(done.returncode, [0, BAD_INPUT, UNSUPPORTED, 127], (megabytes, done.stderr))
 
     def test_compare_holds_every_tensor_once(self):
         skip_where_memory_cannot_be_limited(self)

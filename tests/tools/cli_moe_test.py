@@ -31,8 +31,7 @@ class MoeLayer(Case):
 
     def test_outputs_and_gradients_are_there_and_stages_on_request(self):
         plain = st.decode(self.run_layer("plain.safetensors").read_bytes())
-        self.assertEqual(set(plain), {"rank0.y", "rank1.y", "rank0.dx", "rank1.dx", "drouter",
-                                      "dw1", "dw2"})
+        self.assertEqual(set(plain), {"rank0.y", "rank1.y", "rank0.dx", "rank1.dx", "drouter", "dw1", "dw2"})
         self.assertEqual(plain["dw1"][1], [4, 64, 32])
         kept = st.decode(self.run_layer("kept.safetensors", "--keep-stages").read_bytes())
         self.assertEqual({name: kept[name] for name in plain}, plain)
@@ -44,8 +43,7 @@ class MoeLayer(Case):
         rows = {line.split()[0]: line for line in self.ok("list", "communicators").splitlines()}
         self.assertEqual(set(rows), {"in_process", "mpi", "nccl"})
         self.assertIn("available", rows["in_process"])
-        call = ["run", "moe_layer", "--input", self.source, "--output", self.here / "out",
-                *self.SET, "--communicator"]
+        call = ["run", "moe_layer", "--input", self.source, "--output", self.here / "out", *self.SET, "--communicator"]
         for name in ("mpi", "nccl"):
             if "this build has none" in rows[name]:
                 self.refused(*call, name, code=UNSUPPORTED, says=f"{name}: this build has none")
@@ -58,16 +56,16 @@ class MoeLayer(Case):
         for name in ["rank1.act", "rank0.expert_out", "rank0.y", "dw1"]:
             dtype, shape, data = actual[name]
             actual[name] = (dtype, shape, bytes([data[0] ^ 1]) + data[1:])
-        out = self.ok("compare", kept, self.path("actual.safetensors", st.encode(actual)),
-                      code=DISAGREE)
-        self.assertIn("the first step to differ is rank1.act", out)
-        fails = re.findall(r"FAIL\s+\S+ (\S+)", out)
-        self.assertEqual(fails[:4], ["rank1.act", "rank0.expert_out", "rank0.y", "dw1"])
+        wrong = self.path("actual.safetensors", st.encode(actual))
+        for op in ([], ["--op", "moe_layer"]):
+            out = self.ok("compare", kept, wrong, *op, code=DISAGREE)
+            self.assertIn("the first step to differ is rank1.act", out)
+            fails = re.findall(r"FAIL\s+\S+ (\S+)", out)
+            self.assertEqual(fails[:4], ["rank1.act", "rank0.expert_out", "rank0.y", "dw1"])
 
     def test_the_layer_of_the_documentation_prints_what_it_says(self):
         page = (Path(__file__).parents[2] / "docs" / "moe_layer.md").read_text()
-        command, printed = re.search(r"```sh\n(mxo run .*?)```\n```text\n(.*?)```", page,
-                                     re.S).groups()
+        command, printed = re.search(r"```sh\n(mxo run .*?)```\n```text\n(.*?)```", page, re.S).groups()
         draw = random.Random(6)
         shapes = {"router": [8, 256], "w1": [8, 256, 256], "w2": [8, 256, 128],
                   "shared.w1": [256, 256], "shared.w2": [256, 128], "rank0.x": [24, 256]}
@@ -140,6 +138,11 @@ class Train(Case):
         self.assertEqual(speed[0], "step,tokens_per_second,peak_memory_mb")
         self.assertEqual(len(speed), 7)
 
+    def test_a_loss_that_is_no_number_fails_the_run(self):
+        rate = ["--recipe", "bf16", "--quiet", "--learning-rate", 3e38, "--weight-decay", 3e38]
+        for steps in ([], ["--steps", 1, "--warm-up", 0]):  # then of held-out text alone
+            self.ok(*self.small(*rate, *steps), code=DISAGREE)
+
     def test_a_configuration_is_a_command_line(self):
         """Options of the file, of the command line before it, and what is no such file."""
         config = {"steps": 3, "recipe": "bf16", "digest-every": 1, "recompute": True, "clip": 0.5}
@@ -180,8 +183,7 @@ class Train(Case):
         self.ok("train", "--export", self.here / "hf", "--from", run)
         tensors = st.decode((self.here / "hf" / "model.safetensors").read_bytes())
         self.assertIn("model.layers.0.block_sparse_moe.experts.3.w2.weight", tensors)
-        self.assertEqual(json.loads((self.here / "hf" / "config.json").read_text())["model_type"],
-                         "mixtral")
+        self.assertEqual(json.loads((self.here / "hf" / "config.json").read_text())["model_type"], "mixtral")
         self.ok(*self.small("--init", self.here / "hf" / "model.safetensors"))
         self.refused(*self.small("--init", self.here / "hf" / "model.safetensors", "--width", 64),
                      says="another shape")
@@ -221,8 +223,7 @@ class Train(Case):
         self.refused(*self.small(*more, "--output", stopped), code=BAD_INPUT, says="--resume")
         self.ok(*self.small(*more, "--output", stopped, "--resume"))
         for name in TRAINED:
-            self.assertEqual((self.here / "whole" / name).read_bytes(),
-                             (stopped / name).read_bytes(), name)
+            self.assertEqual((self.here / "whole" / name).read_bytes(), (stopped / name).read_bytes(), name)
 
 
 if __name__ == "__main__":

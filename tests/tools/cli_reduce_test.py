@@ -19,8 +19,7 @@ mxo, source, target = sys.argv[1:]
 given = st.decode(pathlib.Path(source).read_bytes())
 operands = pathlib.Path(target + ".in.safetensors")
 operands.write_bytes(st.encode({{"x": given["x"]}}))
-subprocess.run([mxo, "run", "swiglu", "--input", operands, "--output", target, "--quiet"],
-               check=True)
+subprocess.run([mxo, "run", "swiglu", "--input", operands, "--output", target, "--quiet"], check=True)
 dtype, shape, x = given["x"]
 kind, extents, y = st.decode(pathlib.Path(target).read_bytes())["y"]
 y = bytearray(y)

@@ -60,8 +60,11 @@ class Shapes(Case):
                 self.assertIn(says, self.ok("compare", suite, outputs, code=code))
         path.write_bytes(self.report("other", right))
         self.assertIn("found 'other'", self.ok("compare", suite, outputs, code=BAD_INPUT))
-        path.write_bytes((suite / "cases" / "quantize.safetensors").read_bytes())
+        case = suite / "cases" / "quantize.safetensors"
+        path.write_bytes(case.read_bytes())
         self.ok("compare", suite, outputs, code=BAD_INPUT)
+        for door in (["compare", case, path], ["compare", "--repeat", case, path], ["explain", "--op", "quantize", case, path]):
+            self.refused(*door, says="compared by their suite")
 
     def test_a_changed_suite_is_invalid(self):
         suite, outputs = self.walked(*QUANTIZE)

@@ -47,10 +47,8 @@ class List(Case):
                          [("00", "7E"), ("00", "7E"), ("01", "76"), ("00", "7E")])
         self.assertEqual(rows["rceil", "e5m2", "07E00001"][0][0], "00")
         self.assertEqual(rows["rceil", "e5m2", "07E00001"][2][0], "01")
-        self.assertEqual([s for s, _ in rows["floor", "e4m3", "047FFFFF"]],
-                         ["00", "01", "00", "01"])
-        self.assertEqual([s for s, _ in rows["rceil", "e4m3", "7F800000"]],
-                         ["FF", "FE", "FF", "FF"])
+        self.assertEqual([s for s, _ in rows["floor", "e4m3", "047FFFFF"]], ["00", "01", "00", "01"])
+        self.assertEqual([s for s, _ in rows["rceil", "e4m3", "7F800000"]], ["FF", "FE", "FF", "FF"])
         finite = [key for key in rows if key[0] == "rceil" and key[2] != "7F800000"]
         self.assertEqual(len(finite), 4, "one finite amax per format")
 
@@ -119,8 +117,7 @@ class Show(Case):
         self.assertIn("between     0x45 = 3.25 and 0x46 = 3.5", out)
         self.assertIn("0.2 steps above the lower magnitude: nearer to the lower", out)
         self.assertIn("a tie, to the even code", self.ok("show", "e4m3", "464"))
-        self.assertIn("saturating 0x7E = 448, non-saturating 0x7F = nan",
-                      self.ok("show", "e4m3", "465"))
+        self.assertIn("saturating 0x7E = 448, non-saturating 0x7F = nan", self.ok("show", "e4m3", "465"))
         self.assertIn("nearest 0x7F, up 0x80, toward zero 0x7F", self.ok("show", "e8m0", "1.25"))
 
     def test_neighbours_are_the_next_values(self):

@@ -107,7 +107,7 @@ WRONG_CALLS = [
         "steps=0", "decay-steps=-1", "decay-steps=3", "tokens=65", "context=0", "context=9999999",
         "layers=0", "layers=99999999", "width=33", "heads=5", "experts=0", "expert-width=31",
         "shared-experts=-1", "score=tanh", "groups=3", "limited-groups=2", "group-score=worst",
-        "other-groups=some", "normalize=maybe", "scale=0", "scale=nan", "bias-rate=-1",
+        "other-groups=some", "normalize=maybe", "scale=0", "scale=nan", "scale=1e-50", "clip=1e-50", "beta1=0.999999999", "bias-rate=-1",
         "bias-rate=inf", "learning-rate=nan", "weight-decay=inf", "clip=-1", "width=33", "experts=3 --ranks=2", "sum=exakt", "format=e9m9", "format=bf16", "learning-rate-minimum=1",
         "learning-rate-minimum=nan", "warm-up=-1", "beta1=1", "beta1=nan", "beta2=-0.1",
         "keep=0", "eval-every=-1", "log-every=x", "checkpoint-every=-1", "digest-every=-1",
@@ -203,8 +203,7 @@ class Usage(Case):
             "empty": self.path("empty.safetensors", st.encode({})),
             "text": self.path("text.safetensors", b"{not tensors}"),
             "outputs": self.path("outputs.safetensors", st.encode(wrong)),
-            "unknown": self.path("unknown.safetensors", st.encode({"y": ramp()},
-                                                                  {"mxo.op": "quantise"})),
+            "unknown": self.path("unknown.safetensors", st.encode({"y": ramp()}, {"mxo.op": "quantise"})),
         }
 
     def filled(self, text):

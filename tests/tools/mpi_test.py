@@ -30,8 +30,7 @@ def operands(ranks, width, experts, top_k, seed):
         tokens = [5, 0, 9, 3][p % 4]
         tensors[f"rank{p}.x"] = st.normal_bf16(draw, [tokens, width], 1)
         chosen = [e for _ in range(tokens) for e in draw.sample(range(experts), top_k)]
-        tensors[f"rank{p}.experts"] = ("I32", [tokens, top_k],
-                                       struct.pack(f"<{len(chosen)}i", *chosen))
+        tensors[f"rank{p}.experts"] = ("I32", [tokens, top_k], struct.pack(f"<{len(chosen)}i", *chosen))
     return tensors
 
 
@@ -90,8 +89,7 @@ class Mpi(Case):
         self.refused_on(4, tensors, "rank 2 failed: dispatch: experts: entry (0, 0) is 99")
 
     def test_a_job_of_another_size_is_refused(self):
-        self.refused_on(2, operands(4, 64, 8, 2, seed=3),
-                        "found 4, needs the size of the MPI job, 2")
+        self.refused_on(2, operands(4, 64, 8, 2, seed=3), "found 4, needs the size of the MPI job, 2")
 
     def test_training_on_processes_gives_the_digests_of_threads(self):
         done = self.expect_same(*self.small("--digest-every", 1, "--recipe", "mxfp8_rceil:mxfp8",

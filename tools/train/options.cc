@@ -63,6 +63,10 @@ void need(bool holds, std::string_view option, const Value& found, const std::st
   throw Error(Fault::argument, fmt::format("{}: found {}, needs {}", option, found, needs));
 }
 
+/// As training takes them, which rounds to f32.
+bool above_0(double value) { return static_cast<float>(value) > 0; }
+bool below_1(double value) { return value >= 0 && static_cast<float>(value) < 1; }
+
 void need_real(bool holds, const char* option, double found, const char* needs) {
   need(holds && std::isfinite(found), option, found, needs);
   need(std::isfinite(static_cast<float>(found)), option, found, "a number that a float holds");
@@ -157,16 +161,16 @@ void check(const TrainOptions& o, int ranks) {
        fmt::format("1 to {}, the number of experts in the groups that a token may use", reached));
   need_one_of("group-score", o.group_score, {"two_best", "best"});
   need_one_of("other-groups", o.other_groups, {"excluded", "zero"});
-  need_real(o.scale > 0, "scale", o.scale, "a finite number above 0");
+  need_real(above_0(o.scale), "scale", o.scale, "a finite number above 0 in f32");
   need_real(o.bias_rate >= 0, "bias-rate", o.bias_rate, "a finite number, 0 or more");
   need(o.warm_up >= 0, "warm-up", o.warm_up, "0 or more");
   need_real(o.learning_rate >= 0, "learning-rate", o.learning_rate, "a finite number, 0 or more");
   need_real(o.learning_rate_minimum <= o.learning_rate, "learning-rate-minimum",
             o.learning_rate_minimum, "a finite number, at most the learning rate");
   need_real(o.weight_decay >= 0, "weight-decay", o.weight_decay, "a finite number, 0 or more");
-  need_real(o.beta1 >= 0 && o.beta1 < 1, "beta1", o.beta1, "0 or more, below 1");
-  need_real(o.beta2 >= 0 && o.beta2 < 1, "beta2", o.beta2, "0 or more, below 1");
-  need_real(o.clip >= 0, "clip", o.clip, "a finite number, 0 or more");
+  need_real(below_1(o.beta1), "beta1", o.beta1, "0 or more, below 1 in f32");
+  need_real(below_1(o.beta2), "beta2", o.beta2, "0 or more, below 1 in f32");
+  need_real(o.clip == 0 || above_0(o.clip), "clip", o.clip, "0, or a finite number above 0 in f32");
 }
 
 }  // namespace mxo::tools

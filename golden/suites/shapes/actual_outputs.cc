@@ -28,7 +28,7 @@ std::size_t bytes_in(const ShapedOutput& output, std::size_t region) {
 
 ActualOutputs::ActualOutputs(const std::filesystem::path& path, const ShapedCase& item)
     : file_(as_declared(read_safetensors(path))) {
-  const std::string schema = text_of(file_, "mxo.schema");
+  const std::string schema = text_of(file_, kSchemaKey);
   by_digest_ = schema == kOutputsSchema;
   if (!by_digest_ && !schema.empty()) {
     throw Error(Fault::file, path.string() + ": mxo.schema: found " + schema + ", needs " +

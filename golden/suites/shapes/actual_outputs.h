@@ -10,8 +10,6 @@
 
 namespace mxo {
 
-inline constexpr std::string_view kOutputsSchema = "mxo-outputs/1";
-
 /// A file of outputs under their names; or, where `__metadata__` has "mxo.schema": "mxo-outputs/1"
 /// and "mxo.case": the id, of `NAME.digests` u8 [regions, 32] and `NAME.rows.I`, the bytes of
 /// region I, for those whose digest is not what is expected.

@@ -199,7 +199,7 @@ ShapeSuite read_shape_suite(const std::filesystem::path& directory) {
 
 void write_digests(const std::filesystem::path& path, ShapedCase& item) {
   TensorFile file;
-  file.metadata = {{"mxo.schema", std::string(kDigestsSchema)}, {"mxo.case", item.id}};
+  file.metadata = {{std::string(kSchemaKey), std::string(kDigestsSchema)}, {"mxo.case", item.id}};
   for (const ShapedOutput& output : item.outputs) {
     const auto count = static_cast<Index>(output.regions.size());
     Tensor regions(Dtype::i64, {count, kRegionFields});

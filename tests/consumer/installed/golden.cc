@@ -2,6 +2,7 @@
 #include <cstdio>
 
 #include <mxoracle/mxoracle.h>
+#include <mxoracle/oracle.h>
 #include <mxoracle/safetensors.h>
 
 int main() {
@@ -13,5 +14,5 @@ int main() {
   const mxo::TensorFile back = mxo::read_safetensors("consumer.safetensors");
   const unsigned code = back.tensors.at("codes").as<mxo::E4M3>()[5].bits;
   std::printf("code %02X\n", code);
-  return code == 0x7E ? 0 : 1;
+  return code == 0x7E && mxo::view_of(codes.data(), codes.dtype(), {32}).contiguous() ? 0 : 1;
 }

@@ -10,7 +10,6 @@
 #include "golden/judged_record.h"
 #include "golden/museum/operands.h"
 #include "ops/forwarding_backend.h"
-#include "ops/scaled_tensor.h"
 #include "tests/golden/scratch.h"
 #include "tests/support/products.h"
 
@@ -69,7 +68,7 @@ TEST(Oracle, ReadsAnyonesMemory) {
   const auto* bytes = q.made.at("codes").as<std::uint8_t>();
   std::vector<std::uint8_t> wide(32 * 80, 0xFF);  // rows 80 bytes apart
   for (std::size_t i = 0; i < 32 * 64; ++i) wide[i / 64 * 80 + i % 64] = bytes[i];
-  const Operand codes = view_of(std::as_const(wide).data(), Dtype::u8, {32, 64}, {80, 1});
+  const Result codes = view_of(wide.data(), Dtype::u8, {32, 64}, {80, 1});
   const auto right =
       q.oracle.check("quantize", {{"x", q.x}}, {{"codes", codes}}, {{"scale_mode", "floor"}});
   EXPECT_TRUE(right);
@@ -85,6 +84,9 @@ TEST(Oracle, OfNothingIsNoPass) {
   EXPECT_FALSE(oracle.check("quantize", {{"x", x}}, {{"codes", codes}}));
   EXPECT_THROW(oracle.check("quantize", {{"x", x}}, {}), Error);
   EXPECT_THROW(oracle.check("quantize", {{"x", x}}, {{"kodes", codes}}), Error);
+  EXPECT_THROW(oracle.check("quantize", {{"x", x}}, {{"codes", codes}, {"codes", codes}}), Error);
+  EXPECT_THROW(oracle.check("quantize", {{"x", Operand{}}}, {{"codes", codes}}), Error);
+  EXPECT_THROW(Quantised().check({{"scale_mode", "floor"}, {"scale_mode", "rceil"}}), Error);
 }
 
 class Counting final : public ForwardingBackend {
