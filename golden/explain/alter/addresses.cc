@@ -40,6 +40,7 @@ void add_rows(const Product& p, List& list) {
   const auto add_scales = [&](const char* id, const char* phrase, Lines from, Index tile = 0) {
     add(x.scales_name, id, filled(phrase, x.name, blocks ? "scales" : "scale", tile),
         std::move(from));
+    if (tile > 0) list.back().target = Target::format;  // other maps agree with it in some rows
   };
   if (blocks)
     add(x.scales_name, "local", filled(every, "the scales", x.name, ", without their codes,"),
@@ -77,7 +78,8 @@ void add_chunks(const Product& p, List& list) {
                rows, p.a.name, chunk, chunk, chunk > rows ? ", and zeros beyond the last row" : ""),
         // Rows whose scales would lie beyond the last have none: they are zeros.
         {read_lines(p.a.codes_name, 0, [=](Index r) { return from(r) < lines ? r : lines; }),
-         read_lines(p.a.scales_name, 0, [=](Index r) { return from(r) < lines ? from(r) : r; })});
+         read_lines(p.a.scales_name, 0, [=](Index r) { return from(r) < lines ? from(r) : r; })})
+        .target = Target::format;  // in one block alone any move of rows is such a map
   }
 }
 
@@ -105,12 +107,11 @@ void add_experts(const Product& p, List& list) {
 void add_strides(const ProductSide& side, List& list) {
   const std::string& name = side.codes_name;
   const Index k = side.codes->shape().back();
-  std::set<Index> strides;
+  std::set<Index> strides{1};
   for (const Index more : {1, 8, 16, 32, 64, 128}) {
     strides.insert({k + more, round_up(k, more)});
     if (k > more) strides.insert({k - more, more});
   }
-  strides.insert(1);
   strides.erase(k);
   const Index n = side.codes->elements();
   const Index experts = side.codes->rank() < 3 ? 1 : side.codes->extent(0);
@@ -176,13 +177,12 @@ bool run_on(Call& call, const std::string& name, Tail tail, Index k, Index to, I
   if (block > 1 && ceil_div(to, block) == columns) return true;  // the last one has a scale
   if (k % block != 0 || to % block != 0 || tile % block != 0) return block >= k && columns == 1;
   const Index rows = given.rank() < 3 ? given.elements() / columns : given.extent(1);
-  const Index expert = rows * columns;
   std::vector<Index> from;
   for (Index row = 0; row < given.elements() / columns; ++row) {
     for (Index c = 0; c < to / block; ++c) {
       const Index own = row * columns + c;
       from.push_back(c < columns || tail == Tail::row_after ? own
-                     : tail == Tail::expert_after           ? own - columns + expert
+                     : tail == Tail::expert_after           ? own - columns + rows * columns
                                                             : own - tile / block);
     }
   }
@@ -259,11 +259,9 @@ void add_both_sides(const Product& p, const std::string& id, const std::string& 
     side.applies = [blocks](const Matrices& m) { return m.columns == blocks; };
   }
   add_read(list, "scales=" + id, phrase + ", on both sides", sides);
-  for (const ProductSide* f : {&p.a, &p.b}) {
-    if (!each) break;
-    add_read(list, f->scales_name + "=" + id, phrase + ", of " + f->name,
-             {sides[f == &p.a ? 0 : 1]});
-  }
+  if (!each) return;
+  add_read(list, p.a.scales_name + "=" + id, phrase + ", of " + p.a.name, {sides[0]});
+  add_read(list, p.b.scales_name + "=" + id, phrase + ", of " + p.b.name, {sides[1]});
 }
 
 /// Blocks of K that take others' scales: by a number of blocks, each twice the one before.

@@ -6,6 +6,7 @@
 
 #include "formats/scale_layout.h"
 #include "golden/explain/alter/alterations.h"
+#include "golden/explain/find/finding.h"
 
 namespace mxo {
 namespace {
@@ -103,11 +104,7 @@ bool read_on_ones(Call& call, const std::string& name, Index lie) {
   Tensor seen = call.input(name);
   for (Index i = 0; i < seen.elements(); ++i) {
     if (i % (m.rows * m.columns) % lie < m.columns) continue;
-    if (size_of(seen.dtype()) == 4) {
-      seen.as<float>()[i] = 1.0f;
-    } else {
-      seen.data()[i] = std::byte{127};
-    }
+    set_bits(seen, i, scale_bits(seen.dtype(), 1.0));
   }
   call.replace(name, std::move(seen));
   return true;
@@ -122,9 +119,7 @@ void add_scale_strides(const ProductSide& side, List& list) {
     for (const auto& [lie, read] : {std::pair{rows, more}, {more, rows}}) {
       for (const Index pack : {1, 4}) {
         if (columns % pack != 0 || columns <= pack) continue;
-        const auto lay = [pack](Index stride) {
-          return Lay{.order = Lay::columns, .stride = stride, .pack = pack};
-        };
+        const auto lay = [pack](Index stride) { return Lay{Lay::columns, stride, 1, 0, 0, pack}; };
         add_read(list, name + "=column_stride",
                  filled("{} of the scales of {} lie {} rows apart and are read {} apart",
                         pack == 1 ? "columns" : "packs of 4 columns", side.name, lie, read),
@@ -138,10 +133,8 @@ void add_scale_strides(const ProductSide& side, List& list) {
         "rows of the scales of {} lie {} apart and are read {} apart, with {} between them";
     add_altered(list, name + "=row_stride", filled(phrase, side.name, lie, columns, "scales of 1"),
                 [name, lie](Call& c) { return read_on_ones(c, name, lie); });
-    add_altered(list, name + "=row_stride", filled(phrase, side.name, lie, columns, "zeros"),
-                [reading = read_lying(name, {Lay::rows, lie}, {Lay::rows})](Call& c) {
-                  return read_whole(c, reading);
-                });
+    add_read(list, name + "=row_stride", filled(phrase, side.name, lie, columns, "zeros"),
+             {read_lying(name, {Lay::rows, lie}, {Lay::rows})});
   }
 }
 
@@ -327,7 +320,7 @@ void add_misread_tiles(const std::vector<const ProductSide*>& sides, List& list)
     for (const ProductSide* side : sides) {
       if (side->scales == nullptr || size_of(side->scales->dtype()) != 1) return;
       readings.push_back(read_lying(side->scales_name, lie, read));
-      readings.back().applies = [](const Matrices&) { return true; };
+      readings.back().applies = [w = lie.width](auto& m) { return w == 0 || m.columns % w == 0; };
     }
     const bool both = sides.size() > 1;
     add_read(list, filled("{}={}", both ? "scales" : sides[0]->scales_name, id),
@@ -337,6 +330,8 @@ void add_misread_tiles(const std::vector<const ProductSide*>& sides, List& list)
       {Lay::scale_tiles});
   add("tiles_as_linear", "the scales of {} are swizzled once more than they are read back",
       {Lay::scale_tiles}, {Lay::rows});
+  add("tiles_8x4", "the scales of {} lie in tiles of 8x4 and are read as 128x4 tiles",
+      packs(8, kTileColumns, kTileColumns), {Lay::scale_tiles});
 }
 
 void add_column_major(const std::string& scales, const std::string& words, List& list) {

@@ -89,9 +89,8 @@ constexpr Row<bool (*)(const Call& call, NamedTensors& out)> kTiles[] = {
 };
 
 /// Rows of each group of scales from where they would begin if every group were padded to tiles.
-void add_padded_starts(const Call& call, List& list) {
-  const Tensor& scales = call.input("scales");
-  if (scales.rank() != 2 || call.set.text("layout", "blocked") != "m_groups") return;
+void add_padded_starts(const Call& call, const std::string& name, const char* words, List& list) {
+  const Tensor& scales = call.input(name);
   std::vector<Index> from;
   Index start = 0;
   for (const Index end : group_ends_of(call.input("group_ends"))) {
@@ -100,15 +99,11 @@ void add_padded_starts(const Call& call, List& list) {
       from.push_back(start + r - begin);
     start += round_up(std::max<Index>(end - begin, 0), kTileRows);
   }
-  add_altered(list, "scales=padded_starts",
-              filled("rows of scales are read as if every group were padded to {} already: from "
-                     "where it would begin then",
-                     kTileRows),
-              [from](Call& c) {
-                std::vector<Index> rows = from;
-                rows.resize(static_cast<std::size_t>(c.input("scales").extent(0)), -1);
-                c.replace("scales", rows_from(c.input("scales"), std::move(rows)));
-              });
+  from.resize(static_cast<std::size_t>(scales.extent(0)), -1);
+  add_altered(list, name + "=padded_starts",
+              words + std::string(" are read as if every group were padded to 128 already: from "
+                                  "where it would begin then"),
+              [name, from](Call& c) { c.replace(name, rows_from(c.input(name), from)); });
 }
 
 /// Every line along k twice; the second time it is that of second(line).
@@ -167,12 +162,16 @@ NamedTensors product_of_every_second_k(Backend& backend, Call call, Side side, I
 }  // namespace
 
 void add_swizzle_hypotheses(const Call& call, List& list) {
+  if (call.op == "grouped_matmul" && call.has("x.scales") && call.input("x.scales").rank() == 2 &&
+      call.input("x.scales").extent(0) == call.input("x.codes").extent(0))
+    add_padded_starts(call, "x.scales", "the scales of x", list);
   if (call.op != "swizzle_scales") return;
   if (call.has("group_ends")) {
     add_run(list, "group_ends=ignored",
             "all groups are swizzled as one matrix: none begins with a tile of its own",
             swizzled_as_one);
-    add_padded_starts(call, list);
+    if (call.input("scales").rank() == 2 && call.set.text("layout", "blocked") == "m_groups")
+      add_padded_starts(call, "scales", "rows of scales", list);
   }
   for (const auto& row : kTiles)
     add_rewritten(list, row.name, row.phrase, row.of, Stage::rule).target = Target::format;

@@ -150,7 +150,8 @@ void add_formats_of_both(const Call& call, List& list) {
 /// ("torchao_multiplier"), since the first of two that give the same bits is told.
 void add_rules(const Call& call, List& list) {
   if (parameter_of(call, "rule") == nullptr) return;
-  const std::string now(call.set.text("rule", "torchao"));
+  const bool blockwise = call.set.text("precision", "") == "fp8_blockwise";
+  const std::string now(call.set.text("rule", blockwise ? "flow" : "torchao"));
   std::vector<std::string> names;
   for (const ScaleRuleRow& row : kScaleRules)
     if (names.empty() || names.back() != row.name) names.emplace_back(row.name);

@@ -26,7 +26,8 @@ constexpr Index kLeastSampled = 8;    ///< elements that a cause of some lines g
 bool both_matter(AlteredCallRunner& runner, const Candidate& pair) {
   return std::ranges::all_of(pair.hypotheses, [&](const Hypothesis* h) {
     const auto alone = runner.run({h});
-    return !alone || (alone->fixed < pair.trial.fixed && alone->broken >= kLeastNews);
+    return !alone ||
+           (alone->fixed < pair.trial.fixed && alone->broken - pair.trial.broken >= kLeastNews);
   });
 }
 

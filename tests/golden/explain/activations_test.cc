@@ -21,11 +21,8 @@ Call gated(const char* op, Dtype dtype, const char* limit = nullptr, bool weighe
   NamedTensors in;
   in.emplace("x", gates(dtype));
   if (std::string(op) == "swiglu_backward") in.emplace("dy", random_bf16({kRows, kColumns}, 8));
-  if (weighed) {
-    Tensor p = random_floats({kRows}, 9);
-    for (Index i = 0; i < kRows; ++i) p.as<float>()[i] = 0.4f + 0.02f * p.as<float>()[i];
-    in.emplace("probs", std::move(p));
-  }
+  const auto weight = [](Index, float v) { return 0.4f + 0.02f * v; };
+  if (weighed) in.emplace("probs", mapped(random_floats({kRows}, 9), weight));
   Call call = make_call(op, in, {});
   if (std::string(op) != "swiglu_quantize")
     call.set.set("rounding", dtype == Dtype::f32 ? "none" : dtype == Dtype::f16 ? "f16" : "bf16");

@@ -20,8 +20,6 @@ Index column_major(Index i, const Tensor& t) {
   return i - k + k % rows * columns + k / rows;
 }
 
-Index swizzled(Index i, const Tensor& t) { return i ^ i / t.shape().back() % 8 * 16; }
-
 /// The column of an index, `from` of it.
 std::function<Index(Index, const Tensor&)> columns_from(Index (*from)(Index, Index)) {
   return [from](Index i, const Tensor& t) {
@@ -29,8 +27,6 @@ std::function<Index(Index, const Tensor&)> columns_from(Index (*from)(Index, Ind
     return i / columns * columns + from(i % columns, columns);
   };
 }
-
-Index group_begin(Index r) { return r < 70 ? 0 : r < 121 ? 70 : 121; }
 
 /// y of `call` as fn of its f32 result and the index.
 Planted written(Backend& b, const Call& call,
@@ -46,14 +42,11 @@ float rounded(float v) { return decode(encode<kBF16>(v)); }
 /// `call` whose x is zero outside of [first, last) of K.
 Call slice_of(const Call& call, Index first, Index last) {
   Call part = call;
-  const char* name = call.has("x.codes") ? "x.codes" : "x";
-  const Tensor& given = call.input(name);
+  const Tensor& given = call.input("x.codes");
   Tensor t(given.dtype(), given.shape());
-  runs_from(t, given, size_of(t.dtype()), [&](Index i) {
-    const Index d = i % t.shape().back();
-    return d < first || d >= last ? -1 : i;
-  });
-  part.replace(name, std::move(t));
+  runs_from(t, given, size_of(t.dtype()),
+            [&](Index i) { return i % 512 < first || i % 512 >= last ? -1 : i; });
+  part.replace("x.codes", std::move(t));
   return part;
 }
 
@@ -149,13 +142,42 @@ const PlantedFault kFaults[] = {
      rows(mx, {"w.codes"}, [](Index r) { return r % 192; })},
     {"codes of x begin anew in every group, scales are right", "x.codes=local",
      "are read from row 0 on in every group",
-     rows(mx, {"x.codes"}, [](Index r) { return r - group_begin(r); })},
+     rows(mx, {"x.codes"}, [](Index r) { return r < 70    ? r
+                                                : r < 121 ? r - 70
+                                                          : r - 121; })},
     {"every row takes the scale of row 0", "x.scales=row_0", "of row 0",
      rows(by_rows, {"x.scales"}, [](Index) { return Index{0}; })},
     {"scales of x know no second tile of 64 rows", "x.scales=first_tile", "of the first 64",
      rows(mx, {"x.scales"}, [](Index r) { return r % 64; })},
+    {"scales of padded groups (TransformerEngine#2924)", "x.scales=padded_starts",
+     "as if every group were padded to 128 already",
+     alters(mx, {"x.scales"},
+            [](Tensor& t, const Tensor& given) {
+              t = Tensor(t.dtype(), t.shape());
+              runs_from(t, given, row_bytes(t), [](Index r) {
+                return r < 70 ? r : r < 121 ? r + 58 : r + 135;
+              });
+            })},
+    {"scales lie in tiles of 8x4", "x.scales=tiles_8x4", "read as 128x4 tiles",
+     alters(
+         [](Backend& b) {
+           return mx_product(b, 1, {{70, 121, 121, 256}, 256});
+         },
+         {"x.scales"},
+         [](Tensor& t, const Tensor& given) {
+           runs_from(t, given, 4, [](Index i) {  // words of a row's four blocks
+             const Index at = (i / 512 * 4 + i % 4) * 128 + i / 4 % 32 * 4 + i / 128 % 4;
+             return (at / 32 * 8 + at % 8) * 4 + at / 8 % 4;
+           });
+         })},
+    {"four rows have scale byte 0", "x.scales=least", "2^-127, byte 0, in rows 4 to 7",
+     elements_as<std::uint8_t>(
+         [](Backend& b) {
+           return mx_product(b, 1, {{8}, 8, 64});
+         },
+         {"x.scales"}, [](Index i, const std::uint8_t* s) { return i < 64 ? s[i] : 0; })},
     {"x is swizzled in shared memory and not read so", "x.codes=swizzled_128", "128-byte swizzle",
-     elements(mx, {"x.codes"}, swizzled)},
+     elements(mx, {"x.codes"}, [](Index i, const Tensor&) { return i ^ i / 512 % 8 * 16; })},
     {"f32 scales are kept in bf16", "scales=bf16", "of both sides are rounded to bf16 first",
      elements_as<float>(blocks, {"x.scales", "w.scales"},
                         [](Index i, const float* s) { return rounded(s[i]); })},
@@ -191,8 +213,18 @@ const PlantedFault kFaults[] = {
 
 TEST(PlantedAddresses, AreNamed) { expect_named(kFaults); }
 
-/// Another stride along k than that of a row.
 const PlantedFault kNearMisses[] = {
+    {"slices are added in bf16 in one tile of N", "x.|w.", "",
+     [](Backend& b) {
+       Call call = mx(b);
+       Tensor x = call.input("x.codes");
+       for (Index r = 7; r < 224; r += 24) std::fill_n(x.data() + r * 512, 512, std::byte{0});
+       call.replace("x.codes", std::move(x));
+       const Tensor y = split(b, call, 4, add_in_bf16).actual.at("y");
+       return spoiled(b, call, [&](NamedTensors& out) {
+         runs_from(out.at("y"), y, 2, [](Index i) { return i % 192 / 64 == 1 ? i : -1; });
+       });
+     }},
     {"every third k takes the scales of the next row of w", "w.scales=every_second_k", "",
      every_nth_k(Side::b, 3, 1, 1)},
 };

@@ -68,17 +68,16 @@ float in_pairs(Rows sums) {
 
 /// Sums of four groups, of which those of `groups` begin with that of the group before.
 Planted not_reset(Backend& b, const std::set<Index>& groups) {
-  NamedTensors in;
-  in.emplace("x", random_floats({96, 64}, 1));
-  in.emplace("group_ends", ends_of({24, 40, 64, 96}));
   const Index ends[] = {0, 24, 40, 64, 96};
-  const Call call = of("column_sum", in, "over=groups");
+  const Call call = of(
+      "column_sum", {{"x", random_floats({96, 64}, 1)}, {"group_ends", ends_of({24, 40, 64, 96})}},
+      "over=groups");
   return spoiled(b, call, [&](NamedTensors& out) {
     float* sums = out.at("sum").as<float>();
     for (const Index g : groups) {
       for (Index c = 0; c < 64; ++c) {
         float sum = g == 0 ? 1.0f : sums[(g - 1) * 64 + c];
-        for (Index r = ends[g]; r < ends[g + 1]; ++r) sum += value_of(in.at("x"), r * 64 + c);
+        for (Index r = ends[g]; r < ends[g + 1]; ++r) sum += value_of(call.input("x"), r * 64 + c);
         sums[g * 64 + c] = sum;
       }
     }

@@ -79,11 +79,9 @@ Edit dequantised(Index (*from)(Index row, Index block)) {
 constexpr Index kEnds[] = {40, 100, 100, 150, 192};
 
 Call gradient(const std::vector<std::int32_t>& ends = {40, 100, 100, 150, 192}) {
-  NamedTensors in;
-  in.emplace("dy", random_bf16({192, 48}, 1));
-  in.emplace("x", random_bf16({192, 64}, 2));
-  in.emplace("group_ends", ends_of(ends));
-  return of("grouped_matmul_wgrad", std::move(in));
+  return of("grouped_matmul_wgrad", {{"dy", random_bf16({192, 48}, 1)},
+                                     {"x", random_bf16({192, 64}, 2)},
+                                     {"group_ends", ends_of(ends)}});
 }
 
 /// dw of groups that have the rows from 0 on.

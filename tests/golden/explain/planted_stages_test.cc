@@ -14,11 +14,8 @@ double silu(double a) { return a / (1.0 + std::exp(-a)); }
 Call gated(const char* op, Parameters set, bool weighed = false) {
   NamedTensors in;
   in.emplace("x", random_floats({32, 256}, 7));
-  if (weighed) {
-    Tensor p = random_floats({32}, 9);
-    for (Index i = 0; i < 32; ++i) p.as<float>()[i] = 0.4f + 0.02f * p.as<float>()[i];
-    in.emplace("probs", std::move(p));
-  }
+  const auto weight = [](Index, float v) { return 0.4f + 0.02f * v; };
+  if (weighed) in.emplace("probs", mapped(random_floats({32}, 9), weight));
   return make_call(op, in, set);
 }
 
@@ -35,11 +32,7 @@ Planted activated(Backend& b, const Call& call, const std::function<float(float,
   });
 }
 
-Call quantised(const Tensor& y) {
-  NamedTensors in;
-  in.emplace("x", y);
-  return make_call("quantize", in, kBlocks);
-}
+Call quantised(const Tensor& y) { return make_call("quantize", {{"x", y}}, kBlocks); }
 
 /// What comes where scales are those of `before`, with codes of the activation that is expected.
 Planted scales_of(Backend& b, const Call& call, const Call& before) {
@@ -56,10 +49,8 @@ Planted scales_of(Backend& b, const Call& call, const Call& before) {
   Call last = quantised(run_call(b, inner).at("y"));
   Planted p = planted(b, call, call);
   for (const bool inverse : {false, true}) {
-    Tensor given = scales;
-    for (Index i = 0; inverse && i < given.elements(); ++i)
-      given.as<float>()[i] = 1.0f / given.as<float>()[i];
-    last.replace("given", std::move(given));
+    const auto given = [inverse](Index, float v) { return inverse ? 1.0f / v : v; };
+    last.replace("given", mapped(scales, given));
     p.actual = run_call(b, last);
     if (std::memcmp(p.actual.at("scales").data(), scales.data(), scales.bytes()) == 0) break;
   }

@@ -145,6 +145,12 @@ const PlantedFault kFaults[] = {
      alters(combined, {"rank0.y", "rank1.y"}, come_late)},
     {"dy of one rank early", "rows=shifted", "the row after their own of rank1.dy",
      alters([](Backend&) { return returned("dispatch_backward"); }, {"rank1.dy"}, come_early)},
+    {"scales of another rule", "rule=", "rather than flow",
+     [](Backend& b) {
+       Call call = sent(b, false);
+       call.set.set("precision", "fp8_blockwise");
+       return with_setting(b, call, "rule", "torchao");
+     }},
     {"weights in bf16", "weights=bf16", "rounded to bf16 first",
      alters(combined, {"rank0.weights", "rank1.weights"},
             [](Tensor& t, const Tensor&) {

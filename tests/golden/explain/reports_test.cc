@@ -69,16 +69,11 @@ Planted swizzled(Backend& b, Index (*source)(Index)) {
 
 /// dw of dy [512, 96] and x [512, 160] in four groups of 128 rows.
 Call gradient(Backend& b) {
-  Call call = mx_wgrad(b, 7);
   NamedTensors in;
-  for (const std::string name : {"dy.codes", "dy.scales", "x.codes", "x.scales"}) {
-    const Tensor& given = call.input(name);
-    const Index rows = name.ends_with("codes") ? 512 : 512 / 32;
-    Tensor t(given.dtype(), {rows, given.shape().back()});
-    for (std::size_t at = 0; at < t.bytes(); at += given.bytes())
-      std::memcpy(t.data() + at, given.data(), std::min(given.bytes(), t.bytes() - at));
-    in.emplace(name, std::move(t));
-  }
+  for (const auto& [name, columns] : {std::pair<std::string, Index>{"dy.", 96}, {"x.", 160}})
+    for (auto& [part, t] :
+         run_call(b, of_x("quantize", random_floats({512, columns}, 7), "block=32x1")))
+      in.emplace(name + part, std::move(t));
   in.emplace("group_ends", ends_of({128, 256, 384, 512}));
   return make_call("grouped_matmul_wgrad", std::move(in), {});
 }
@@ -143,10 +138,8 @@ const PlantedFault kFaults[] = {
      }},
     {"exponents stay where they were", "codes=not_moved", "exponents are not moved",
      [](Backend& b) {
-       NamedTensors x;
-       x.emplace("x", random_floats({256, 512}, 7));
        NamedTensors in =
-           call_operator(b, "quantize", x, with({{"block", "1x128"}, {"power_of_2", "up"}}));
+           run_call(b, of_x("quantize", random_floats({256, 512}, 7), "block=1x128 power_of_2=up"));
        in.emplace("group_ends", ends_of({128, 256}));
        const Call call = make_call("scaling_aware_transpose", in, {});
        return spoiled(b, call, [&](NamedTensors& out) {
@@ -163,11 +156,9 @@ const PlantedFault kFaults[] = {
                 [](Index i) { return i / 512 == 1 ? 512 + i % 4 * 128 + i % 512 / 4 : i; })},
     {"scale rows in another order (sglang#35703)", "scales=source", "those of rows 3, 1, 2",
      [](Backend& b) {
-       NamedTensors in;
-       in.emplace("x", random_bf16({640, 256}, 7));
-       const Parameters tiles = with({{"block", "128x128"}, {"scale", "f32"}});
-       const Call call =
-           make_call("dequantize", run_call(b, make_call("quantize", in, tiles)), tiles);
+       const Settings tiles = "block=128x128 scale=f32";
+       const Call call = of(
+           "dequantize", run_call(b, of_x("quantize", random_bf16({640, 256}, 7), tiles)), tiles);
        return altered(b, call, {"scales"}, [](Tensor& t, const Tensor& given) {
          const Index from[] = {0, 3, 1, 2, 4};
          runs_from(t, given, row_bytes(t), [&](Index r) { return from[r]; });
@@ -191,15 +182,11 @@ const PlantedFault kFaults[] = {
     {"two experts exchanged", "",
      "group 0 is multiplied by the weights of expert 1 and group 1 is multiplied by the weights of "
      "expert 0, in all of groups 0 to 1 of y",
-     [](Backend& b) {
-       return mapped_experts(b, {1, 0, 2, 3, 4});
-     }},
+     planted_by(mapped_experts, std::vector<Index>{1, 0, 2, 3, 4})},
     {"two experts exchanged, of three rows", "",
      "group 1 is multiplied by the weights of expert 2 and group 2 is multiplied by the weights of "
      "expert 1, in all of groups 1 to 2 of y",
-     [](Backend& b) {
-       return mapped_experts(b, {0, 2, 1, 3, 4});
-     }},
+     planted_by(mapped_experts, std::vector<Index>{0, 2, 1, 3, 4})},
 };
 
 TEST(PlantedInReports, AreNamed) { expect_named(kFaults); }
@@ -214,49 +201,39 @@ Call chip(const char* function, const char* ftz) {
   return make_call("approximate", in, with({{"function", function}, {"ftz", ftz}}));
 }
 
-struct ChipFault {
-  const char* id;
-  const char* words;
-  const char* function;
-  const char* ftz;
-  double (*of)(float x, float b);
-};
-
-const ChipFault kChips[] = {
-    {"function=nearest", "correctly rounded", "ex2", "false",
-     [](float x, float) { return std::exp2(static_cast<double>(x)); }},
-    {"function=nearest", "a / b is correctly rounded", "div_full", "true",
-     [](float x, float b) { return static_cast<double>(x / b); }},
-    {"function=reciprocal", "reciprocal of b", "div_full", "true",
-     [](float x, float b) { return static_cast<double>(x * (1.0f / b)); }},
-};
-
-TEST(PlantedInChips, AreNamed) {
-  for (const ChipFault& row : kChips)
-    expect_named({row.words, row.id, row.words, [&](Backend& b) {
-                    const Call call = chip(row.function, row.ftz);
-                    return spoiled(b, call, [&](NamedTensors& out) {
-                      for (Index i = 0; i < 96 * 64; ++i) {
-                        const float divisor = call.has("b") ? call.input("b").as<float>()[i] : 0.0f;
-                        out.at("y").as<float>()[i] =
-                            static_cast<float>(row.of(call.input("x").as<float>()[i], divisor));
-                      }
-                    });
-                  }});
+PlantsFault chip_as(const char* function, const char* ftz, float (*of)(float x, float b)) {
+  return [=](Backend& b) {
+    const Call call = chip(function, ftz);
+    return spoiled(b, call, [&](NamedTensors& out) {
+      out.at("y") = mapped(out.at("y"), [&](Index i, float) {
+        const float divisor = call.has("b") ? call.input("b").as<float>()[i] : 0.0f;
+        return of(call.input("x").as<float>()[i], divisor);
+      });
+    });
+  };
 }
 
-TEST(PlantedInChip, OtherFunctionsAndOperandsAreNamed) {
-  expect_named({"rcp for ex2", "function=rcp", "is rcp.approx rather than ex2.approx",
-                [](Backend& b) { return planted(b, chip("ex2", "true"), chip("rcp", "true")); }});
-  expect_named({"subnormals are kept", "ftz=false", "subnormals are kept", [](Backend& b) {
-                  return planted(b, chip("sqrt", "true"), chip("sqrt", "false"));
-                }});
-  expect_named({"b / a", "operands=exchanged", "b is divided by a", [](Backend& b) {
-                  Call other = chip("div_full", "false");
-                  std::swap(other.inputs["x"], other.inputs["b"]);
-                  return planted(b, chip("div_full", "false"), other);
-                }});
-}
+const PlantedFault kChips[] = {
+    {"ex2 is rounded", "function=nearest", "correctly rounded",
+     chip_as("ex2", "false",
+             [](float x, float) { return static_cast<float>(std::exp2(double{x})); })},
+    {"a / b is rounded", "function=nearest", "a / b is correctly rounded",
+     chip_as("div_full", "true", [](float x, float b) { return x / b; })},
+    {"a times 1 / b", "function=reciprocal", "reciprocal of b",
+     chip_as("div_full", "true", [](float x, float b) { return x * (1.0f / b); })},
+    {"rcp for ex2", "function=rcp", "is rcp.approx rather than ex2.approx",
+     [](Backend& b) { return planted(b, chip("ex2", "true"), chip("rcp", "true")); }},
+    {"subnormals are kept", "ftz=false", "subnormals are kept",
+     [](Backend& b) { return planted(b, chip("sqrt", "true"), chip("sqrt", "false")); }},
+    {"b / a", "operands=exchanged", "b is divided by a",
+     [](Backend& b) {
+       Call other = chip("div_full", "false");
+       std::swap(other.inputs["x"], other.inputs["b"]);
+       return planted(b, chip("div_full", "false"), other);
+     }},
+};
+
+TEST(PlantedInChips, AreNamed) { expect_named(kChips); }
 
 }  // namespace
 }  // namespace mxo::reports_test

@@ -309,6 +309,9 @@ void add_scale_sources(const Observation& seen, std::vector<Hypothesis>& list) {
     if (step == 0 && (taken < 0 || taken >= own.block * seen.lines.front().blocks())) continue;
     if (map->lines < std::min<std::size_t>(2, lines.size()) || map->lines * 2 < lines.size())
       continue;
+    // The least of all scales are those of any row of zeros: no one line's.
+    const auto least = [&](const auto& s) { return nth(given, s.second) <= 0x1p-127; };
+    if (map->slope == 0 && std::ranges::any_of(map->shift, least)) continue;
     ScaleMap scales{*map, own, tensor.elements(), columns, {}, Beyond::wraps};
     for (Index g = 0; g < p.groups(); ++g)
       scales.begins.push_back(p.wgrad ? seen.s.scale(g, 0, 0) / columns : p.begin(g));

@@ -95,6 +95,7 @@ struct ScaleFunction {
 constexpr ScaleFunction kFunctions[] = {
     {"twice", "are applied twice", [](double s) { return s * s; }},
     {"left_out", "are left out", [](double) { return 1.0; }},
+    {"least", "are 2^-127, byte 0", [](double) { return 0x1p-127; }},
     {"inverse", "are divided by rather than multiplied with", [](double s) { return 1.0 / s; }},
     {"up", "are rounded up to powers of two",
      [](double s) { return std::exp2(std::ceil(std::log2(s))); }, true},
