@@ -13,6 +13,7 @@
 
 #include "golden/explain/explain.h"
 #include "golden/judge/judge_call.h"
+#include "ops/scaled_tensor.h"
 
 namespace mxo {
 

@@ -31,8 +31,7 @@ class MoeLayer(Case):
 
     def test_outputs_and_gradients_are_there_and_stages_on_request(self):
         plain = st.decode(self.run_layer("plain.safetensors").read_bytes())
-        self.assertEqual(set(plain), {"rank0.y", "rank1.y", "rank0.dx", "rank1.dx", "drouter",
-                                      "dw1", "dw2"})
+        self.assertEqual(set(plain), {"rank0.y", "rank1.y", "rank0.dx", "rank1.dx", "drouter", "dw1", "dw2"})
         self.assertEqual(plain["dw1"][1], [4, 64, 32])
         kept = st.decode(self.run_layer("kept.safetensors", "--keep-stages").read_bytes())
         self.assertEqual({name: kept[name] for name in plain}, plain)

@@ -54,8 +54,7 @@ class Compare(Case):
     def test_a_file_of_run_brings_its_groups_and_bound(self):
         operands = self.product()
         expected = self.path("e.safetensors")
-        self.ok("run", "grouped_matmul", "--input", operands, "--output", expected, "--set",
-                "out=f32")
+        self.ok("run", "grouped_matmul", "--input", operands, "--output", expected, "--set", "out=f32")
         y = st.decode(expected.read_bytes())["y"]
         values = list(struct.unpack("<64f", y[2]))
         values[3] *= 1 + 2 ** -22
@@ -73,8 +72,7 @@ class Compare(Case):
         self.assertRegex(out, r"(?m)^ +group 1 \(3 to 4\): 0 of 16 differ.* SQNR \+inf, right from 1")
         values[3] *= 1 + 2 ** -10
         far = self.path("far.safetensors", st.encode({"y": st.f32([8, 8], values)}))
-        self.assertIn("group 0 has", self.ok("compare", expected, far, "--gate", "sqnr=auto", *call,
-                                             code=DISAGREE))
+        self.assertIn("group 0 has", self.ok("compare", expected, far, "--gate", "sqnr=auto", *call, code=DISAGREE))
         whole = {**st.decode(expected.read_bytes()), **st.decode(operands.read_bytes())}
         case = self.path("case.safetensors", st.encode(
             whole, {"mxo.op": "grouped_matmul", "mxo.set.out": "f32", "mxo.outputs": "y"}))
@@ -133,8 +131,7 @@ class Compare(Case):
     def on_terminal(self, *args, **environment):
         ours, theirs = pty.openpty()
         clean = {k: v for k, v in os.environ.items() if k != "NO_COLOR"}
-        done = subprocess.run([MXO, *map(str, args)], stdout=theirs, check=True,
-                              env={**clean, **environment})
+        done = subprocess.run([MXO, *map(str, args)], stdout=theirs, check=True, env={**clean, **environment})
         os.close(theirs)
         self.assertEqual(done.returncode, AGREE)
         data = b""

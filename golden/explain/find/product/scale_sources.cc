@@ -80,26 +80,9 @@ std::string by_groups(const Affine& map, const std::string& start, const Words& 
   return text.empty() ? text : start + text;
 }
 
-/// "expert 1 takes the scales of expert 0 (w)"; empty where experts took no other's.
-std::string experts_in_words(const Affine& map, Index expert, const std::string& side) {
-  std::string text;
-  std::set<Index> sources;
-  for (const auto& [g, s] : map.shift) {
-    if (expert == 0 || s % expert != 0) return {};
-    const Index from = g + s / expert;
-    sources.insert(from);
-    if (s == 0) continue;
-    list_words(
-        text, "expert " + std::to_string(g) + " takes the scales of expert " + std::to_string(from),
-        " and ");
-  }
-  if (sources.size() > 1 || map.shift.size() == 1)
-    return text.empty() ? text : text + " (" + side + ")";
-  return "every expert takes the scales of " + side + " of expert " +
-         std::to_string(*sources.begin());
-}
-
-std::string words_of(const Affine& map, const Strides& own, const ProductSide& f) {
+/// `of_experts`: what experts_in_words says.
+std::string words_of(const Affine& map, const Strides& own, const ProductSide& f,
+                     const std::string& of_experts) {
   const Index shift = map.shift.begin()->second;
   if (map.step == 0 && map.all_shifts(shift))
     return "every K block of " + f.name + " takes the scale of block " +
@@ -115,7 +98,6 @@ std::string words_of(const Affine& map, const Strides& own, const ProductSide& f
   if (map.slope != own.line)
     return side_words(f) + " are read " + std::to_string(map.slope) + " apart rather than " +
            std::to_string(own.line);
-  const std::string of_experts = experts_in_words(map, own.expert, f.name);
   if (!of_experts.empty()) return of_experts;
   return by_groups(map, side_words(f) + " are ", [&](Index s) -> std::string {
     const bool by_blocks = own.lines_are_columns ? s % own.block == 0 : s % own.line != 0;
@@ -269,6 +251,35 @@ struct ScaleMap {
   }
 };
 
+/// "expert 1 takes the scales of expert 0 (w)", of experts that have rows; empty where they took
+/// no other's.
+std::string experts_in_words(const ScaleMap& scales, const Product& p, const std::string& side) {
+  const Index expert = scales.own.expert;
+  const auto whole = [expert](const auto& s) { return s.second % expert == 0; };
+  if (expert == 0 || !std::ranges::all_of(scales.map.shift, whole)) return {};
+  std::string text;
+  std::set<Index> sources, distances;
+  Index experts = 0;
+  for (Index g = 0; g < p.groups(); ++g) {
+    if (p.begin(g) == p.end(g)) continue;
+    const Index from = scales.source(g * expert) / expert;
+    ++experts;
+    sources.insert(from);
+    distances.insert(modulo(from - g, p.groups()));
+    if (from == g) continue;
+    list_words(
+        text, "expert " + std::to_string(g) + " takes the scales of expert " + std::to_string(from),
+        " and ");
+  }
+  const bool next = distances == std::set<Index>{1};
+  if (experts > 2 && (next || distances == std::set<Index>{p.groups() - 1}))
+    return "every expert takes the scales of the " + std::string(next ? "next" : "one before") +
+           " (" + side + ")";
+  if (sources.size() > 1 || experts < 2) return text.empty() ? text : text + " (" + side + ")";
+  return "every expert takes the scales of " + side + " of expert " +
+         std::to_string(*sources.begin());
+}
+
 constexpr Index kMostLines = 4096;
 constexpr double kMostWork = 2e9;  ///< of measuring them
 constexpr std::size_t kTold = 3;   ///< lines that are told one by one
@@ -318,7 +329,8 @@ void add_scale_sources(const Observation& seen, std::vector<Hypothesis>& list) {
       if (beyond == Beyond::wraps_in_expert && own.expert == 0) continue;
       scales.beyond = beyond;
       propose(
-          seen.factor(), words_of(*map, own, seen.factor()),
+          seen.factor(),
+          words_of(*map, own, seen.factor(), experts_in_words(scales, p, seen.factor().name)),
           [scales](Index i) { return scales.source(i); }, list);
       std::ranges::sort(map->alike, {}, [](Index by) { return std::abs(by); });
       map->alike.resize(std::min(map->alike.size(), kMostAlike));
@@ -326,7 +338,8 @@ void add_scale_sources(const Observation& seen, std::vector<Hypothesis>& list) {
         ScaleMap other = scales;
         for (auto& [g, by] : other.map.shift) by = shift;
         propose(
-            seen.factor(), words_of(other.map, own, seen.factor()),
+            seen.factor(),
+            words_of(other.map, own, seen.factor(), experts_in_words(other, p, seen.factor().name)),
             [other](Index i) { return other.source(i); }, list);
       }
     }
