@@ -125,7 +125,8 @@ std::string experts_in_words(const ScaleMap& scales, const Product& p, const std
   std::set<Index> sources, distances;
   Index experts = 0;
   for (Index g = 0; g < p.groups(); ++g) {
-    if (p.begin(g) == p.end(g)) continue;
+    const bool alone = scales.map.shift.size() == 1;  // the others may have their own
+    if (p.begin(g) == p.end(g) || (alone && !scales.map.shift.contains(g))) continue;
     const Index from = scales.source(g * expert) / expert;
     ++experts;
     sources.insert(from);
