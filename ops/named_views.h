@@ -25,7 +25,8 @@ enum class Memory { host, backend };
 template <typename Void>
 struct PlacedView {
   PlacedView(const AnyView<Void>& of, Memory lies = Memory::host) : view(of), memory(lies) {}
-  PlacedView(const Result& of) requires std::is_const_v<Void> : view(to_read(of)) {}
+  PlacedView(const Result& of, Memory lies = Memory::host) requires std::is_const_v<Void>
+      : view(to_read(of)), memory(lies) {}
   PlacedView(const Tensor& tensor) requires std::is_const_v<Void> : view(tensor.operand()) {}
   PlacedView(Tensor& tensor) requires(!std::is_const_v<Void>) : view(tensor.result()) {}
 

@@ -1,6 +1,7 @@
 // mxo explain CASE ACTUAL: why an output is not the expected one.
 #include "golden/explain/explain.h"
 
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -11,6 +12,7 @@
 #include "emu/communicators.h"
 #include "formats/error.h"
 #include "golden/suites/case_file.h"
+#include "golden/suites/shapes/shaped_answer.h"
 #include "tools/commands.h"
 #include "tools/operands.h"
 #include "tools/operators.h"
@@ -58,13 +60,18 @@ int explain_file(const ExplainArguments& options, const Settings& settings) {
                 std::string(name) + ": needs --op; a case has its own operands and parameters");
   }
   const std::unique_ptr<World> world = make_world("in_process");
-  AnsweredCall known = options.op.empty() ? read_call(options.expected) : given_call(options);
+  std::optional<ShapedCase> shaped;
+  if (options.op.empty()) shaped = find_shaped_case(options.expected);
+  AnsweredCall known = shaped               ? whole_call(*shaped)
+                       : options.op.empty() ? read_call(options.expected)
+                                            : given_call(options);
   Call call = make_call(known.op, std::move(known.inputs), known.parameters);
   call.world = world.get();
   // A case is what `run` would take, or it is refused as there: before anything looks at it.
   NamedTensors made = run_call(*backend, call);
-  if (!options.op.empty()) known.expected = std::move(made);
-  known.actual = read_answer(known, options.actual);
+  if (shaped || !options.op.empty()) known.expected = std::move(made);
+  known.actual = shaped ? read_answer(*shaped, known.expected, options.actual)
+                        : read_answer(known, options.actual);
   Explanation e;
   {
     ProgressBar bar(settings.quiet);

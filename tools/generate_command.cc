@@ -1,8 +1,11 @@
 // mxo generate DIR: a suite of golden vectors on disk.
+#include <algorithm>
+
 #include <fmt/core.h>
 #include <CLI/CLI.hpp>
 
 #include "emu/communicators.h"
+#include "golden/suites/case_filter.h"
 #include "golden/suites/generate.h"
 #include "golden/suites/shapes/layer_requests.h"
 #include "tools/commands.h"
@@ -29,6 +32,7 @@ struct GenerateArguments {
   Index groups = 0;
   std::string recipe = "mxfp8_rceil";
   std::string format = "e4m3";
+  std::string only;
   std::string distribution = "normal";
   ShapeOptions options;
 };
@@ -41,6 +45,27 @@ Parameters parameters_of(const GenerateArguments& options) {
 
 std::string counted(std::size_t cases) {
   return std::to_string(cases) + (cases == 1 ? " case" : " cases");
+}
+
+/// The cases of a layer that --only takes.
+std::vector<ShapeRequest> requests_of(const GenerateArguments& options) {
+  const Model& model = model_named(options.model);
+  std::vector<ShapeRequest> requests =
+      layer_requests(model, options.tokens, options.groups == 0 ? model.groups : options.groups,
+                     options.recipe, options.format, options.options);
+  Manifest all;
+  for (const ShapeRequest& request : requests) {
+    ManifestCase& item = all.cases.emplace_back();
+    item.id = request.id;
+    item.op = request.op;
+    item.parameters = request.set.all();
+  }
+  const Manifest some = CaseFilter(options.only).of(std::move(all));
+  std::erase_if(requests, [&some](const ShapeRequest& request) {
+    return std::ranges::none_of(
+        some.cases, [&request](const ManifestCase& item) { return item.id == request.id; });
+  });
+  return requests;
 }
 
 /// The operands of `requests` as recipes, the outputs as digests.
@@ -62,12 +87,7 @@ int generate_suite(GenerateArguments& options, const Settings& settings) {
   options.options.seed = options.suite.seed;
   options.options.distribution = distribution_named(options.distribution);
   if (!options.model.empty()) {
-    const Model& model = model_named(options.model);
-    return generate_by_shape(
-        options, options.model,
-        layer_requests(model, options.tokens, options.groups == 0 ? model.groups : options.groups,
-                       options.recipe, options.format, options.options),
-        settings);
+    return generate_by_shape(options, options.model, requests_of(options), settings);
   }
   if (options.native) options.suite.spelling = Spelling::native;
   if (!options.op.empty() && options.from.empty()) {
@@ -101,7 +121,7 @@ int generate_suite(GenerateArguments& options, const Settings& settings) {
 void check_options(const CLI::App& app, const GenerateArguments& options) {
   if (!options.model.empty()) {
     return check_options_read(app, "--model",
-                              {"--tokens", "--groups", "--recipe", "--format", "--seed",
+                              {"--tokens", "--groups", "--recipe", "--format", "--only", "--seed",
                                "--distribution", "--offsets", "--routing", "--dtype"});
   }
   if (options.op.empty()) {
@@ -156,6 +176,8 @@ std::function<int()> prepare_generate(CLI::App& app, const Settings& settings) {
       ->capture_default_str();
   app.add_option("--format", options->format, "with --model: format of codes, e4m3 or e4m3fnuz")
       ->capture_default_str();
+  app.add_option("--only", options->only,
+                 "with --model: only cases with op=, id= or a parameter: op=grouped_matmul");
   app.add_option("--distribution", options->distribution,
                  "normal, wide, outliers, zero_lines, saturating, subnormal or special")
       ->capture_default_str();

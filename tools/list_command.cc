@@ -50,7 +50,8 @@ void describe_op(const CatalogueEntry& entry) {
   if (entry.parameters.empty()) return;
   fmt::print("parameters (--set key=value; the first value is the default)\n");
   for (const ParameterSpec& spec : entry.parameters) {
-    fmt::print("  {:<18} {}\n  {:<18} {}\n", spec.key, spec.meaning, "", spec.values);
+    fmt::print("  {:<18} {}\n", spec.key, spec.meaning);
+    if (!std::string_view(spec.values).empty()) fmt::print("  {:<18} {}\n", "", spec.values);
   }
 }
 

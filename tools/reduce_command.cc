@@ -4,11 +4,13 @@
 #include <fmt/core.h>
 #include <CLI/CLI.hpp>
 
+#include "emu/communicators.h"
 #include "formats/error.h"
 #include "golden/explain/explain.h"
 #include "golden/files/read_tensors.h"
 #include "golden/files/safetensors.h"
 #include "golden/suites/case_file.h"
+#include "golden/suites/shapes/shaped_answer.h"
 #include "tools/commands.h"
 #include "tools/process.h"
 #include "tools/user_command.h"
@@ -76,8 +78,13 @@ int reduce(const ReduceArguments& options, const Settings& settings) {
   if (options.actual.empty() && options.command.empty()) {
     throw Error(Fault::argument, "needs ACTUAL, or --command to compute it");
   }
-  AnsweredCall whole = read_call(options.whole);
   const std::unique_ptr<Backend> backend = chosen_backend(settings, "cpu");
+  const std::optional<ShapedCase> shaped = find_shaped_case(options.whole);
+  AnsweredCall whole = shaped ? whole_call(*shaped) : read_call(options.whole);
+  if (shaped) {
+    const std::unique_ptr<World> world = make_in_process_world();
+    whole.expected = call_operator(*backend, whole.op, whole.inputs, whole.parameters, world.get());
+  }
   ReduceOptions how;
   how.gate.gate = parse_gate(options.gate);
   how.runs = options.runs;
@@ -88,7 +95,8 @@ int reduce(const ReduceArguments& options, const Settings& settings) {
   }
   const Causes causes(*backend);
   if (!options.actual.empty()) {
-    whole.actual = read_answer(whole, options.actual);
+    whole.actual = shaped ? read_answer(*shaped, whole.expected, options.actual)
+                          : read_answer(whole, options.actual);
     causes.keep(whole, how);
   }
   const Reduction reduction = reduce_case(*backend, whole, kernel, how);

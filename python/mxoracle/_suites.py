@@ -22,7 +22,8 @@ class Case:
 
     @property
     def inputs(self) -> dict[str, Any]:
-        """The operands, computed again, as torch tensors where torch is loaded, else as numpy arrays."""
+        """The operands, computed again: torch tensors if torch is loaded, else numpy arrays if numpy is, else
+        memoryviews."""
         import sys
 
         write = _arrays.writer("torch" in sys.modules)

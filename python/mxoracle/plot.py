@@ -93,7 +93,7 @@ def sqnr_by_group(comparison: Comparison, name: str | None = None, axes: Any = N
 
 
 def loss_curves(runs: str | Path | Mapping[str, list[float]], axes: Any = None) -> Any:
-    """Loss by step: of a dict of lists, or of a folder that `mxo train --output` wrote."""
+    """Loss by step: of a dict of lists, or of a folder that `mxo train --output` or `Telemetry` wrote."""
     axes = _axes(axes)
     if not isinstance(runs, (str, Path, Mapping)):
         raise _checks.refusal("loss_curves", runs, "a dict of lists, or a folder")

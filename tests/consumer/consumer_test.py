@@ -138,7 +138,6 @@ class Outside:
         program = re.search(r"```cpp\n(.*?)```", text, re.DOTALL)[1]
         lines = program[program.index("TEST("):].splitlines()
         assert len(lines) <= 8, "no longer a test in 8 lines"
-        program = "#include <gtest/gtest.h>\n" + program
         kernel = (source / "tests/consumer/installed/my_quantizer.h").read_text()
         for verdict, made in [("right", kernel), ("wrong", kernel.replace("448.0f", "240.0f"))]:
             folder = Path(self.a.work) / verdict

@@ -24,20 +24,16 @@ TABLES = {
     "layer": ([], 2, ["model", "bf16 ms", "speedup", "published mxfp8 ms"]),
     "recompute": (["--model", "mixtral"], 18, ["made again", "kept", "peak", "process"]),
     "requantize": ([], 10, ["tensor", "way", "changed %", "dB of x, turned", "dB lost"]),
-    "training": ([], 7, ["what", "tokens/s", "loss %", "published tokens/s"]),
-}  # fmt: skip
+    "training": ([], 7, ["what", "tokens/s", "loss %", "published tokens/s"]), }  # fmt: skip
 
 # The layer of --model mixtral at this scale.
 T, D, F, E, K = 256, 128, 128, 8, 2
 SENT = {"bf16": 2 * D, "mx": D + D // 32, "128": D + D // 128 * 4}  # bytes of a row
 # Rows in dispatch and in its mirror, combine's gradient; what the experts keep of u and of act.
 WAYS = {
-    "bf16": ("bf16", "bf16", 2 * F),
-    "quantise before the products": ("bf16", "bf16", 2 * F),
-    "quantise before the all-to-all": ("mx", "bf16", 2 * F),
-    "fused dispatch": ("mx", "bf16", 2 * F),
-    "flow": ("128", "bf16", F + F // 128 * 4),
-    "TransformerEngine block-wise": ("bf16", "bf16", 2 * F),
+    "bf16": ("bf16", "bf16", 2 * F), "quantise before the products": ("bf16", "bf16", 2 * F),
+    "quantise before the all-to-all": ("mx", "bf16", 2 * F), "fused dispatch": ("mx", "bf16", 2 * F),
+    "flow": ("128", "bf16", F + F // 128 * 4), "TransformerEngine block-wise": ("bf16", "bf16", 2 * F),
 }
 
 
@@ -128,8 +124,7 @@ class Bench(Case):
             (["pad", "--scale", "2"], "--scale"),
             (["pad", "--tokens", "200"], "--tokens: found 200, needs a multiple of 128"),
             (["pad", "--repeats", "0"], "--repeats"),
-            ([], "TABLE"),
-        ]:
+            ([], "TABLE"), ]:
             self.refused("bench", *args, code=USAGE, says=says)
 
     def test_too_little_memory_names_the_scale_that_fits(self):
@@ -137,8 +132,7 @@ class Bench(Case):
         self.assertRegex(says, r"--scale 0\.\d+ fits")
 
     def test_ranks_that_the_experts_do_not_divide_are_said(self):
-        said = json.loads(self.ok("bench", "pipelines", *TINY, *ALONE, "--json", "--model", "mixtral",
-                                  "--ranks", "3"))
+        said = json.loads(self.ok("bench", "pipelines", *TINY, *ALONE, "--json", "--model", "mixtral", "--ranks", "3"))
         self.assertEqual((said["rows"], len(said["notes"])), ([], 9))
         self.assertIn("bf16, ranks 3: refused", said["notes"][0])
 
@@ -155,8 +149,7 @@ class Bench(Case):
 
     def test_blocks_of_the_page_run(self):
         draw = random.Random(5)
-        shapes = {"router": [4, 32], "w1": [4, 64, 32], "w2": [4, 32, 32],
-                  "rank0.x": [6, 32], "rank1.x": [6, 32]}
+        shapes = {"router": [4, 32], "w1": [4, 64, 32], "w2": [4, 32, 32], "rank0.x": [6, 32], "rank1.x": [6, 32]}
         tensors = {name: st.normal_bf16(draw, shape, 1) for name, shape in shapes.items()}
         self.path("layer.safetensors", st.encode(tensors))
         blocks = re.findall(r"^```sh\n(.*?)^```", DOCS.read_text(), re.S | re.M)

@@ -59,8 +59,7 @@ class Reduce(Case):
         tensors = st.decode(file.read_bytes())
         kind, shape, scales = tensors["scales"]
         higher = bytes(min(scale + 1, 254) if scale < 255 else scale for scale in scales)
-        actual = self.path("a.safetensors", st.encode(
-            {"codes": tensors["codes"], "scales": (kind, shape, higher)}))
+        actual = self.path("a.safetensors", st.encode({"codes": tensors["codes"], "scales": (kind, shape, higher)}))
         whole, said, slice_ = self.reduced(file, actual)
         self.assertIn("as the whole, ", said)
         self.assertEqual(slice_["causes"][0]["id"], whole["causes"][0]["id"])
@@ -71,8 +70,7 @@ class Reduce(Case):
         powers = [-112 - block % 24 for block in range(256)]
         x = [(-1) ** (i * i * (block + 3) // 7) * 2.0 ** power * (1 + i / 64)
              for block, power in enumerate(powers) for i in range(32)]
-        given = self.path("x.safetensors", st.encode(
-            {"x": ("F32", [32, 256], struct.pack(f"<{len(x)}f", *x))}))
+        given = self.path("x.safetensors", st.encode({"x": ("F32", [32, 256], struct.pack(f"<{len(x)}f", *x))}))
         suite = self.here / "suite"
         self.ok("generate", suite, "--op", "quantize", "--from", given, "--quiet")
         file = next((suite / "cases").iterdir())
@@ -83,8 +81,7 @@ class Reduce(Case):
                 scales[block] = 0
                 codes[32 * block:32 * block + 32] = bytes(
                     0x7E if v > 0 else 0xFE for v in x[32 * block:32 * block + 32])
-        actual = self.path("a.safetensors", st.encode(
-            {"codes": (*tensors["codes"][:2], bytes(codes)),
+        actual = self.path("a.safetensors", st.encode({"codes": (*tensors["codes"][:2], bytes(codes)),
              "scales": (*tensors["scales"][:2], bytes(scales))}))
         whole, _, slice_ = self.reduced(file, actual)
         self.assertEqual(whole["causes"], [])
@@ -99,8 +96,7 @@ class Audit(Case):
         self.assertIn("2 of 2 faults get through", out)
         own = f"{MXO} compare {{expected}} {{actual}} --quiet"
         self.assertIn("0 of 2", self.ok("audit", "--command", own, "--row", 35))
-        self.assertIn("2 of 2", self.ok("audit", "--command", "true {expected} {actual}",
-                                        "--row", 35, code=DISAGREE))
+        self.assertIn("2 of 2", self.ok("audit", "--command", "true {expected} {actual}", "--row", 35, code=DISAGREE))
         for wrong in ("false {expected} {actual}", "grep -q wgrad {expected} && " + own):
             self.refused("audit", "--command", wrong, code=USAGE, says="right outputs")
 

@@ -56,8 +56,7 @@ class Run(Case):
             ("format=nvfp4",): "format: found nvfp4, of 4 bits",
             ("format=fp8",): "format: found fp8, needs e4m3 (torch.float8_e4m3fn) or e5m2",
             ("rule=te", "block=1x64", "scale=f32"): "needs e8m0 scales of any block",
-            ("rounding=nearest",): "rounding: found nearest",
-        }
+            ("rounding=nearest",): "rounding: found nearest", }
         for settings, says in wrong.items():
             flags = [word for setting in settings for word in ("--set", setting)]
             self.refused(*args, *flags, code=USAGE, says=says)
@@ -70,8 +69,7 @@ class Run(Case):
         for operator, here in {"silu_and_mul": "swiglu", "fused_topk": "route",
                                "m_grouped_fp8_gemm_nt_contiguous": "grouped_matmul"}.items():
             self.refused("run", operator, *args, code=USAGE, says=f"did you mean {here}?")
-        self.refused("run", "grouped_matmul", "--input",
-                     self.path("p", st.encode({"x": ("BF16", [4, 32], bytes(256)),
+        self.refused("run", "grouped_matmul", "--input", self.path("p", st.encode({"x": ("BF16", [4, 32], bytes(256)),
                                                "w": ("BF16", [1, 8, 32], bytes(512)),
                                                "group_ends": ("I32", [1], bytes([4, 0, 0, 0]))})),
                      "--output", self.path("out"), "--set", "sum=h100",

@@ -66,6 +66,24 @@ class Shapes(Case):
         for door in (["compare", case, path], ["compare", "--repeat", case, path], ["explain", "--op", "quantize", case, path]):
             self.refused(*door, says="compared by their suite")
 
+    def test_a_cause_is_found_from_digests(self):
+        suite, outputs = self.walked("--model", "qwen3", "--tokens", 256, "--groups", 2, "--only", "id=qwen3.product.up")
+        (case,), (path,) = (suite / "cases").iterdir(), outputs.iterdir()
+        _, shape, digests = st.decode(case.read_bytes())["y.digests"]
+        zero = bytes(128 * 3072 * 2)
+        bad = [("y.digests", shape, hashlib.sha256(zero).digest() + digests[32:])]
+        path.write_bytes(self.report(path.stem, [*bad, ("y.rows.0", [len(zero)], zero)]))
+        self.assertIn("explained: all of group 0 of y hold zeros", self.ok("explain", case, path))
+        self.assertIn("hold zeros", self.ok("reduce", case, path, "--output", self.here / "small"))
+        path.write_bytes(self.report(path.stem, bad))
+        self.refused("explain", case, path, says="only the digest of rows 0 to 127")
+
+    def test_a_right_order_is_told_the_bound(self):
+        suite, outputs = self.walked("--op", "grouped_matmul", "--shape", "rows=64,columns=256,features=64,groups=2", "--set", "out=f32")
+        for byte, count in [(-4, 1), (-2, 0)]:  # four units in the last place; an eighth of the value
+            self.flip(outputs / "grouped_matmul.safetensors", byte)
+            self.assertEqual(self.ok("compare", suite, outputs, code=DISAGREE).count("--gate bound passes"), count)
+
     def test_a_changed_suite_is_invalid(self):
         suite, outputs = self.walked(*QUANTIZE)
         manifest = (suite / "manifest.json").read_text()
@@ -75,8 +93,8 @@ class Shapes(Case):
             with self.subTest(new):
                 self.assertIn(old, manifest)
                 (suite / "manifest.json").write_text(manifest.replace(old, new, 1))
-                for command in [["compare", suite, outputs], ["verify", suite]]:
-                    self.refused(*command, says="manifest.json")
+                self.refused("compare", suite, outputs, says="manifest.json")
+                self.refused("verify", suite, says="manifest.json")
         (suite / "manifest.json").write_text(manifest.replace("{}", '{"block": "0x0"}'))
         self.assertIn("block=0x0: needs", self.ok("verify", suite, code=BAD_INPUT))
         (suite / "manifest.json").write_text(manifest)
@@ -85,8 +103,7 @@ class Shapes(Case):
 
     def test_a_suite_of_a_users_tensors(self):
         self.path("mine.safetensors", st.encode({"x": st.f32([2, 64], [0.5] * 128)}))
-        self.ok("generate", self.here / "suite", "--from", self.here / "mine.safetensors",
-                "--op", "quantize", "--set", "scale_mode=floor")
+        self.ok("generate", self.here / "suite", "--from", self.here / "mine.safetensors", "--op", "quantize", "--set", "scale_mode=floor")
         self.assertIn("1 PASS", self.ok("verify", self.here / "suite"))
 
     def test_recipes_go_by_their_names_elsewhere(self):
@@ -98,17 +115,14 @@ class Shapes(Case):
                 suites = [self.here / one for one in (name, name + ".here")]
                 for suite, recipe in zip(suites, (name, here)):
                     self.ok("generate", suite, *linear, f"recipe={recipe}", "--quiet")
-                digests = [suite / "cases" / "grouped_linear.safetensors" for suite in suites]
-                self.assertEqual(*(path.read_bytes() for path in digests))
+                self.assertEqual(*((suite / "cases/grouped_linear.safetensors").read_bytes() for suite in suites))
                 self.ok("verify", suites[0])
-                self.ok("train", "--recipe", name + ":mxfp8", "--linears", name, "--steps", 1, "--text", text,
-                        "--layers", 1, "--context", 32, "--tokens", 64, "--quiet")
+                self.ok("train", "--recipe", name + ":mxfp8", "--linears", name, "--steps", 1, "--text", text, "--layers", 1,
+                        "--context", 32, "--tokens", 64, "--quiet")
 
     def test_refuses_in_one_line(self):
-        full = self.here / "full"
-        full.mkdir()
-        self.path("full/file", b"x")
-        new = self.here / "new"
+        new, full = self.here / "new", self.here
+        self.path("file", b"x")
         for code, says, args in [
             (USAGE, "did you mean dsv3?", [new, "--model", "dsv4"]),
             (USAGE, "did you mean mxfp8_rceil?", [new, "--model", "dsv3", "--recipe", "mxfp8_rcel"]),
@@ -118,13 +132,11 @@ class Shapes(Case):
             (USAGE, "needs --shape or --from, found neither", [new, "--op", "quantize"]),
             (USAGE, "needs --op", [new, "--shape", "rows=4"]),
             (USAGE, "did you mean normal?", [new, *QUANTIZE, "--distribution", "norml"]),
-            (UNSUPPORTED, "at most 8 GB", [new, "--op", "combine_backward", "--shape",
-                                           "rows=1048576,columns=8192,ranks=2,experts=8,top_k=2"]),
+            (UNSUPPORTED, "at most 8 GB", [new, "--op", "combine_backward", "--shape", "rows=1048576,columns=8192,ranks=2,experts=8,top_k=2"]),
             (USAGE, "needs a multiple of 32", [new, "--model", "dsv3", "--tokens", 200]),
             (BAD_INPUT, "not an empty directory", [full, *QUANTIZE]),
             (BAD_INPUT, "not an empty directory", [full, "--model", "dsv3", "--tokens", 32]),
-            (BAD_INPUT, "columns", [new, "--op", "grouped_linear", "--shape",
-                                    "rows=64,columns=48,features=32,groups=2", "--set", "only=y"]),
+            (BAD_INPUT, "columns", [new, "--op", "grouped_linear", "--shape", "rows=64,columns=48,features=32,groups=2", "--set", "only=y"]),
         ]:
             with self.subTest(says):
                 self.refused("generate", *args, code=code, says=says if says != "columns" else "")

@@ -71,8 +71,7 @@ class Compare(Case):
         self.assertRegex(out, r"(?m)^ +group 1 \(3 to 4\): 0 of 16 differ.* SQNR \+inf, right from 1")
         values[3] *= 1 + 2 ** -10
         far = self.path("far.safetensors", st.encode({"y": st.f32([8, 8], values)}))
-        self.assertIn("group 0 has", self.ok("compare", expected, far, "--gate", "sqnr=auto", *call,
-                                             code=DISAGREE))
+        self.assertIn("group 0 has", self.ok("compare", expected, far, "--gate", "sqnr=auto", *call, code=DISAGREE))
         whole = {**st.decode(expected.read_bytes()), **st.decode(operands.read_bytes())}
         case = self.path("case.safetensors", st.encode(
             whole, {"mxo.op": "grouped_matmul", "mxo.set.out": "f32", "mxo.outputs": "y"}))

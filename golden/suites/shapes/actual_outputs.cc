@@ -66,8 +66,7 @@ const Tensor* ActualOutputs::tensor(const std::string& name) const {
 }
 
 std::string ActualOutputs::unfit(const ShapedOutput& output) const {
-  const std::string& name = output.whole.name;
-  const Tensor* found = tensor(by_digest_ ? name + ".digests" : name);
+  const Tensor* found = tensor(name_in_file(output));
   if (found == nullptr) return "is not in ACTUAL";
   const auto count = static_cast<Index>(output.regions.size());
   const std::vector<Index> shape =
@@ -106,7 +105,7 @@ std::optional<std::vector<std::byte>> ActualOutputs::bytes(const ShapedOutput& o
 std::string ActualOutputs::others(const ShapedCase& item) const {
   std::set<std::string> known;
   for (const ShapedOutput& output : item.outputs) {
-    known.insert(by_digest_ ? output.whole.name + ".digests" : output.whole.name);
+    known.insert(name_in_file(output));
     for (std::size_t i = 0; by_digest_ && i < output.regions.size(); ++i) {
       known.insert(rows_name(output, i));
     }

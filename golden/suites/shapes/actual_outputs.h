@@ -18,6 +18,7 @@ class ActualOutputs {
   /// Throws Error(file) for a file that is malformed, of another case, or a suite's own.
   ActualOutputs(const std::filesystem::path& path, const ShapedCase& item);
 
+  bool has(const ShapedOutput& output) const { return tensor(name_in_file(output)) != nullptr; }
   /// Why `output` cannot be compared: missing, another shape or type; empty where it can be.
   std::string unfit(const ShapedOutput& output) const;
   Digest digest(const ShapedOutput& output, std::size_t region) const;
@@ -27,6 +28,9 @@ class ActualOutputs {
   std::string others(const ShapedCase& item) const;
 
  private:
+  std::string name_in_file(const ShapedOutput& output) const {
+    return by_digest_ ? output.whole.name + ".digests" : output.whole.name;
+  }
   const Tensor* tensor(const std::string& name) const;
   TensorFile file_;
   bool by_digest_ = false;

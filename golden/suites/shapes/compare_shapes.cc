@@ -69,7 +69,11 @@ class CaseJudge {
  public:
   CaseJudge(const ShapedCase& item, const ActualOutputs& actual, const CompareOptions& options,
             Backend& backend, World& world)
-      : item_(item), actual_(actual), options_(options), runner_(item.call, backend, world) {}
+      : item_(item),
+        actual_(actual),
+        options_(options),
+        runner_(item.call, backend, world),
+        within_bound_(options.suggests && options.gate.kind == Gate::Kind::bits) {}
 
   std::vector<TensorVerdict> judge(const std::function<void(double)>& of_case) {
     parts_.resize(item_.outputs.size());
@@ -116,6 +120,7 @@ class CaseJudge {
     verdict.reason = actual_.unfit(output);
     if (!verdict.reason.empty()) {
       verdict.outcome = Outcome::fail;
+      within_bound_ = false;
       return verdict;
     }
     verdict.all.sqnr = std::numeric_limits<double>::infinity();
@@ -166,7 +171,16 @@ class CaseJudge {
            actual.at(found.name).shape());
       failed |= found.outcome == Outcome::fail;
     }
+    if (failed && within_bound_) within_bound_ = passes_bound(call, questions);
     return failed;
+  }
+
+  bool passes_bound(const JudgedCall& call, const std::vector<JudgedOutput>& questions) const {
+    CompareOptions how = options_;
+    how.gate = parse_gate("bound");
+    const std::vector<TensorVerdict> found = judge_outputs(call, questions, how);
+    return std::ranges::none_of(
+        found, [](const TensorVerdict& verdict) { return verdict.outcome == Outcome::fail; });
   }
 
   /// Whether a slice is part of one group, or of one matrix.
@@ -210,6 +224,7 @@ class CaseJudge {
     if (!bytes) {
       TensorVerdict& verdict = verdicts_[place.output];
       verdict.outcome = Outcome::fail;
+      within_bound_ = false;
       ++parts_[place.output].without_bytes;
       if (verdict.reason.empty()) {
         verdict.reason = place_of(output.regions[place.region].box, output.whole) +
@@ -268,6 +283,7 @@ class CaseJudge {
   }
 
   void count_unjudged(const std::vector<Place>& regions) {
+    within_bound_ = false;
     for (const Place& place : regions) {
       ++parts_[place.output].unjudged;
       verdicts_[place.output].outcome = Outcome::fail;
@@ -302,6 +318,7 @@ class CaseJudge {
            " of " + std::to_string(slice_count()) + "; --groups computes all");
     }
     const Index unknown = parts.unjudged + parts.without_bytes;
+    if (within_bound_ && verdict.outcome == Outcome::fail) note("--gate bound passes");
     if (unknown == 0) return;
     verdict.all.sqnr = std::numeric_limits<double>::quiet_NaN();
     verdict.groups.clear();
@@ -323,6 +340,7 @@ class CaseJudge {
   const ActualOutputs& actual_;
   const CompareOptions& options_;
   SliceRunner runner_;
+  bool within_bound_;  ///< every part that fails would pass `bound`
   std::vector<TensorVerdict> verdicts_;
   std::map<Index, std::vector<Place>> differing_;
   std::vector<Parts> parts_;  ///< by output

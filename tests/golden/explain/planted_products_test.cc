@@ -51,6 +51,12 @@ const PlantedFault kFaults[] = {
      "expert 0 takes the scales of expert 3",
      rows([](Backend& b) { return blocks_of_columns(b, 128); }, {"w.scales"},
           [](Index r) { return 3 - r; })},
+    {"scales of the next expert", "w.scales=source",
+     "every expert takes the scales of the next (w)",
+     elements(mx, {"w.scales"},
+              [](Index i, const Tensor& t) {
+                return (i + t.elements() / t.shape()[0]) % t.elements();
+              })},
     {"row scales of the neighbour", "x.scales", "1 row",
      elements(by_rows, {"x.scales"}, [](Index i) { return i + 1; })},
     {"scales of the wrong side", "scales=exchanged", "exchanged",

@@ -80,26 +80,74 @@ std::string by_groups(const Affine& map, const std::string& start, const Words& 
   return text.empty() ? text : start + text;
 }
 
-/// "expert 1 takes the scales of expert 0 (w)"; empty where experts took no other's.
-std::string experts_in_words(const Affine& map, Index expert, const std::string& side) {
+/// A source beyond the ends of the tensor, of a row or of an expert comes round, or the line keeps
+/// its own.
+enum class Beyond : std::uint8_t { wraps, wraps_in_row, wraps_in_expert, keeps };
+
+/// What the map of a factor's lines means for each of its scales.
+struct ScaleMap {
+  Affine map;
+  Strides own;
+  Index n;                    ///< scales
+  Index columns;              ///< of a row of the tensor
+  std::vector<Index> begins;  ///< rows of scales of each group
+  Beyond beyond;
+
+  Index source(Index i) const {
+    const Index g = own.expert != 0 ? i / own.expert
+                                    : std::upper_bound(begins.begin(), begins.end(), i / columns) -
+                                          begins.begin() - 1;
+    const auto of_group = map.shift.find(g);
+    const Index s = of_group == map.shift.end() ? map.shift.begin()->second : of_group->second;
+    const Index begin = own.lines_are_columns ? nth(begins, g) : 0;
+    const Index line = own.lines_are_columns ? begin * own.block + i % own.block : i / own.line;
+    const Index block = own.lines_are_columns ? i / own.block - begin : i % own.line;
+    const Index to = map.slope * line + s + map.step * block;
+    const Index extent = own.expert != 0 && beyond != Beyond::wraps ? own.expert : n;
+    const Index first = i / extent * extent;
+    if (beyond == Beyond::keeps) {
+      const bool inside = to >= first && to < first + extent;
+      return to >= 0 && to < n && (inside || s % extent == 0) ? to : i;
+    }
+    if (beyond == Beyond::wraps_in_row && map.step == own.block)
+      return i / columns * columns + modulo(i % columns + s, columns);
+    return beyond == Beyond::wraps_in_expert ? first + modulo(to - first, extent) : modulo(to, n);
+  }
+};
+
+/// "expert 1 takes the scales of expert 0 (w)", of experts that have rows; empty where they took
+/// no other's.
+std::string experts_in_words(const ScaleMap& scales, const Product& p, const std::string& side) {
+  const Index expert = scales.own.expert;
+  const auto whole = [expert](const auto& s) { return s.second % expert == 0; };
+  if (expert == 0 || !std::ranges::all_of(scales.map.shift, whole)) return {};
   std::string text;
-  std::set<Index> sources;
-  for (const auto& [g, s] : map.shift) {
-    if (expert == 0 || s % expert != 0) return {};
-    const Index from = g + s / expert;
+  std::set<Index> sources, distances;
+  Index experts = 0;
+  for (Index g = 0; g < p.groups(); ++g) {
+    const bool alone = scales.map.shift.size() == 1;  // the others may have their own
+    if (p.begin(g) == p.end(g) || (alone && !scales.map.shift.contains(g))) continue;
+    const Index from = scales.source(g * expert) / expert;
+    ++experts;
     sources.insert(from);
-    if (s == 0) continue;
+    distances.insert(modulo(from - g, p.groups()));
+    if (from == g) continue;
     list_words(
         text, "expert " + std::to_string(g) + " takes the scales of expert " + std::to_string(from),
         " and ");
   }
-  if (sources.size() > 1 || map.shift.size() == 1)
-    return text.empty() ? text : text + " (" + side + ")";
+  const bool next = distances == std::set<Index>{1};
+  if (experts > 2 && (next || distances == std::set<Index>{p.groups() - 1}))
+    return "every expert takes the scales of the " + std::string(next ? "next" : "one before") +
+           " (" + side + ")";
+  if (sources.size() > 1 || experts < 2) return text.empty() ? text : text + " (" + side + ")";
   return "every expert takes the scales of " + side + " of expert " +
          std::to_string(*sources.begin());
 }
 
-std::string words_of(const Affine& map, const Strides& own, const ProductSide& f) {
+std::string words_of(const ScaleMap& scales, const Product& p, const ProductSide& f) {
+  const Affine& map = scales.map;
+  const Strides& own = scales.own;
   const Index shift = map.shift.begin()->second;
   if (map.step == 0 && map.all_shifts(shift))
     return "every K block of " + f.name + " takes the scale of block " +
@@ -115,7 +163,7 @@ std::string words_of(const Affine& map, const Strides& own, const ProductSide& f
   if (map.slope != own.line)
     return side_words(f) + " are read " + std::to_string(map.slope) + " apart rather than " +
            std::to_string(own.line);
-  const std::string of_experts = experts_in_words(map, own.expert, f.name);
+  const std::string of_experts = experts_in_words(scales, p, f.name);
   if (!of_experts.empty()) return of_experts;
   return by_groups(map, side_words(f) + " are ", [&](Index s) -> std::string {
     const bool by_blocks = own.lines_are_columns ? s % own.block == 0 : s % own.line != 0;
@@ -234,41 +282,6 @@ std::optional<Affine> map_of(const std::vector<Line>& lines, const Strides& own,
   return best;
 }
 
-/// A source beyond the ends of the tensor, of a row or of an expert comes round, or the line keeps
-/// its own.
-enum class Beyond : std::uint8_t { wraps, wraps_in_row, wraps_in_expert, keeps };
-
-/// What the map of a factor's lines means for each of its scales.
-struct ScaleMap {
-  Affine map;
-  Strides own;
-  Index n;                    ///< scales
-  Index columns;              ///< of a row of the tensor
-  std::vector<Index> begins;  ///< rows of scales of each group
-  Beyond beyond;
-
-  Index source(Index i) const {
-    const Index g = own.expert != 0 ? i / own.expert
-                                    : std::upper_bound(begins.begin(), begins.end(), i / columns) -
-                                          begins.begin() - 1;
-    const auto of_group = map.shift.find(g);
-    const Index s = of_group == map.shift.end() ? map.shift.begin()->second : of_group->second;
-    const Index begin = own.lines_are_columns ? nth(begins, g) : 0;
-    const Index line = own.lines_are_columns ? begin * own.block + i % own.block : i / own.line;
-    const Index block = own.lines_are_columns ? i / own.block - begin : i % own.line;
-    const Index to = map.slope * line + s + map.step * block;
-    const Index extent = own.expert != 0 && beyond != Beyond::wraps ? own.expert : n;
-    const Index first = i / extent * extent;
-    if (beyond == Beyond::keeps) {
-      const bool inside = to >= first && to < first + extent;
-      return to >= 0 && to < n && (inside || s % extent == 0) ? to : i;
-    }
-    if (beyond == Beyond::wraps_in_row && map.step == own.block)
-      return i / columns * columns + modulo(i % columns + s, columns);
-    return beyond == Beyond::wraps_in_expert ? first + modulo(to - first, extent) : modulo(to, n);
-  }
-};
-
 constexpr Index kMostLines = 4096;
 constexpr double kMostWork = 2e9;  ///< of measuring them
 constexpr std::size_t kTold = 3;   ///< lines that are told one by one
@@ -321,7 +334,7 @@ void add_scale_sources(const Observation& seen, std::vector<Hypothesis>& list) {
       if (beyond == Beyond::wraps_in_expert && own.expert == 0) continue;
       scales.beyond = beyond;
       propose(
-          seen.factor(), words_of(*map, own, seen.factor()),
+          seen.factor(), words_of(scales, p, seen.factor()),
           [scales](Index i) { return scales.source(i); }, list);
       std::ranges::sort(map->alike, {}, [](Index by) { return std::abs(by); });
       map->alike.resize(std::min(map->alike.size(), kMostAlike));
@@ -329,7 +342,7 @@ void add_scale_sources(const Observation& seen, std::vector<Hypothesis>& list) {
         ScaleMap other = scales;
         for (auto& [g, by] : other.map.shift) by = shift;
         propose(
-            seen.factor(), words_of(other.map, own, seen.factor()),
+            seen.factor(), words_of(other, p, seen.factor()),
             [other](Index i) { return other.source(i); }, list);
       }
     }
