@@ -1,13 +1,9 @@
 // Which of the given scales each line took: a map of lines and blocks, or of lines with one scale.
-#include <map>
-#include <optional>
 #include <set>
-#include <utility>
 
 #include "golden/explain/alter/alterations.h"
 #include "golden/explain/find/finding.h"
 #include "golden/explain/find/product/finders.h"
-#include "golden/explain/words/places.h"
 
 namespace mxo {
 namespace {
@@ -17,7 +13,7 @@ constexpr std::size_t kMostAlike = 2;  ///< distances that say the same as the n
 
 /// Proposes that each scale of a factor is that of source(i).
 void propose(const ProductSide& f, const std::string& phrase, std::function<Index(Index)> source,
-             std::vector<Hypothesis>& list) {
+             List& list) {
   add_read(list, f.scales_name + "=source", phrase,
            {read_elements(f.scales_name, std::move(source))});
 }
@@ -89,32 +85,27 @@ std::string experts_in_words(const Affine& map, Index expert, const std::string&
     const Index from = g + s / expert;
     sources.insert(from);
     if (s == 0) continue;
-    list_words(
-        text, "expert " + std::to_string(g) + " takes the scales of expert " + std::to_string(from),
-        " and ");
+    list_words(text, filled("expert {} takes the scales of expert {}", g, from), " and ");
   }
   if (sources.size() > 1 || map.shift.size() == 1)
     return text.empty() ? text : text + " (" + side + ")";
-  return "every expert takes the scales of " + side + " of expert " +
-         std::to_string(*sources.begin());
+  return filled("every expert takes the scales of {} of expert {}", side, *sources.begin());
 }
 
 std::string words_of(const Affine& map, const Strides& own, const ProductSide& f) {
   const Index shift = map.shift.begin()->second;
   if (map.step == 0 && map.all_shifts(shift))
-    return "every K block of " + f.name + " takes the scale of block " +
-           std::to_string(shift / own.block);
+    return filled("every K block of {} takes the scale of block {}", f.name, shift / own.block);
   if (map.step == 0) return "all of " + f.name + " takes one scale for every K block of a line";
   if (map.step != own.block)
-    return side_words(f) + " are read along the wrong axis (blocks " + std::to_string(map.step) +
-           " apart rather than " + std::to_string(own.block) + ")";
+    return filled("{} are read along the wrong axis (blocks {} apart rather than {})",
+                  side_words(f), map.step, own.block);
   if (map.slope == 0) {
     return by_groups(map, "every line of " + f.name + " takes the scales of line ",
                      [&](Index s) { return std::to_string(s / own.line); });
   }
   if (map.slope != own.line)
-    return side_words(f) + " are read " + std::to_string(map.slope) + " apart rather than " +
-           std::to_string(own.line);
+    return filled("{} are read {} apart rather than {}", side_words(f), map.slope, own.line);
   const std::string of_experts = experts_in_words(map, own.expert, f.name);
   if (!of_experts.empty()) return of_experts;
   return by_groups(map, side_words(f) + " are ", [&](Index s) -> std::string {
@@ -288,7 +279,7 @@ std::map<Index, Index> other_lines(const Observation& seen, const std::vector<do
 
 }  // namespace
 
-void add_scale_sources(const Observation& seen, std::vector<Hypothesis>& list) {
+void add_scale_sources(const Observation& seen, List& list) {
   const Tensor& tensor = *seen.factor().scales;
   const Product& p = seen.s.p;
   const std::vector<double> given = scale_values(tensor);
@@ -334,7 +325,7 @@ void add_scale_sources(const Observation& seen, std::vector<Hypothesis>& list) {
   }
 }
 
-void add_row_sources(const Observation& few, const Output& output, std::vector<Hypothesis>& list) {
+void add_row_sources(const Observation& few, const Output& output, List& list) {
   const Product& p = few.s.p;
   const std::vector<double> given = scale_values(*few.factor().scales);
   const Index width = few.width();
