@@ -85,11 +85,14 @@ std::string experts_in_words(const Affine& map, Index expert, const std::string&
     const Index from = g + s / expert;
     sources.insert(from);
     if (s == 0) continue;
-    list_words(text, filled("expert {} takes the scales of expert {}", g, from), " and ");
+    list_words(
+        text, "expert " + std::to_string(g) + " takes the scales of expert " + std::to_string(from),
+        " and ");
   }
   if (sources.size() > 1 || map.shift.size() == 1)
     return text.empty() ? text : text + " (" + side + ")";
-  return filled("every expert takes the scales of {} of expert {}", side, *sources.begin());
+  return "every expert takes the scales of " + side + " of expert " +
+         std::to_string(*sources.begin());
 }
 
 std::string words_of(const Affine& map, const Strides& own, const ProductSide& f) {
@@ -105,7 +108,8 @@ std::string words_of(const Affine& map, const Strides& own, const ProductSide& f
                      [&](Index s) { return std::to_string(s / own.line); });
   }
   if (map.slope != own.line)
-    return filled("{} are read {} apart rather than {}", side_words(f), map.slope, own.line);
+    return side_words(f) + " are read " + std::to_string(map.slope) + " apart rather than " +
+           std::to_string(own.line);
   const std::string of_experts = experts_in_words(map, own.expert, f.name);
   if (!of_experts.empty()) return of_experts;
   return by_groups(map, side_words(f) + " are ", [&](Index s) -> std::string {
