@@ -1,21 +1,15 @@
 // Measure first, guess last: what the output says by itself, then altered calls, then patterns.
 #include "golden/explain/explain.h"
 
-#include <algorithm>
-#include <cmath>
 #include <iterator>
 #include <nlohmann/json.hpp>
 
-#include "golden/explain/case/output.h"
-#include "golden/explain/case/product.h"
-#include "golden/explain/confirm/altered_call_runner.h"
 #include "golden/explain/confirm/score.h"
 #include "golden/explain/find/finding.h"
 #include "golden/explain/find/output/recover.h"
 #include "golden/explain/find/quantiser/quantiser.h"
 #include "golden/explain/finders.h"
 #include "golden/explain/steps/steps.h"
-#include "golden/explain/words/places.h"
 #include "golden/judge/declared_type.h"
 
 namespace mxo {
@@ -54,14 +48,14 @@ class Measuring {
  public:
   Measuring(const Case& c, const Progress& progress) : c_{c}, progress_(progress) {}
 
-  std::vector<Claim> claims() {
+  Claims claims() {
     // What an altered call gives of rows that are only moved says more than what they look like.
     if (only_moves(c_.call)) {
-      std::vector<Claim> one = by_runs(Extent::all);
+      Claims one = by_runs(Extent::all);
       if (gives_all(one)) return one;
       forget_explained(c_.outputs);
     }
-    std::vector<Claim> claims;
+    Claims claims;
     for (const Turn turn : {Turn::rule, Turn::seen}) append(claims, found(c_, turn));
     append(claims, by_runs(Extent::part));
     for (const Turn turn : {Turn::order, Turn::look}) append(claims, found(c_, turn));
@@ -87,16 +81,16 @@ class Measuring {
   const Nearest& nearest() const { return nearest_; }
 
  private:
-  bool gives_all(const std::vector<Claim>& claims) const {
+  bool gives_all(const Claims& claims) const {
     return claims.size() == 1 && left_of(c_.outputs) == 0;
   }
 
   /// Puts what `find` claims of all that differs in the place of `claims`, if it explains all.
   template <typename Find>
-  void try_instead(std::vector<Claim>& claims, Find find) {
+  void try_instead(Claims& claims, Find find) {
     const Snapshot before(c_.outputs);
     forget_explained(c_.outputs);
-    std::vector<Claim> others = find();
+    Claims others = find();
     if (left_of(c_.outputs) == 0) {
       claims = std::move(others);
     } else {
@@ -106,43 +100,43 @@ class Measuring {
 
   /// The order or function of values, or else the altered call, that gives every bit; in place of
   /// what is seen of all only if no output of another step speaks against it.
-  std::vector<Claim> one_cause(bool several) {
+  Claims one_cause(bool several) {
     for (const Finder& finder : finders()) {
       if (!finder.of_all) continue;
-      std::vector<Claim> one = finder.find(c_);
+      Claims one = finder.find(c_);
       if (gives_all(one) && one.front().kind == FindingKind::cause) return one;
       forget_explained(c_.outputs);
     }
-    std::vector<Claim> one = by_runs(Extent::all);
+    Claims one = by_runs(Extent::all);
     if (!gives_all(one) || (!several && !kept_elsewhere(c_, one.front()).empty()))
       forget_explained(c_.outputs);
     return one;
   }
 
   /// The one function of what is expected that gives every bit.
-  std::vector<Claim> one_look() {
-    std::vector<Claim> one = found(c_, Turn::look);
+  Claims one_look() {
+    Claims one = found(c_, Turn::look);
     if (!gives_all(one) || one.front().kind != FindingKind::cause) forget_explained(c_.outputs);
     return one;
   }
 
   /// What altered calls give, measured ones first.
-  std::vector<Claim> by_runs(Extent extent) {
+  Claims by_runs(Extent extent) {
     if (left_of(c_.outputs) == 0 || (extent == Extent::all && gives_none_)) return {};
     const bool nothing_told =
         std::ranges::all_of(c_.outputs, [](const Output& o) { return o.left == o.differing; });
-    const auto searched = [&](std::vector<Hypothesis> list) {
-      if (left_of(c_.outputs) == 0 || list.empty()) return std::vector<Claim>{};
+    const auto searched = [&](List list) {
+      if (left_of(c_.outputs) == 0 || list.empty()) return Claims{};
       return search(c_.backend, c_.call, c_.outputs, std::move(list), progress_, nearest_, extent);
     };
-    std::vector<Hypothesis> list = proposed(c_, Turn::measured);
+    List list = proposed(c_, Turn::measured);
     std::ranges::move(proposed(c_, Turn::listed), std::back_inserter(list));
     // What is known of some lines only is said where nothing is known of all of them.
-    std::vector<Hypothesis> of_lines;
+    List of_lines;
     std::ranges::copy_if(list, std::back_inserter(of_lines), &Hypothesis::is_of_lines);
     std::erase_if(list, std::mem_fn(&Hypothesis::is_of_lines));
     std::stable_partition(list.begin(), list.end(), std::not_fn(&Hypothesis::last));
-    std::vector<Claim> claims = searched(std::move(list));
+    Claims claims = searched(std::move(list));
     if (extent == Extent::all || left_of(c_.outputs) == 0) return claims;
     append(claims, searched(proposed(c_, Turn::costly)));
     append(claims, searched(std::move(of_lines)));
@@ -168,7 +162,7 @@ Shown shown_of(const Case& c, const Progress& progress) {
       shown.pattern.empty())
     return shown;
   Measuring measuring(c, progress);
-  std::vector<Claim> claims = measuring.claims();
+  Claims claims = measuring.claims();
   Shown measured{std::move(claims), std::move(c.outputs), measuring.nearest(), {}};
   const bool whole = left_of(measured.outputs) == 0 &&
                      (layer || std::ranges::none_of(measured.claims, &Claim::yields));
@@ -216,7 +210,7 @@ Explanation explain(Backend& backend, const Call& call, const NamedTensors& expe
   }
   e.sqnr_db = sqnr_of(outputs.list);
   const auto note = [&e](const std::string& words) {
-    if (!words.empty()) e.pattern += (e.pattern.empty() ? "" : "; ") + words;
+    if (!words.empty()) list_words(e.pattern, words, "; ");
   };
   for (const std::string& name : outputs.missing) note(name + " is missing and was not compared");
   for (const Output& o : outputs.list)
@@ -238,7 +232,7 @@ Explanation explain(Backend& backend, const Call& call, const NamedTensors& expe
     show_later(first_step, actual, std::move(outputs.later_steps), shown, progress);
   Index considered = 0;
   for (const Output& o : shown.outputs) considered += o.differing;
-  std::vector<Claim>& claims = shown.claims;
+  Claims& claims = shown.claims;
   // What follows from something else comes after it.
   const auto rank = [](const Claim& c) {
     return std::pair(c.kind == FindingKind::follows, -c.judged());

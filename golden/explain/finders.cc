@@ -1,14 +1,10 @@
 // A row for every finder.  A new cause is one row here, or one in a list of hypotheses.
 #include "golden/explain/finders.h"
 
-#include <algorithm>
-#include <concepts>
 #include <iterator>
-#include <memory>
 
 #include "formats/error.h"
 #include "golden/explain/alter/alterations.h"
-#include "golden/explain/case/biased_product.h"
 #include "golden/explain/confirm/score.h"
 #include "golden/explain/find/output/recover.h"
 #include "golden/explain/find/output/slots.h"
@@ -18,9 +14,6 @@
 
 namespace mxo {
 namespace {
-
-using Claims = std::vector<Claim>;
-using List = std::vector<Hypothesis>;
 
 /// What a finder says of one output.
 template <auto kFind>
@@ -143,8 +136,7 @@ std::vector<Index> codes_of_other_scales(const Case& c, const Output& codes) {
   const std::optional<Blocks> blocks = blocks_of(c.call, codes, *scales->expected);
   for (Index i = 0; blocks && i < codes.compared_rows * codes.columns; ++i) {
     const Index s = blocks->scale_of(i);
-    if (codes.differs(i) && s >= 0 && scales->marks[static_cast<std::size_t>(s)] != Mark::same)
-      found.push_back(i);
+    if (codes.differs(i) && s >= 0 && nth(scales->marks, s) != Mark::same) found.push_back(i);
   }
   return found;
 }
@@ -157,7 +149,7 @@ Claims looks(const Case& c) {
     const std::vector<Index> aside = codes_of_other_scales(c, o);
     for (const Index i : aside) o.mark_explained(i);
     append(claims, named_by(c.outputs, [&] { return kFind(o); }));
-    for (const Index i : aside) o.marks[static_cast<std::size_t>(i)] = Mark::differs;
+    for (const Index i : aside) nth(o.marks, i) = Mark::differs;
     o.left += static_cast<Index>(aside.size());
   }
   return claims;
@@ -273,7 +265,7 @@ constexpr Finder kFinders[] = {
 
 std::span<const Finder> finders() { return kFinders; }
 
-std::vector<Claim> found(const Case& c, Turn turn) {
+Claims found(const Case& c, Turn turn) {
   Claims claims;
   for (const Finder& finder : kFinders)
     if (finder.turn == turn && finder.find != nullptr && left_of(c.outputs) > 0)
@@ -281,7 +273,7 @@ std::vector<Claim> found(const Case& c, Turn turn) {
   return claims;
 }
 
-std::vector<Hypothesis> proposed(const Case& given, Turn turn) {
+List proposed(const Case& given, Turn turn) {
   WithoutBias without(given);
   const Case c = without.of(given);
   List list;

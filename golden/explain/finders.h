@@ -40,8 +40,8 @@ enum class Turn : std::uint8_t {
 struct Finder {
   const char* id;
   Turn turn;
-  std::vector<Claim> (*find)(const Case&) = nullptr;
-  void (*propose)(const Case&, std::vector<Hypothesis>&) = nullptr;
+  Claims (*find)(const Case&) = nullptr;
+  void (*propose)(const Case&, List&) = nullptr;
   /// One such cause that gives every bit says more than several parts do.
   bool of_all = false;
 };
@@ -49,13 +49,13 @@ struct Finder {
 std::span<const Finder> finders();
 
 /// What the finders of a turn claim, as far as it may be named.
-std::vector<Claim> found(const Case& c, Turn turn);
+Claims found(const Case& c, Turn turn);
 /// What the finders of a turn propose, most likely first.
-std::vector<Hypothesis> proposed(const Case& c, Turn turn);
+List proposed(const Case& c, Turn turn);
 
 /// What was found out, and the outputs with what it explains explained.
 struct Shown {
-  std::vector<Claim> claims;
+  Claims claims;
   std::vector<Output> outputs;
   Nearest nearest;
   std::string pattern;  ///< of what the steps of an operator leave open
@@ -70,17 +70,17 @@ struct Shown {
 
 /// Where a call gives nearly all that it alters, but in few whole rows: every element that it
 /// gives counts.
-void count_each(const Case& c, std::vector<Claim>& claims);
+void count_each(const Case& c, Claims& claims);
 /// Keeps of several claims an altered call alone that tells nearly all and gives the rest, too:
 /// what a few elements look like beside it is chance.
-void keep_call_alone(const Case& c, std::vector<Claim>& claims);
-/// Names what one altered call gives after a cause that is named beside another already, if that alone
-/// gives it, too.
-void name_by_fewest_causes(const Case& c, std::vector<Claim>& claims);
+void keep_call_alone(const Case& c, Claims& claims);
+/// Names what one altered call gives after a cause that is named beside another already, if that
+/// alone gives it, too.
+void name_by_fewest_causes(const Case& c, Claims& claims);
 /// ", but rank0.y is as expected", of outputs of other steps that a claim's call would alter.
 std::string kept_elsewhere(const Case& c, const Claim& claim);
 /// Whether an output is what an altered call of these claims gives.
-bool follows_from_calls(const Case& c, const std::vector<Claim>& claims, const Output& output);
+bool follows_from_calls(const Case& c, const Claims& claims, const Output& output);
 
 /// The outputs of an operator of many steps, each as the call that made it.
 Shown shown_by_steps(Backend& backend, const Call& call, const std::vector<Output>& outputs,

@@ -62,11 +62,13 @@ struct Hypothesis {
   bool is_of_lines() const { return !only.rows.empty() || !only.columns.empty(); }
 };
 
+using List = std::vector<Hypothesis>;
+
 /// Every hypothesis about `call`, most likely first: the last step, after what was measured.
-std::vector<Hypothesis> hypotheses_about(const Call& call);
+List hypotheses_about(const Call& call);
 
 /// The parts of that list.
-using AddHypotheses = void(const Call& call, std::vector<Hypothesis>& list);
+using AddHypotheses = void(const Call& call, List& list);
 AddHypotheses add_nan_hypotheses, add_rule_hypotheses, add_block_hypotheses, add_input_hypotheses,
     add_code_hypotheses, add_addressing_hypotheses, add_route_hypotheses, add_activation_hypotheses,
     add_rank_hypotheses, add_fused_quantiser_hypotheses, add_scale_order_hypotheses,
@@ -79,26 +81,26 @@ AddHypotheses add_nan_hypotheses, add_rule_hypotheses, add_block_hypotheses, add
 /// its outputs look like.
 bool only_moves(const Call& call);
 /// Operands of a plain product that are quantised first.
-void add_quantised_operands(Backend& backend, const Call& call, std::vector<Hypothesis>& list);
+void add_quantised_operands(Backend& backend, const Call& call, List& list);
 /// What gives outputs of another shape than is expected.
-void add_shape_hypotheses(const Call& call, std::vector<Hypothesis>& list);
+void add_shape_hypotheses(const Call& call, List& list);
 /// A pipeline of stages, each a tile of 128 of K or a block, one of which kept the scales of both
 /// sides from an earlier pass.  Many: for where nothing else explains all.
-void add_stale_stages(const Call& call, std::vector<Hypothesis>& list);
+void add_stale_stages(const Call& call, List& list);
 /// Rows of x that a column sum came short of, measured.
-void add_missing_rows(const Call& call, const Output& o, std::vector<Hypothesis>& list);
+void add_missing_rows(const Call& call, const Output& o, List& list);
 /// Indices of rows that were read as a function of themselves, measured.
-void add_measured_indices(const Call& call, const Output& o, std::vector<Hypothesis>& list);
+void add_measured_indices(const Call& call, const Output& o, List& list);
 /// Counts of as many tokens as came: of the first of them, the last, or one of every few.
-void add_counted_tokens(const Call& call, const Output& o, std::vector<Hypothesis>& list);
+void add_counted_tokens(const Call& call, const Output& o, List& list);
 /// Experts of a router that never came, measured.
-void add_never_chosen(const Call& call, const Output& o, std::vector<Hypothesis>& list);
+void add_never_chosen(const Call& call, const Output& o, List& list);
 /// Ends of groups that lie where rows beside them begin to differ.
-void add_measured_ends(const Call& call, const Output& o, std::vector<Hypothesis>& list);
+void add_measured_ends(const Call& call, const Output& o, List& list);
 /// Groups that take the bias of another group's expert, measured.
-void add_measured_biases(const Call& call, const Output& o, std::vector<Hypothesis>& list);
+void add_measured_biases(const Call& call, const Output& o, List& list);
 /// A column sum in another order or type, where some of its elements are what that gives.
-void add_column_sums(const Call& call, const Output& o, std::vector<Hypothesis>& list);
+void add_column_sums(const Call& call, const Output& o, List& list);
 
 /// A cause, and the part of the differing elements that it explains.
 struct Claim {
@@ -113,11 +115,13 @@ struct Claim {
   bool yields = false;
   /// Was made from the actual output: it tells no place that it was not told.
   bool measured = false;
-  std::vector<Hypothesis> made_by = {};
+  List made_by = {};
   double judged() const { return confirmed < 0 ? elements : confirmed; }
 };
 
-inline void append(std::vector<Claim>& to, std::vector<Claim> more) {
+using Claims = std::vector<Claim>;
+
+inline void append(Claims& to, Claims more) {
   for (Claim& c : more) to.push_back(std::move(c));
 }
 

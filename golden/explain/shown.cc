@@ -1,15 +1,10 @@
 // What is told besides the finders: what the altered calls behind claims give of the outputs, the
 // calls that made the outputs of an operator of many steps, and what gives outputs another shape.
-#include <algorithm>
-#include <optional>
-
 #include "formats/error.h"
-#include "golden/explain/confirm/altered_call_runner.h"
 #include "golden/explain/find/finding.h"
 #include "golden/explain/find/output/recover.h"
 #include "golden/explain/finders.h"
 #include "golden/explain/steps/steps.h"
-#include "golden/explain/words/places.h"
 
 namespace mxo {
 namespace {
@@ -124,7 +119,7 @@ std::optional<Index> differing(const Call& call, const NamedTensors& made,
 
 }  // namespace
 
-void count_each(const Case& c, std::vector<Claim>& claims) {
+void count_each(const Case& c, Claims& claims) {
   for (Claim& claim : claims) {
     if (left_of(c.outputs) == 0) return;
     const std::optional<NamedTensors> made = made_by(c, claim);
@@ -173,7 +168,7 @@ void count_each(const Case& c, std::vector<Claim>& claims) {
   }
 }
 
-void keep_call_alone(const Case& c, std::vector<Claim>& claims) {
+void keep_call_alone(const Case& c, Claims& claims) {
   if (claims.size() < 2) return;
   const auto most = std::ranges::max_element(claims, {}, &Claim::elements);
   double all = 0.0;
@@ -192,7 +187,7 @@ void keep_call_alone(const Case& c, std::vector<Claim>& claims) {
   claims = {std::move(*most)};
 }
 
-void name_by_fewest_causes(const Case& c, std::vector<Claim>& claims) {
+void name_by_fewest_causes(const Case& c, Claims& claims) {
   const auto is_pair = [](const Claim& claim) { return claim.made_by.size() > 1; };
   if (claims.size() < 2 || std::ranges::none_of(claims, is_pair)) return;
   const auto gives = [](const Tensor* model, const Output& o, Index i) {
@@ -262,7 +257,7 @@ std::string kept_elsewhere(const Case& c, const Claim& claim) {
   return ", but " + words + (kept.size() > 1 ? " are" : " is") + " as expected";
 }
 
-bool follows_from_calls(const Case& c, const std::vector<Claim>& claims, const Output& output) {
+bool follows_from_calls(const Case& c, const Claims& claims, const Output& output) {
   return std::any_of(claims.begin(), claims.end(), [&](const Claim& claim) {
     const std::optional<NamedTensors> made = made_by(c, claim);
     const Tensor* model = model_of(made, output);
@@ -318,7 +313,7 @@ std::optional<Explanation> told_by_shape(Backend& backend, const Call& call,
   for (const auto& [name, expected_output] : expected) {
     const auto at = actual.find(name);
     if (at == actual.end()) {
-      missing += (missing.empty() ? "" : ", ") + name;
+      list_words(missing, name);
       continue;
     }
     e.elements += expected_output.elements();
@@ -327,9 +322,11 @@ std::optional<Explanation> told_by_shape(Backend& backend, const Call& call,
       continue;
     }
     e.differing += expected_output.elements();
-    found += (found.empty() ? "" : "; ") + name + " came as " + describe(at->second.operand()) +
-             " rather than " + describe(expected_output.operand());
-    tensor += (tensor.empty() ? "" : ", ") + name;
+    list_words(found,
+               name + " came as " + describe(at->second.operand()) + " rather than " +
+                   describe(expected_output.operand()),
+               "; ");
+    list_words(tensor, name);
   }
   // Codes alone tell whose blocks they are: their scales, of another shape, did not come.
   const bool codes_alone = found.empty();
@@ -339,7 +336,7 @@ std::optional<Explanation> told_by_shape(Backend& backend, const Call& call,
     e.sqnr_db = sqnr_of(outputs_of(call, expected, actual).list);
     tensor = "codes";
   }
-  std::vector<Hypothesis> list;
+  List list;
   add_shape_hypotheses(call, list);
   if (codes_alone) std::erase_if(list, [](const Hypothesis& h) { return h.subject != "block"; });
   std::string shaped;

@@ -7,7 +7,6 @@
 
 #include "emu/backends.h"
 #include "golden/explain/alter/alterations.h"
-#include "golden/explain/case/wide_values.h"
 #include "golden/museum/alternatives.h"
 #include "golden/museum/operands.h"
 #include "tests/golden/ranks.h"

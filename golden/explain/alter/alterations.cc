@@ -2,14 +2,10 @@
 // here: codes to numbers, numbers to parts, parts to sums.
 #include "golden/explain/alter/alterations.h"
 
-#include <algorithm>
 #include <cmath>
-#include <cstring>
 
 #include "formats/error.h"
-#include "golden/explain/case/biased_product.h"
 #include "golden/explain/find/product/sides.h"
-#include "golden/judge/elements.h"
 
 namespace mxo {
 namespace {
@@ -20,7 +16,7 @@ std::vector<double> codes_of(const ProductSides& s, Index g, Index line,
   std::vector<double> values = s.codes_of(g, line);
   for (Index d = 0; table && d < s.p.depth(g); ++d) {
     const std::uint64_t bits = bits_at(*s.factor().codes, s.code(g, line, d));
-    values[static_cast<std::size_t>(d)] = (*table)[static_cast<std::size_t>(bits & 0xFF)];
+    nth(values, d) = (*table)[static_cast<std::size_t>(bits & 0xFF)];
   }
   return values;
 }
@@ -46,8 +42,7 @@ Part part_of(const Product& p, const At& at, const std::vector<double>& a,
     } while (run < end && p.scale_a(at.group, at.i, run) == sa &&
              p.scale_b(at.group, at.j, run) == sb);
     part.codes = 0.0;
-    for (; d < run; ++d)
-      part.codes += a[static_cast<std::size_t>(d)] * b[static_cast<std::size_t>(d)];
+    for (; d < run; ++d) part.codes += nth(a, d) * nth(b, d);
     if (sa >= 0) part.scale_a = static_cast<float>(scale_value(*p.a.scales, sa));
     if (sb >= 0) part.scale_b = static_cast<float>(scale_value(*p.b.scales, sb));
     part.value +=
@@ -92,7 +87,7 @@ NamedTensors host_product(const Call& call, const HostSum& how) {
     for (Index i = p->first_line(g); i < p->last_line(g); ++i) {
       const std::vector<double> a = codes_of({*p, Side::a}, g, i, how.a);
       for (Index j = 0; j < p->n; ++j) {
-        const std::vector<double>& other = b[static_cast<std::size_t>(j)];
+        const std::vector<double>& other = nth(b, j);
         double sum = 0.0;
         for (Index n = 0; n < parts; ++n) {
           const Index from = (how.backward ? parts - 1 - n : n) * how.every;
@@ -213,7 +208,7 @@ std::uint8_t code_of(Dtype format, float v, Overflow overflow) {
       format, [&](auto tag) { return encode<decltype(tag)::type::spec>(v, overflow).bits; });
 }
 
-std::vector<Hypothesis> hypotheses_about(const Call& call) {
+List hypotheses_about(const Call& call) {
   constexpr AddHypotheses* kParts[] = {add_nan_hypotheses,         add_rule_hypotheses,
                                        add_block_hypotheses,       add_input_hypotheses,
                                        add_code_hypotheses,        add_addressing_hypotheses,
@@ -227,7 +222,7 @@ std::vector<Hypothesis> hypotheses_about(const Call& call) {
                                        add_padded_columns,         add_double_rounding,
                                        add_bias_hypotheses,        add_unscaled_hypotheses,
                                        add_approximate_hypotheses};
-  std::vector<Hypothesis> list;
+  List list;
   for (AddHypotheses* add : kParts) add(call, list);
   return list;
 }

@@ -13,7 +13,6 @@
 #include <vector>
 
 #include "golden/explain/case/product.h"
-#include "golden/explain/case/wide_values.h"
 #include "golden/explain/hypotheses.h"
 #include "ops/catalogue/scale_parameters.h"
 
@@ -82,7 +81,6 @@ std::string filled(std::string_view text, const Values&... values) {
   return out.append(text);
 }
 
-using List = std::vector<Hypothesis>;
 using Make = std::function<NamedTensors(Backend&, const Call&)>;
 
 /// `what` as a function that says whether it applies: always, where it returns nothing.
@@ -152,6 +150,15 @@ void drop(Call& call, std::string_view key);
 template <typename Of>
 Tensor with_values(Tensor tensor, Of of) {
   for (Index i = 0; i < tensor.elements(); ++i) store_wide(tensor, i, of(i));
+  return tensor;
+}
+/// An i32 tensor whose every number v, at i, is of(v, i) instead.
+template <typename Of>
+Tensor with_integers(Tensor tensor, Of of) {
+  for (Index i = 0; i < tensor.elements(); ++i) {
+    std::int32_t& v = tensor.as<std::int32_t>()[i];
+    v = static_cast<std::int32_t>(of(Index{v}, i));
+  }
   return tensor;
 }
 /// Every number v of an operand, at i, is of(v, i) instead, rounded to its type.

@@ -1,11 +1,8 @@
 // Biases that are left out, used another number of times, another's, or added at another place.
 #include <bit>
-#include <cmath>
-#include <map>
 #include <set>
 
 #include "golden/explain/alter/alterations.h"
-#include "golden/explain/case/biased_product.h"
 #include "golden/explain/find/finding.h"
 #include "golden/explain/words/permutation.h"
 #include "golden/judge/group_rows.h"
@@ -114,8 +111,8 @@ NamedTensors add_before_rounding(Backend& backend, const Call& call,
 }
 
 /// y of a layer with one scale a row on each side, whose bias joined the sum of codes: it is
-/// multiplied by the scales, too, or by those of x.
-NamedTensors add_before_scales(Backend& backend, const Call& call, bool of_both) {
+/// multiplied by the scales, too.
+NamedTensors add_before_scales(Backend& backend, const Call& call) {
   NamedTensors out = without_bias(backend, call);
   Tensor& y = out.at("y");
   const Tensor& x = call.input("x.scales");
@@ -125,8 +122,7 @@ NamedTensors add_before_scales(Backend& backend, const Call& call, bool of_both)
       w.elements() != call.input("w.codes").extent(0) * columns)
     return {};
   y = biased(call, y, Dtype::bf16, [&](const Bias& bias, Index e, Index r, Index c) {
-    const float scale = x.as<float>()[r] * (of_both ? w.as<float>()[e * columns + c] : 1.0f);
-    return bias.at(e, c) * scale;
+    return bias.at(e, c) * (x.as<float>()[r] * w.as<float>()[e * columns + c]);
   });
   return out;
 }
@@ -147,7 +143,7 @@ std::vector<double> mean_of(const Output& y, Index first, Index end) {
   std::vector<double> sum(static_cast<std::size_t>(y.columns));
   for (Index i = first * y.columns; i < end * y.columns; ++i) {
     const double off = static_cast<double>(wide_value(*y.actual, i)) - wide_value(*y.expected, i);
-    if (std::isfinite(off)) sum[static_cast<std::size_t>(i % y.columns)] += off;
+    if (std::isfinite(off)) nth(sum, i % y.columns) += off;
   }
   for (double& s : sum) s /= static_cast<double>(end - first);
   return sum;
@@ -160,7 +156,7 @@ Index source_of(const Tensor& bias, Index g, const std::vector<double>& off) {
   for (Index i = 0; i < bias.elements(); ++i) {
     const double more = static_cast<double>(wide_value(bias, i)) - wide_value(bias, g * n + i % n);
     const double rest = nth(off, i % n) - more;
-    away[static_cast<std::size_t>(i / n)] += rest * rest;
+    nth(away, i / n) += rest * rest;
   }
   const auto best = std::ranges::min_element(away);
   return *best < nth(away, g) / 16.0 ? best - away.begin() : g;
@@ -181,7 +177,7 @@ void add_other_experts(const Tensor& bias, const std::vector<MeasuredBias>& meas
   std::set<Index> distances;  // of each group's expert from its own
   std::set<Index> taken;
   for (const auto& [own, off] : measured) {
-    Index& source = sources[static_cast<std::size_t>(own)];
+    Index& source = nth(sources, own);
     source = source_of(bias, own, off);
     taken.insert(source);
     distances.insert((source - own + experts) % experts);
@@ -331,13 +327,10 @@ void add_bias_hypotheses(const Call& call, List& list) {
   add_run(list, "bias=before_rounding", "the bias joins the sum before it is rounded to bf16",
           [](Backend& b, const Call& c) { return add_before_rounding(b, c, of_column); })
       .stage = Stage::output;
-  for (const bool of_both : {true, false}) {
-    if (!call.has("x.scales")) break;
+  if (call.has("x.scales"))
     add_run(list, "bias=before_scales",
-            of_both ? "the bias is added to the sum of codes, and multiplied by the scales with it"
-                    : "the bias is added before the scales of x, and multiplied by them",
-            [of_both](Backend& b, const Call& c) { return add_before_scales(b, c, of_both); });
-  }
+            "the bias is added to the sum of codes, and multiplied by the scales with it",
+            add_before_scales);
 }
 
 void add_measured_biases(const Call& call, const Output& o, List& list) {

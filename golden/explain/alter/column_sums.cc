@@ -1,6 +1,4 @@
 // Column sums that miss rows, are added up in another order or type, or are not reset.
-#include <cmath>
-#include <numeric>
 #include <set>
 
 #include "golden/explain/alter/alterations.h"
@@ -97,7 +95,7 @@ std::optional<ColumnSums> sums_of(const Call& call, const Output& o) {
   Index begin = 0;
   for (Index s = 0; s < sums; ++s) {
     const Index end = ends.as<std::int32_t>()[found.of_groups ? s : ends.elements() - 1];
-    found.runs[static_cast<std::size_t>(s)] = {begin, std::min(end, all.end)};
+    nth(found.runs, s) = {begin, std::min(end, all.end)};
     if (found.of_groups) begin = end;
   }
   return found;
@@ -119,7 +117,7 @@ void add_sum(List& list, const std::string& id, std::string phrase, std::vector<
     Tensor& sum = output_of(out, "sum");
     const Tensor& x = c.input("x");
     sum = with_values(std::move(sum), [&](Index i) {
-      return folded(x, runs[static_cast<std::size_t>(i / x.extent(1))], i % x.extent(1), fold);
+      return folded(x, nth(runs, i / x.extent(1)), i % x.extent(1), fold);
     });
   }).stage = Stage::sum;
 }
@@ -207,7 +205,7 @@ void add_column_sums(const Call& call, const Output& o, List& list) {
     const auto fold = [n, fold = order.fold](const Values& v) { return fold(v, n); };
     Tensor one(o.expected->dtype(), {1});
     for (const Index i : first) {
-      store_wide(one, 0, folded(x, runs[static_cast<std::size_t>(i / columns)], i % columns, fold));
+      store_wide(one, 0, folded(x, nth(runs, i / columns), i % columns, fold));
       if (bits_at(one, 0) != o.actual_bits(i)) return;
     }
     add_sum(list, order.id, filled(order.phrase, n), runs, fold);

@@ -1,6 +1,4 @@
 // An activation that is quantised in one pass: as two calls, and with scales of a part of it.
-#include <cstring>
-
 #include "formats/exp.h"
 #include "formats/mx_block.h"
 #include "golden/explain/alter/alterations.h"
@@ -171,7 +169,7 @@ NamedTensors with_scales_of(Backend& backend, const Call& call, float (*of)(floa
 /// What could have gone wrong with the activation alone, quantised after it.
 void add_activations(const Call& call, List& list) {
   const Call inner = part_of_fused(call, false);
-  std::vector<Hypothesis> own;
+  List own;
   add_activation_hypotheses(inner, own);
   for (Hypothesis& h : own) {
     if (!h.rewrite) continue;  // the fused call can be altered so itself

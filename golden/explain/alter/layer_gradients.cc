@@ -1,10 +1,5 @@
 // Gradients of a layer that are made of other rows than its definition says, or lack a share.
-#include <algorithm>
-#include <functional>
-
 #include "formats/error.h"
-#include "formats/exp.h"
-#include "golden/explain/alter/alterations.h"
 #include "golden/explain/alter/gate_form.h"
 #include "golden/explain/steps/steps.h"
 #include "ops/linear_recipe.h"

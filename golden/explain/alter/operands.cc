@@ -1,9 +1,6 @@
 // Operands read another way: layouts, sides, axes, ends of groups, router weights, halves of a
 // gate.
 #include <cmath>
-#include <cstring>
-#include <span>
-#include <utility>
 
 #include "golden/explain/alter/alterations.h"
 #include "golden/explain/find/product/finders.h"

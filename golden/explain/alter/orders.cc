@@ -1,8 +1,6 @@
 // Operands that lie or are decoded in another way: scales in tiles, by columns; codes in packs.
 #include <bit>
 #include <set>
-#include <span>
-#include <utility>
 
 #include "formats/scale_layout.h"
 #include "golden/explain/alter/alterations.h"

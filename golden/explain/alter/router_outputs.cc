@@ -1,8 +1,5 @@
 // What a router makes of its slots: weights and counts that are written in another way.
-#include <algorithm>
 #include <limits>
-#include <span>
-#include <utility>
 
 #include "golden/explain/alter/alterations.h"
 #include "golden/explain/find/finding.h"
@@ -93,8 +90,7 @@ NamedTensors mask_first(Backend& backend, const Call& call) {
 void add_counts(List& list, const char* id, std::string phrase, auto of) {
   add_rewritten(list, id, std::move(phrase), [of](const Call&, NamedTensors& out) {
     Tensor& counts = out.at("tokens_per_expert");
-    for (std::int32_t& n : std::span(counts.as<std::int32_t>(), counts.bytes() / 4))
-      n = static_cast<std::int32_t>(of(n));
+    counts = with_integers(counts, [&](Index n, Index) { return of(n); });
   }).stage = Stage::rule;
 }
 

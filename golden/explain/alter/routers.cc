@@ -2,7 +2,6 @@
 #include <cmath>
 #include <cstdlib>
 #include <limits>
-#include <numeric>
 #include <set>
 
 #include "formats/exp.h"

@@ -1,8 +1,5 @@
 // Scales that swizzle_scales brings into tiles or words in another order, of other rows or packed
 // otherwise; and those that every second k of a product takes from a neighbouring row.
-#include <algorithm>
-#include <cstring>
-
 #include "formats/scale_layout.h"
 #include "golden/explain/alter/alterations.h"
 #include "golden/explain/find/product/sides.h"

@@ -1,6 +1,4 @@
 // Parameters of a call at other values: those that are listed, other numbers, and left out.
-#include <algorithm>
-#include <array>
 #include <charconv>
 #include <set>
 

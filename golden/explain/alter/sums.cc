@@ -1,12 +1,9 @@
 // Other sums of products: machines and what they can be set to, and what the host adds up part by
 // part: scales that meet in another order, that are left out of a block or read as numbers,
 // subnormal codes that are read as normal ones.
-#include <cmath>
-
+#include "ops/sums.h"
 #include "golden/explain/alter/alterations.h"
 #include "golden/explain/find/quantiser/quantiser_call.h"
-#include "golden/judge/elements.h"
-#include "ops/sums.h"
 
 namespace mxo {
 namespace {

@@ -1,13 +1,9 @@
 // Calls from operands, outputs from calls; rows of matrices through their sources.
 #include "golden/explain/case/call.h"
 
-#include <algorithm>
-
 #include "formats/error.h"
-#include "golden/explain/case/biased_product.h"
 #include "golden/explain/case/output.h"
-#include "golden/explain/case/wide_values.h"
-#include "golden/judge/group_rows.h"
+#include "golden/explain/case/product.h"
 
 namespace mxo {
 namespace {
@@ -39,20 +35,6 @@ Call make_call(std::string_view op, NamedTensors inputs, const Parameters& set) 
     call.replace(name, wide ? narrowed(tensor) : std::move(tensor));
   }
   return call;
-}
-
-void add_bias(const Call& call, Tensor& y) {
-  if (!is_biased_product(call)) return;
-  const Tensor& bias = call.input("bias");
-  std::vector<Index> ends;
-  if (bias.rank() == 2) ends = group_ends_of(call.input("group_ends"));
-  const Index columns = bias.shape().back();
-  std::size_t g = 0;
-  for (Index i = 0; i < y.elements(); ++i) {
-    while (g + 1 < ends.size() && i / columns >= ends[g]) ++g;
-    const Index at = static_cast<Index>(g) * columns + i % columns;
-    store_wide(y, i, wide_value(y, i) + wide_value(bias, at));
-  }
 }
 
 NamedTensors run_call(Backend& backend, const Call& call) {
@@ -97,7 +79,7 @@ Tensor read_gathered(const Reading& reading, const Tensor& given, int axis,
   std::vector<Index> shape = given.shape();
   const auto last = static_cast<int>(shape.size()) - 1;
   const Matrices m = matrices_of(given);
-  shape[static_cast<std::size_t>(axis)] = static_cast<Index>(kept.size());
+  nth(shape, axis) = static_cast<Index>(kept.size());
   Tensor seen(given.dtype(), shape);
   const std::vector<Index> columns = axis == last ? kept : range_of(m.columns);
   // Rows before the last axis: all of them, those kept, or those of the matrices kept.
@@ -128,7 +110,7 @@ Reading read_lines(std::string operand, int axis, std::function<Index(Index i)> 
     std::vector<Index> sources;  // of columns, the same for every row
     for (const Index c : by_column ? cells.columns : std::span<const Index>{}) {
       sources.resize(std::max(sources.size(), static_cast<std::size_t>(c) + 1));
-      sources[static_cast<std::size_t>(c)] = source(c);
+      nth(sources, c) = source(c);
     }
     std::vector<Index> runs(sources.size(), 1);  // of neighbours whose sources are neighbours, too
     for (std::size_t c = runs.size(); c-- > 1;) {
@@ -138,10 +120,10 @@ Reading read_lines(std::string operand, int axis, std::function<Index(Index i)> 
     const auto run = [&](const Matrices& m, Index matrix, Index row, Index column) -> SourceRun {
       const Index first = (matrix * m.rows + row) * m.columns;
       const Index line = by_column ? column : first / inner % lines;
-      const Index from = by_column ? sources[static_cast<std::size_t>(column)] : source(line);
+      const Index from = by_column ? nth(sources, column) : source(line);
       const Index known =
           from >= 0 && from < lines ? first + column + (from - line) * inner : m.elements;
-      return {known, by_column ? runs[static_cast<std::size_t>(column)] : m.columns};
+      return {known, by_column ? nth(runs, column) : m.columns};
     };
     make_reading({}, any, run).read(given, cells, to);
   };

@@ -15,6 +15,12 @@
 
 namespace mxo {
 
+/// Element `i` of a list.
+template <typename Elements>
+decltype(auto) nth(Elements& list, Index i) {
+  return list[static_cast<std::size_t>(i)];
+}
+
 /// What calls may still read, in elements of their operands: no clock, so that an answer is the
 /// same on a busy machine.  The call that would read more throws OutOfWork.
 struct Work {
@@ -88,7 +94,7 @@ Reading make_reading(std::string operand, std::function<bool(const Matrices&)> a
         const Index matrix = line / m.rows;
         const Index row = line % m.rows;
         for (Index c = 0; c < most;) {
-          const SourceRun run = source(m, matrix, row, cells.columns[static_cast<std::size_t>(c)]);
+          const SourceRun run = source(m, matrix, row, nth(cells.columns, c));
           const Index n = gapless ? std::clamp<Index>(run.length, 1, most - c) : 1;
           const Index end = run.from + n;
           if (n > 1 && run.from >= 0 && end <= m.elements) {

@@ -1,12 +1,9 @@
 // The outputs of a call beside those that were expected: which count, how far apart they are.
 #include "golden/explain/case/output.h"
 
-#include <algorithm>
 #include <cmath>
 #include <limits>
-#include <span>
 
-#include "golden/judge/elements.h"
 #include "golden/judge/step_order.h"
 
 namespace mxo {
@@ -28,7 +25,7 @@ void mark_choices(std::vector<Output>& outputs) {
     std::vector<std::int32_t> came(static_cast<std::size_t>(counts->columns));
     for (Index i = 0; i < experts->rows * experts->columns; ++i) {
       const Index e = experts->actual->as<std::int32_t>()[i];
-      if (e >= 0 && e < counts->columns) ++came[static_cast<std::size_t>(e)];
+      if (e >= 0 && e < counts->columns) ++nth(came, e);
     }
     counts->follows =
         std::ranges::equal(came, std::span(counts->actual->as<std::int32_t>(), came.size()));
@@ -93,7 +90,7 @@ double sqnr_of(const std::vector<Output>& outputs) {
     const ElementReader read(o.expected->dtype());
     for (Index i = 0; i < o.compared_rows * o.columns; ++i) {
       const Element x = read(o.expected_bits(i));
-      const bool same = o.marks[static_cast<std::size_t>(i)] == Mark::same;
+      const bool same = nth(o.marks, i) == Mark::same;
       const Element y = same ? x : read(o.actual_bits(i));
       if (x.nan || y.nan || x.infinite || y.infinite) {
         if (!same) return -kInfinity;

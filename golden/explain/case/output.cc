@@ -1,14 +1,11 @@
 // Marks, and what a model gets right.
 #include "golden/explain/case/output.h"
 
-#include <algorithm>
 #include <cmath>
-#include <cstring>
 #include <limits>
 
 #include "formats/error.h"
 #include "golden/explain/words/places.h"
-#include "golden/judge/elements.h"
 #include "golden/judge/group_rows.h"
 
 namespace mxo {
@@ -217,9 +214,9 @@ void find_live(Output& output) {
   std::vector<std::uint8_t> columns(static_cast<std::size_t>(output.columns));
   for (Index r = 0; r < output.compared_rows; ++r) {
     if (!output.differs_in(r * output.columns, output.columns)) continue;
-    rows[static_cast<std::size_t>(r)] = 1;
+    nth(rows, r) = 1;
     for (Index c = 0; c < output.columns; ++c)
-      columns[static_cast<std::size_t>(c)] |= output.mark(r, c) == Mark::differs;
+      nth(columns, c) |= output.mark(r, c) == Mark::differs;
   }
   const std::vector<Index> of_rows = marked(rows);
   const std::vector<Index> of_columns = marked(columns);
@@ -264,7 +261,7 @@ Output make_output(const Call& call, const std::string& name, const Tensor& expe
     for (Index i = 0; i < out.compared_rows * out.columns; ++i) {
       // Floats that are NaN are alike; codes are held by their bits, as the judge holds them.
       if (a[i] == b[i] || (sizeof(Word) > 1 && read(a[i]).nan && read(b[i]).nan)) continue;
-      out.marks[static_cast<std::size_t>(i)] = Mark::differs;
+      nth(out.marks, i) = Mark::differs;
       ++out.differing;
     }
   });
@@ -289,12 +286,12 @@ VariantMatch credit(const Output& output, const Variant& patch, Unit least) {
   std::vector<Tally> of_columns(static_cast<std::size_t>(columns));
   for (Index i = 0; i < rows; ++i) {
     Tally* const own = tallies.data() + static_cast<std::size_t>(i) * units.count;
-    const Index row = patch.rows[static_cast<std::size_t>(i)];
+    const Index row = nth(patch.rows, i);
     for (Index j = 0; j < columns; ++j) {
-      Tally& tally = own[units.of[static_cast<std::size_t>(j)]];
-      const Index column = patch.columns[static_cast<std::size_t>(j)];
+      Tally& tally = own[nth(units.of, j)];
+      const Index column = nth(patch.columns, j);
       const Index at = row * output.columns + column;
-      const Mark mark = output.marks[static_cast<std::size_t>(at)];
+      const Mark mark = nth(output.marks, at);
       if (mark == Mark::explained) continue;
       const std::uint64_t got = output.actual_bits(at);
       const std::uint64_t model = bits_at(patch.model, i * columns + j);
@@ -314,14 +311,14 @@ VariantMatch credit(const Output& output, const Variant& patch, Unit least) {
         noise_after += (x.value - m.value) * (x.value - m.value);
       }
       credit.seen += mark == Mark::differs;
-      for (Tally* const t : {&tally, &of_columns[static_cast<std::size_t>(j)]}) {
+      for (Tally* const t : {&tally, &nth(of_columns, j)}) {
         t->wrong += !fits;
         t->left += mark == Mark::differs;
         t->fixed += fits && mark == Mark::differs;
         t->spoiled = t->spoiled || (mark == Mark::same && !fits);
         t->altered += model != expected_output && (codes || !(m.nan && w.nan));
       }
-      credit.mask[static_cast<std::size_t>(i * columns + j)] = fits && mark == Mark::differs;
+      nth(credit.mask, i * columns + j) = fits && mark == Mark::differs;
     }
   }
   // No more than the model's own: what is far from both is not near since the expected is farther.

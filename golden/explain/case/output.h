@@ -25,8 +25,7 @@ template <typename T>
 std::vector<T> evenly_spread(std::vector<T> all, Index most) {
   const auto n = static_cast<Index>(all.size());
   if (n <= most) return all;
-  for (Index i = 0; i < most; ++i)
-    all[static_cast<std::size_t>(i)] = all[static_cast<std::size_t>(i * n / most)];
+  for (Index i = 0; i < most; ++i) nth(all, i) = nth(all, i * n / most);
   all.resize(static_cast<std::size_t>(std::max<Index>(most, 0)));
   return all;
 }
@@ -54,8 +53,7 @@ struct UnexplainedRegion {
   std::vector<std::uint8_t> columns;
   bool is_part() const { return !rows.empty(); }
   bool holds(Index row, Index column) const {
-    return !is_part() || (rows[static_cast<std::size_t>(row)] != 0 &&
-                          columns[static_cast<std::size_t>(column)] != 0);
+    return !is_part() || (nth(rows, row) != 0 && nth(columns, column) != 0);
   }
 };
 
@@ -85,10 +83,10 @@ struct Output {
   bool follows = false;
   bool without_rule = false;  ///< no rule of a quantiser gives any part of what differs
 
-  Mark& mark(Index r, Index c) { return marks[static_cast<std::size_t>(r * columns + c)]; }
-  Mark mark(Index r, Index c) const { return marks[static_cast<std::size_t>(r * columns + c)]; }
+  Mark& mark(Index r, Index c) { return nth(marks, r * columns + c); }
+  Mark mark(Index r, Index c) const { return nth(marks, r * columns + c); }
   void mark_explained(Index i) {
-    Mark& m = marks[static_cast<std::size_t>(i)];
+    Mark& m = nth(marks, i);
     left -= m == Mark::differs;
     if (m == Mark::differs) m = Mark::explained;
   }
@@ -96,7 +94,7 @@ struct Output {
   bool differs_in(Index first, Index n) const;
   /// The next element from `i` on that differs and is not explained, or `end`.
   Index next_difference(Index i, Index end) const;
-  bool differs(Index i) const { return marks[static_cast<std::size_t>(i)] == Mark::differs; }
+  bool differs(Index i) const { return nth(marks, i) == Mark::differs; }
   void mark_all() {
     for (std::size_t i = 0; i < marks.size(); ++i) mark_explained(static_cast<Index>(i));
   }

@@ -1,9 +1,6 @@
 // Lines, scales and slices.
 #include "golden/explain/case/product.h"
 
-#include <algorithm>
-#include <cstring>
-
 #include "golden/judge/elements.h"
 #include "golden/judge/group_rows.h"
 
@@ -74,7 +71,7 @@ std::vector<double> line(const ProductSide& f, Index depth, Index first, Index s
       const double by = s < 0 ? 1.0 : scale_value(*f.scales, s);
       for (const Index end = std::min(d + run, depth); d < end; ++d) {
         std::memcpy(&word, at + static_cast<std::size_t>(d * step) * sizeof word, sizeof word);
-        values[static_cast<std::size_t>(d)] = read(word).value * by;
+        nth(values, d) = read(word).value * by;
       }
     }
   };
@@ -176,6 +173,20 @@ std::optional<Product> product_of(const Call& call) {
     p.block = p.k >= 1024 ? 128 : 32;
   }
   return p;
+}
+
+void add_bias(const Call& call, Tensor& y) {
+  if (!is_biased_product(call)) return;
+  const Tensor& bias = call.input("bias");
+  std::vector<Index> ends;
+  if (bias.rank() == 2) ends = group_ends_of(call.input("group_ends"));
+  const Index columns = bias.shape().back();
+  std::size_t g = 0;
+  for (Index i = 0; i < y.elements(); ++i) {
+    while (g + 1 < ends.size() && i / columns >= ends[g]) ++g;
+    const Index at = static_cast<Index>(g) * columns + i % columns;
+    store_wide(y, i, wide_value(y, i) + wide_value(bias, at));
+  }
 }
 
 Index Product::scale_a(Index g, Index i, Index d) const {

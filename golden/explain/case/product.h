@@ -1,5 +1,5 @@
-// The operands of a product, whichever operator it is: lines of a and b, groups, scales.
-// The one place that knows how grouped products spell them.
+// The operands of a product, whichever operator it is: lines of a and b, groups, scales, and their
+// elements.  The one place that knows how grouped products spell them.
 #pragma once
 
 #include <optional>
@@ -30,7 +30,7 @@ struct Product {
   std::vector<Index> ends;
   Index groups() const { return static_cast<Index>(ends.size()); }
   Index begin(Index g) const { return g == 0 ? 0 : ends[static_cast<std::size_t>(g) - 1]; }
-  Index end(Index g) const { return ends[static_cast<std::size_t>(g)]; }
+  Index end(Index g) const { return nth(ends, g); }
   Index k = 0;        ///< K of a forward product, rows of a weight gradient
   Index n = 0;        ///< columns of the output
   Index a_lines = 0;  ///< rows of x, or columns of dy
@@ -58,6 +58,14 @@ struct Product {
 /// The product that `call` is, if it is one with sensible operands.
 std::optional<Product> product_of(const Call& call);
 
+/// What no operator is, but a step of a layer: a product, rounded, whose rows then get the bias
+/// [N], or that of their group [E, N], and are rounded again.
+inline bool is_biased_product(const Call& call) {
+  return call.op == "grouped_matmul" && call.has("bias");
+}
+/// Adds the bias of such a call to what its product gave.
+void add_bias(const Call& call, Tensor& y);
+
 /// Rows and columns of the output that a slice keeps, ascending.  Of a weight gradient rows are
 /// columns of dy, the same in every group.
 struct Window {
@@ -82,6 +90,21 @@ std::vector<Index> whole_columns(const Product& product, const std::vector<Index
 
 /// Depth or lines that one scale covers: the power of two that so many scales belong to.
 Index block_of(Index extent, Index scales);
+/// An element of an f32, bf16 or f16 tensor; integers hold the bits of f32 or bf16.
+inline float wide_value(const Tensor& t, Index i) {
+  if (size_of(t.dtype()) == 4) return t.as<float>()[i];
+  return t.dtype() == Dtype::f16 ? decode(t.as<F16>()[i]) : decode(t.as<BF16>()[i]);
+}
+/// t[i] = v, rounded to nearest even.
+inline void store_wide(Tensor& t, Index i, float v) {
+  if (size_of(t.dtype()) == 4) {
+    t.as<float>()[i] = v;
+  } else if (t.dtype() == Dtype::f16) {
+    t.as<F16>()[i] = encode<kF16>(v);
+  } else {
+    t.as<BF16>()[i] = encode<kBF16>(v);
+  }
+}
 /// A scale of any type as a number; NaN where it is one.
 double scale_value(const Tensor& scales, Index i);
 std::vector<double> scale_values(const Tensor& scales);

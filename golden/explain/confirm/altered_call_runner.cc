@@ -1,7 +1,6 @@
 // Windows, and altered calls run in them.
 #include "golden/explain/confirm/altered_call_runner.h"
 
-#include <algorithm>
 #include <cmath>
 #include <iterator>
 #include <limits>
@@ -9,8 +8,6 @@
 
 #include "formats/error.h"
 #include "golden/explain/find/product/sides.h"
-#include "golden/explain/words/places.h"
-#include "golden/judge/elements.h"
 
 namespace mxo {
 namespace {
@@ -37,7 +34,7 @@ std::vector<Index> spread(const std::vector<Index>& failing, Index extent, Index
       kept.insert(at(count > 1 ? i * (count - 1) / (std::min(n, count) - 1) : 0));
   };
   take(std::max<Index>(2, most * 3 / 4), static_cast<Index>(failing.size()),
-       [&](Index i) { return failing[static_cast<std::size_t>(i)]; });
+       [&](Index i) { return nth(failing, i); });
   take(std::max<Index>(2, most / 4), extent, [](Index i) { return i; });
   return {kept.begin(), kept.end()};
 }
@@ -197,7 +194,7 @@ Window AlteredCallRunner::failing() const {
   std::vector<std::uint8_t> bad(static_cast<std::size_t>(lines));
   for (const Output& o : outputs_)
     for (Index r = 0; r < o.compared_rows; ++r)
-      if (o.differs_in(r * o.columns, o.columns)) bad[static_cast<std::size_t>(r % lines)] = 1;
+      if (o.differs_in(r * o.columns, o.columns)) nth(bad, r % lines) = 1;
   Window window{marked(bad), {}};
   if (product_) window.columns = failing_columns(window.rows);
   return window;
@@ -208,8 +205,7 @@ std::vector<Index> AlteredCallRunner::failing_columns(const std::vector<Index>& 
   std::vector<std::uint8_t> bad(static_cast<std::size_t>(y.columns));
   for (const Index line : rows) {
     for (Index r = line; r < y.compared_rows; r += product_->a_lines)
-      for (Index c = 0; c < y.columns; ++c)
-        bad[static_cast<std::size_t>(c)] |= y.mark(r, c) == Mark::differs;
+      for (Index c = 0; c < y.columns; ++c) nth(bad, c) |= y.mark(r, c) == Mark::differs;
   }
   return marked(bad);
 }

@@ -158,9 +158,9 @@ std::string kept_in_words(const RunResult& trial, const std::vector<Output>& out
 
 /// Settles what the candidate explains: every element that fails is computed with it, or, beyond a
 /// limit of work, some rows and columns of them.  Empty if nothing is left of it.
-std::vector<Claim> mark_explained(AlteredCallRunner& runner, const Candidate& candidate);
+Claims mark_explained(AlteredCallRunner& runner, const Candidate& candidate);
 /// What gives everything but for the last bits of floats: what is left is another arithmetic.
-std::vector<Claim> mark_last_bits(AlteredCallRunner& runner, const Hypotheses& list);
+Claims mark_last_bits(AlteredCallRunner& runner, const Hypotheses& list);
 
 inline constexpr int kMostEqual = 3;  ///< further causes that share a sentence
 
@@ -178,8 +178,7 @@ enum class Extent : std::uint8_t { part, all };
 /// Runs every hypothesis, alone and then in pairs, on the elements that are left, and marks as
 /// explained what the best ones explain.  Where they explain nothing, `nearest` is the one that
 /// comes nearest.
-std::vector<Claim> search(Backend& backend, const Call& call, std::vector<Output>& outputs,
-                          std::vector<Hypothesis> list, const Progress& progress, Nearest& nearest,
-                          Extent extent = Extent::part);
+Claims search(Backend& backend, const Call& call, std::vector<Output>& outputs, List list,
+              const Progress& progress, Nearest& nearest, Extent extent = Extent::part);
 
 }  // namespace mxo

@@ -1,9 +1,6 @@
 // What may be a pair, and lines of one side measured under what the other may have been read as.
 #include "golden/explain/confirm/other_side.h"
 
-#include <algorithm>
-#include <functional>
-#include <numeric>
 #include <random>
 
 #include "formats/error.h"

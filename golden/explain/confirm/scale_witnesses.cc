@@ -1,14 +1,7 @@
 // How many scales, or choices of experts, tell that a call took others: all elements of a line
 // follow from a few of them.
-#include <algorithm>
-#include <cmath>
 #include <limits>
-#include <map>
-#include <optional>
 #include <set>
-#include <string_view>
-#include <utility>
-#include <vector>
 
 #include "formats/error.h"
 #include "golden/explain/confirm/score.h"

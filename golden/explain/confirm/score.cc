@@ -2,14 +2,9 @@
 // found, weighed: bits of elements, bits of places.
 #include "golden/explain/confirm/score.h"
 
-#include <algorithm>
-#include <cmath>
-#include <map>
 #include <set>
-#include <unordered_map>
 
 #include "golden/explain/confirm/altered_call_runner.h"
-#include "golden/judge/elements.h"
 
 namespace mxo {
 namespace {
@@ -70,7 +65,7 @@ double bits_of(const Output& output, const std::vector<Index>& explained) {
   double sum = 0.0;
   Index seen = 0;
   for (Index at = 0; at < n; at += step, ++seen) {
-    const Index i = elements[static_cast<std::size_t>(at)];
+    const Index i = nth(elements, at);
     sum += std::max(1.0, std::min(chance.bits(i, 1), bits_off(output, read, i)));
   }
   return sum / static_cast<double>(seen) * static_cast<double>(n);
@@ -218,15 +213,13 @@ bool below_threshold(const Output& output, const Variant& patch, const VariantMa
   std::vector<std::uint8_t> seen(static_cast<std::size_t>(output.rows));
   std::vector<std::uint8_t> given(seen.size());
   for (std::size_t r = 0; r < patch.rows.size(); ++r) {
-    seen[static_cast<std::size_t>(patch.rows[r])] = 1;
-    given[static_cast<std::size_t>(patch.rows[r])] = gives_in(patch, c, r);
+    nth(seen, patch.rows[r]) = 1;
+    nth(given, patch.rows[r]) = gives_in(patch, c, r);
   }
   const auto stops_amid = [&](Index row, Index step) {
     const Index first = row;
-    while (row >= 0 && row < output.compared_rows && given[static_cast<std::size_t>(row)])
-      row += step;
-    return row != first && row >= 0 && row < output.compared_rows &&
-           seen[static_cast<std::size_t>(row)] &&
+    while (row >= 0 && row < output.compared_rows && nth(given, row)) row += step;
+    return row != first && row >= 0 && row < output.compared_rows && nth(seen, row) &&
            output.differs_in(row * output.columns, output.columns);
   };
   return std::any_of(output.ends.begin(), output.ends.end(),
@@ -327,8 +320,8 @@ double Weighing::place_told(const std::vector<Output>& outputs) const {
   return bits;
 }
 
-bool Weighing::names(const std::vector<Claim>& claims, const std::vector<Output>& outputs,
-                     double family, double most) const {
+bool Weighing::names(const Claims& claims, const std::vector<Output>& outputs, double family,
+                     double most) const {
   double cost = 0.0;
   bool any = false;
   for (const Claim& c : claims) {

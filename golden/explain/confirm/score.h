@@ -80,8 +80,8 @@ class Weighing {
   /// Whether `claims`, which explained them, explain kCertain bits more than they take to say:
   /// `family` and their place for each, where that is not all that differs.  Of what is explained
   /// no more than `most` bits count.
-  bool names(const std::vector<Claim>& claims, const std::vector<Output>& outputs,
-             double family = kFamily, double most = HUGE_VAL) const;
+  bool names(const Claims& claims, const std::vector<Output>& outputs, double family = kFamily,
+             double most = HUGE_VAL) const;
   /// Elements of output `n` that were explained since.
   std::vector<Index> explained(const std::vector<Output>& outputs, std::size_t n) const {
     return before_.explained_since(outputs, n);
@@ -96,10 +96,10 @@ class Weighing {
 /// What `find` claims of `outputs`, if that is enough to be named; `place`: it is news which
 /// elements differ.
 template <typename Find>
-std::vector<Claim> named_by(std::vector<Output>& outputs, Find find, double family = kFamily,
-                            bool place = false) {
+Claims named_by(std::vector<Output>& outputs, Find find, double family = kFamily,
+                bool place = false) {
   const Weighing before(outputs);
-  std::vector<Claim> claims = find();
+  Claims claims = find();
   if (!claims.empty() &&
       before.names(claims, outputs, family - (place ? before.place_told(outputs) : 0.0)))
     return claims;

@@ -1,9 +1,4 @@
 // Singles, confirmation, places, pairs.
-#include "golden/explain/confirm/altered_call_runner.h"
-
-#include <algorithm>
-#include <cmath>
-
 #include "golden/explain/alter/alterations.h"
 #include "golden/explain/confirm/other_side.h"
 #include "golden/explain/confirm/score.h"
@@ -69,21 +64,21 @@ class Windows {
 
 class Search {
  public:
-  Search(AlteredCallRunner runner, std::vector<Hypothesis> list, const Progress& progress,
-         Nearest& nearest, Extent extent)
+  Search(AlteredCallRunner runner, List list, const Progress& progress, Nearest& nearest,
+         Extent extent)
       : runner_(std::move(runner)),
         list_(std::move(list)),
         progress_(progress),
         nearest_(nearest),
         extent_(extent) {}
 
-  std::vector<Claim> claims() {
+  Claims claims() {
     const Snapshot start(outputs());
     for (round_ = 0; round_ < kRounds && left_of(outputs()) > 0; ++round_) {
       const Index before = left_of(outputs());
       near_.clear();
       for (Output& o : outputs()) find_live(o);
-      std::vector<Claim> explained = singles();
+      Claims explained = singles();
       if (!explained.empty() && left_of(outputs()) > 0 && round_ == 0) {
         // A cause of all but the last bits says more than the same of a part.
         const Snapshot part(outputs());
@@ -112,11 +107,11 @@ class Search {
   /// The only judge: what is explained of the outputs, where the bits that it explains are worth
   /// more than those that it takes to say it.
   template <typename MarkExplained>
-  std::vector<Claim> named(int causes, MarkExplained mark_explained) {
+  Claims named(int causes, MarkExplained mark_explained) {
     const Index before = left_of(outputs());
     const Weighing evidence(outputs());
     bool gives_all_of_call = false;
-    std::vector<Claim> claims = mark_explained(gives_all_of_call);
+    Claims claims = mark_explained(gives_all_of_call);
     if (!claims.empty()) {
       double cost = causes * std::log2(static_cast<double>(list_.size()) + 1.0);
       const Claim& first = claims.front();
@@ -155,7 +150,7 @@ class Search {
       runner_.choose_whole();
       auto trial = runner_.run(hypotheses);
       if (!trial || !trial->all()) continue;
-      std::vector<Claim> one = mark_explained(runner_, {hypotheses, std::move(*trial)});
+      Claims one = mark_explained(runner_, {hypotheses, std::move(*trial)});
       if (one.size() != 1 || left_of(outputs()) > 0) continue;
       claims_ = std::move(one);
       return;
@@ -163,7 +158,7 @@ class Search {
     now.restore(outputs());
   }
 
-  std::vector<Claim> singles() {
+  Claims singles() {
     Windows windows(runner_, extent_);
     std::vector<Candidate> found;
     std::vector<const Hypothesis*> near_of_f32;
@@ -203,7 +198,7 @@ class Search {
       };
       std::erase_if(found, is_of_another);
       const bool all = std::ranges::any_of(found, [](const Candidate& c) { return c.trial.all(); });
-      std::vector<Claim> claims;
+      Claims claims;
       if (!all) claims = but_for_last_bits(near_of_f32);
       if (claims.empty() && (all || whole_operands || !runner_.windowed()))
         claims = named(1, [&](bool& whole) { return mark_best(found, whole); });
@@ -232,7 +227,7 @@ class Search {
   }
 
   /// Bases with everything else.
-  std::vector<Claim> pairs() {
+  Claims pairs() {
     std::stable_sort(near_.begin(), near_.end(),
                      [](const auto& a, const auto& b) { return a.first > b.first; });
     const std::vector<Base> from = bases();
@@ -262,7 +257,7 @@ class Search {
 
   /// The best of those that still fit on a wider window; what cannot be told apart on the data
   /// shares a sentence.
-  std::vector<Claim> mark_best(std::vector<Candidate> found, bool& gives_all_of_call) {
+  Claims mark_best(std::vector<Candidate> found, bool& gives_all_of_call) {
     std::stable_sort(found.begin(), found.end(), better);
     if (found.size() > kLookedAt) found.resize(kLookedAt);
     if (runner_.windowed()) {
@@ -278,7 +273,7 @@ class Search {
     if (found.empty()) return {};
     const Snapshot before(outputs());
     std::size_t n = 0;
-    std::vector<Claim> claims = mark_explained(runner_, found[n]);
+    Claims claims = mark_explained(runner_, found[n]);
     // Two sums may part in one element of the whole: what gives all of a window is not yet the one.
     while (claims.empty() && found[n].hypotheses.front()->is_of_all() && n + 1 < found.size() &&
            found[n + 1].trial.all())
@@ -336,7 +331,7 @@ class Search {
   }
 
   /// Causes known on some lines only: what they explain there stands for the rest.
-  std::vector<Claim> on_sampled_lines() {
+  Claims on_sampled_lines() {
     if (!runner_.windowed()) return {};
     for (const Hypothesis& h : list_) {
       if (!h.is_of_lines()) continue;
@@ -368,19 +363,19 @@ class Search {
     return {};
   }
 
-  std::vector<Claim> but_for_last_bits(const std::vector<const Hypothesis*>& list) {
+  Claims but_for_last_bits(const std::vector<const Hypothesis*>& list) {
     if (list.empty() || !claims_.empty()) return {};
     return named(1, [&](bool&) { return mark_last_bits(runner_, list); });
   }
 
   AlteredCallRunner runner_;
-  std::vector<Hypothesis> list_;
+  List list_;
   const Progress& progress_;
   Nearest& nearest_;
   Extent extent_;
   int round_ = 0;
   bool exact_ = false;  ///< a hypothesis gives every bit
-  std::vector<Claim> claims_;
+  Claims claims_;
   std::vector<const Hypothesis*> near_of_16_bits_;          ///< but for their last bits
   Hypotheses best_;                                         ///< of those that were weighed last
   std::vector<Hypotheses> named_;                           ///< of every round
@@ -389,9 +384,8 @@ class Search {
 
 }  // namespace
 
-std::vector<Claim> search(Backend& backend, const Call& call, std::vector<Output>& outputs,
-                          std::vector<Hypothesis> list, const Progress& progress, Nearest& nearest,
-                          Extent extent) {
+Claims search(Backend& backend, const Call& call, std::vector<Output>& outputs, List list,
+              const Progress& progress, Nearest& nearest, Extent extent) {
   return Search(AlteredCallRunner(backend, call, outputs), std::move(list), progress, nearest,
                 extent)
       .claims();

@@ -2,15 +2,9 @@
 // bits.
 #include "golden/explain/confirm/altered_call_runner.h"
 
-#include <algorithm>
-#include <functional>
-
 #include "golden/explain/alter/alterations.h"
-#include "golden/explain/case/biased_product.h"
-#include "golden/explain/case/output.h"
 #include "golden/explain/confirm/score.h"
 #include "golden/explain/find/finding.h"
-#include "golden/explain/words/places.h"
 
 namespace mxo {
 namespace {
@@ -36,7 +30,7 @@ void mark_given(const Output& output, const RunResult& run, std::vector<std::uin
     if (!of_patch[i]) continue;
     const Index row = patch.rows[i / patch.columns.size()];
     const Index column = patch.columns[i % patch.columns.size()];
-    given[static_cast<std::size_t>(row * output.columns + column)] = 1;
+    nth(given, row * output.columns + column) = 1;
   }
 }
 
@@ -69,7 +63,7 @@ Fill fill_of(const Call& call, const Output& output, const std::vector<std::uint
 }
 
 Place place_of_marked(const Output& output, const std::vector<std::uint8_t>& marks) {
-  return place_of(output, [&](Index i) { return marks[static_cast<std::size_t>(i)] != 0; });
+  return place_of(output, [&](Index i) { return nth(marks, i) != 0; });
 }
 
 /// What is explained, and in which words.
@@ -78,7 +72,7 @@ class Settling {
   Settling(AlteredCallRunner& runner, const Candidate& candidate)
       : runner_(runner), candidate_(&candidate) {}
 
-  std::vector<Claim> claims() {
+  Claims claims() {
     Candidate confirmed;
     if (runner_.by_rows()) {
       runner_.choose_whole();
@@ -145,7 +139,7 @@ class Settling {
     std::vector<std::uint8_t> idle = trial.idle[o];
     for (Index i = 0; i < output.compared_rows * output.columns; ++i) {
       const Index line = by_columns ? i % output.columns : i / output.columns;
-      if (output.differs(i)) idle[static_cast<std::size_t>(line)] = 0;
+      if (output.differs(i)) nth(idle, line) = 0;
     }
     std::vector<Index>& lines = by_columns ? place.columns : place.rows;
     lines = joined(lines, idle, by_columns ? std::vector<Index>{} : output.ends);
@@ -346,11 +340,11 @@ std::string kept_in_words(const RunResult& trial, const std::vector<Output>& out
   return words;
 }
 
-std::vector<Claim> mark_explained(AlteredCallRunner& runner, const Candidate& candidate) {
+Claims mark_explained(AlteredCallRunner& runner, const Candidate& candidate) {
   return Settling(runner, candidate).claims();
 }
 
-std::vector<Claim> mark_last_bits(AlteredCallRunner& runner, const Hypotheses& list) {
+Claims mark_last_bits(AlteredCallRunner& runner, const Hypotheses& list) {
   if (runner.windowed()) return {};
   const Snapshot before(runner.outputs());
   runner.choose_whole();

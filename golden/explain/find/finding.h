@@ -18,12 +18,6 @@
 
 namespace mxo {
 
-/// Element `i` of a list.
-template <typename List>
-decltype(auto) nth(List& list, Index i) {
-  return list[static_cast<std::size_t>(i)];
-}
-
 /// -1, 1, -2, 2, .. -most, most.
 inline std::vector<Index> both_ways(Index most) {
   std::vector<Index> list;

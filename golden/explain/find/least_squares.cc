@@ -1,10 +1,7 @@
 // Normal equations, scaled to a diagonal of ones, and their Cholesky factor; short numbers.
 #include "golden/explain/find/finding.h"
 
-#include <algorithm>
-#include <cmath>
 #include <limits>
-#include <numeric>
 
 namespace mxo {
 namespace {

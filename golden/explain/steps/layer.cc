@@ -1,10 +1,7 @@
 // A mixture-of-experts layer as router, exchange, layers of experts and gates.
-#include <algorithm>
-
 #include "formats/error.h"
 #include "golden/explain/case/output.h"
 #include "golden/explain/case/product.h"
-#include "golden/explain/case/wide_values.h"
 #include "golden/explain/steps/steps.h"
 
 namespace mxo {
@@ -221,7 +218,7 @@ class Layer {
       for (Index i = 0; i < experts.elements(); ++i) {
         const Index e = experts.as<std::int32_t>()[i] - p * local;
         if (e < 0 || e >= local) continue;
-        fn(next[static_cast<std::size_t>(e)]++, e, chosen.at("weights").as<float>()[i]);
+        fn(nth(next, e)++, e, chosen.at("weights").as<float>()[i]);
       }
     }
   }

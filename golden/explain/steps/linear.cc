@@ -1,8 +1,5 @@
 // A linear layer of experts as casts and products: as it is, by another recipe, and with one side
 // not cast, cast along the other axis, or twice.
-#include <algorithm>
-#include <cstring>
-
 #include "formats/error.h"
 #include "golden/explain/case/output.h"
 #include "golden/explain/case/product.h"

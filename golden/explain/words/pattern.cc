@@ -1,15 +1,10 @@
 // What is left, in words: places, distances, kinds, and the numbers that it was made of.
-#include <algorithm>
 #include <bit>
-#include <cmath>
 #include <set>
 
-#include "golden/explain/case/wide_values.h"
 #include "golden/explain/find/finding.h"
 #include "golden/explain/find/quantiser/quantiser.h"
 #include "golden/explain/find/quantiser/quantiser_call.h"
-#include "golden/explain/words/places.h"
-#include "golden/judge/elements.h"
 
 namespace mxo {
 namespace {

@@ -1,8 +1,6 @@
 // Known orders, and any other.
 #include "golden/explain/words/permutation.h"
 
-#include <algorithm>
-
 #include "golden/explain/find/finding.h"
 
 namespace mxo {

@@ -1,8 +1,6 @@
 // Ranges, periods, groups.
 #include "golden/explain/words/places.h"
 
-#include <algorithm>
-
 namespace mxo {
 namespace {
 
@@ -29,12 +27,12 @@ std::vector<Run> runs_of(const std::vector<Index>& sorted) {
 /// such period.
 std::vector<Index> remainders(const std::vector<Index>& sorted, Index period) {
   std::vector<Index> count(static_cast<std::size_t>(period));
-  for (const Index i : sorted) ++count[static_cast<std::size_t>(i % period)];
+  for (const Index i : sorted) ++nth(count, i % period);
   const Index first = sorted.front() / period * period;
   const Index periods = sorted.back() / period - first / period + 1;
   std::vector<Index> kept;
   for (Index i = 0; i < period; ++i) {
-    const Index n = count[static_cast<std::size_t>(i)];
+    const Index n = nth(count, i);
     if (n == 0) continue;
     if (n + 2 < periods || n * 2 <= periods || periods < 3) return {};
     kept.push_back(i);
@@ -99,10 +97,8 @@ std::vector<Index> joined(const std::vector<Index>& sorted, const std::vector<st
                           const std::vector<Index>& ends) {
   const auto n = static_cast<Index>(idle.size());
   std::vector<std::uint8_t> given(idle.size());
-  for (const Index i : sorted) given[static_cast<std::size_t>(i)] = 1;
-  const auto no_other = [&](Index i) {
-    return given[static_cast<std::size_t>(i)] != 0 || idle[static_cast<std::size_t>(i)] != 0;
-  };
+  for (const Index i : sorted) nth(given, i) = 1;
+  const auto no_other = [&](Index i) { return nth(given, i) != 0 || nth(idle, i) != 0; };
   const auto is_end = [&](Index i) {
     return i == 0 || i == n || std::find(ends.begin(), ends.end(), i) != ends.end();
   };
@@ -125,11 +121,11 @@ std::vector<Index> joined(const std::vector<Index>& sorted, const std::vector<st
   if (runs_of(between).size() <= kShown) return between;
   for (const Index period : kPeriods) {
     std::vector<std::uint8_t> rest(static_cast<std::size_t>(period));
-    for (const Index i : sorted) rest[static_cast<std::size_t>(i % period)] = 1;
+    for (const Index i : sorted) nth(rest, i % period) = 1;
     std::vector<Index> all;
     bool fits = true;
     for (Index i = 0; i < n; ++i) {
-      if (rest[static_cast<std::size_t>(i % period)] == 0) continue;
+      if (nth(rest, i % period) == 0) continue;
       fits = fits && no_other(i);
       all.push_back(i);
     }

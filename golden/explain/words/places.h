@@ -52,7 +52,7 @@ Place place_of(const Output& output, const Holds& holds) {
     for (Index c = 0; c < output.columns; ++c) {
       if (!holds(r * output.columns + c)) continue;
       ++elements;
-      seen[static_cast<std::size_t>(c)] = 1;
+      nth(seen, c) = 1;
     }
     if (elements > before) rows.push_back(r);
   }

@@ -3,7 +3,7 @@
 
 #include "emu/backends.h"
 #include "golden/explain/case/output.h"
-#include "golden/explain/case/wide_values.h"
+#include "golden/explain/case/product.h"
 #include "golden/files/safetensors.h"
 #include "golden/museum/operands.h"
 #include "golden/reports/reports.h"

@@ -4,7 +4,7 @@
 #include <cmath>
 #include <limits>
 
-#include "golden/explain/case/wide_values.h"
+#include "golden/explain/case/product.h"
 #include "golden/explain/find/output/recover.h"
 #include "golden/museum/operands.h"
 #include "tests/golden/differing.h"

@@ -1,6 +1,6 @@
 // Faults of values by their meaning: scales that move at another pace, roundings, gates without
 // their numbers, routers that score twice; and near misses.
-#include "golden/explain/case/wide_values.h"
+#include "golden/explain/case/product.h"
 #include "tests/golden/kinds.h"
 
 namespace mxo::planted_meanings_test {

@@ -1,7 +1,5 @@
 // The axes of a tensor, or of tiles of it, in another order.
 #include <bit>
-#include <functional>
-#include <optional>
 
 #include "formats/scale_layout.h"
 #include "golden/explain/alter/alterations.h"

@@ -1,8 +1,6 @@
 // Places of causes, and rows that a model gives.
 #include "golden/explain/find/output/recover.h"
 
-#include <algorithm>
-#include <cmath>
 #include <set>
 
 #include "golden/explain/find/finding.h"

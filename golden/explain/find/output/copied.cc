@@ -1,9 +1,5 @@
 // Outputs, rows and tiles that hold an operand, another output, bytes of something else, one and
 // the same row, or their own sum and what is expected, or came, elsewhere.
-#include <algorithm>
-#include <cstring>
-#include <map>
-#include <optional>
 #include <set>
 
 #include "golden/explain/alter/alterations.h"

@@ -193,8 +193,7 @@ inline SharedRows rows_of(Backend& backend, const Call& call, const std::vector<
 }
 
 /// What gives y of rows that were made before: never one of a pair.
-inline void add_made(std::vector<Hypothesis>& list, std::string name, std::string phrase,
-                     Make make) {
+inline void add_made(List& list, std::string name, std::string phrase, Make make) {
   add_run(list, std::move(name), std::move(phrase), std::move(make), Stage::input).subject =
       "layer";
 }

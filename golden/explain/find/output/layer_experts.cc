@@ -1,14 +1,6 @@
 // What experts add to a layer whose y alone is known: slots of some that are missing, factors of
 // the two sums, the routed experts' and the shared one's, other activations and other sums.
-#include <array>
-#include <map>
-#include <memory>
-#include <set>
-
-#include "golden/explain/alter/alterations.h"
-#include "golden/explain/find/finding.h"
 #include "golden/explain/find/output/expert_rows.h"
-#include "golden/explain/words/places.h"
 
 namespace mxo {
 namespace {
@@ -178,7 +170,7 @@ std::vector<std::set<Index>> experts_of_failing(Backend& backend, const Call& ca
 }
 
 void add_lost_experts(Backend& backend, const Call& call, const std::vector<Output>& outputs,
-                      std::vector<Hypothesis>& list) {
+                      List& list) {
   if (call.op != "moe_layer" || outputs.empty() || !outputs.front().name.ends_with(".y")) return;
   std::vector<std::set<Index>> sets = experts_of_failing(backend, call, outputs);
   for (const std::set<Index>& several : std::vector(sets))
@@ -202,7 +194,7 @@ void add_lost_experts(Backend& backend, const Call& call, const std::vector<Outp
 }
 
 void add_factors_of_parts(Backend& backend, const Call& call, const std::vector<Output>& outputs,
-                          std::vector<Hypothesis>& list) {
+                          List& list) {
   if (call.op != "moe_layer" || !call.has("shared.w2") || outputs.empty()) return;
   const auto shares = [](Backend& b, const Call& given) {
     return std::pair(run_call(b, without_shared(given)), run_call(b, of_shared(given)));

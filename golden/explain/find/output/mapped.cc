@@ -2,13 +2,10 @@
 // value is expected and another came.
 #include <bit>
 #include <cstdio>
-#include <map>
-#include <optional>
 
 #include "golden/explain/alter/alterations.h"
 #include "golden/explain/find/finding.h"
 #include "golden/explain/find/output/recover.h"
-#include "golden/judge/elements.h"
 
 namespace mxo {
 namespace {

@@ -1,14 +1,7 @@
 // Rows, parts of rows and runs of short rows that lie somewhere else in an output; rows written at
 // another stride.
-#include <algorithm>
-#include <array>
 #include <bit>
-#include <cmath>
-#include <cstring>
-#include <functional>
 #include <iterator>
-#include <map>
-#include <unordered_map>
 #include <unordered_set>
 
 #include "golden/explain/alter/alterations.h"

@@ -1,8 +1,5 @@
 // Numbers that are a function of those expected: one number that is all of an output; integers that
 // are running totals, sizes or counted on; functions of an index that was followed.
-#include <cmath>
-#include <map>
-#include <numeric>
 #include <set>
 
 #include "golden/explain/alter/alterations.h"
@@ -262,14 +259,10 @@ void add_functions_of_rows(const Call& call, const Output& o, List& list) {
   }
   const auto add = [&](const char* id, std::string phrase, std::function<Index(Index)> of) {
     add_altered(list, id, std::move(phrase), [of, n = x.extent(0)](Call& c) {
-      Tensor t = c.input("indices");
-      for (Index i = 0; i < t.elements(); ++i) {
-        std::int32_t& at = t.as<std::int32_t>()[i];
-        const Index to = of(at);
-        at = static_cast<std::int32_t>(to >= 0 && to < n ? to : -1);
-      }
-      c.replace("indices", std::move(t));
-      return true;
+      c.replace("indices", with_integers(c.input("indices"), [&](Index at, Index) {
+                  const Index to = of(at);
+                  return to >= 0 && to < n ? to : -1;
+                }));
     });
   };
   if (marked.size() == 1 && *marked.begin() >= 0) {
@@ -309,10 +302,8 @@ void add_other_map(const Call& call, const Pairs& pairs, List& list) {
   add_altered(list, "expert_map=other",
               filled("the experts of this rank are taken to be {} to {}", first, end - 1),
               [number](Call& c) {
-                Tensor map = c.input("expert_map");
-                for (Index e = 0; e < map.elements(); ++e)
-                  map.as<std::int32_t>()[e] = static_cast<std::int32_t>(number(e));
-                c.replace("expert_map", std::move(map));
+                c.replace("expert_map", with_integers(c.input("expert_map"),
+                                                      [&](Index, Index e) { return number(e); }));
               });
 }
 
@@ -333,12 +324,9 @@ void add_functions_of_experts(const Call& call, const Output& o, List& list) {
   add_rewritten(
       list, "local=function", "expert i is given the number " + function->words,
       [of = function->of](const Call& c, NamedTensors& out) {
-        Tensor& local = out.at("local");
-        for (Index i = 0; i < local.elements(); ++i) {
-          const Index e = c.input("experts").as<std::int32_t>()[i];
-          if (e >= 0) local.as<std::int32_t>()[i] = static_cast<std::int32_t>(of(e));
-        }
-        return true;
+        const auto* expert = c.input("experts").as<std::int32_t>();
+        out.at("local") = with_integers(
+            out.at("local"), [&](Index v, Index i) { return expert[i] >= 0 ? of(expert[i]) : v; });
       },
       Stage::rule);
 }

@@ -1,5 +1,4 @@
 // The right values at other places: in a known order, some elements late, lines exchanged.
-#include <algorithm>
 #include <set>
 
 #include "formats/scale_layout.h"

@@ -13,9 +13,6 @@
 
 namespace mxo {
 
-/// The cause that a finder names, or none.
-using Claims = std::vector<Claim>;
-
 /// What a claim is for programs.
 struct ClaimId {
   std::string id;
@@ -102,70 +99,70 @@ std::optional<Claim> claim_model(Output& output, const std::function<std::uint64
                                  const std::string& id, const std::string& phrase, Index least = 2);
 
 /// Runs of one bit pattern (NaN, zero, the fill of a buffer) where other values are compared.
-std::vector<Claim> recover_unwritten(Output& output);
+Claims recover_unwritten(Output& output);
 /// Parts of rows whose numbers are of every size, as no result is.
-std::vector<Claim> recover_wild(Output& output);
+Claims recover_wild(Output& output);
 /// Rows and tiles that hold what is expected elsewhere in the output.
-std::vector<Claim> recover_moved(Output& output);
+Claims recover_moved(Output& output);
 /// The same of runs of rows that are too short to be told one by one, as those of scales are.
-std::vector<Claim> recover_moved_runs(Output& output);
+Claims recover_moved_runs(Output& output);
 /// Padding of groups, and gradients of experts without tokens, that are not zero.
-std::vector<Claim> recover_padding(const Call& call, Output& output, const NamedTensors& expected);
+Claims recover_padding(const Call& call, Output& output, const NamedTensors& expected);
 /// Outputs that are an operand as it was given, or what is expected of another.
-std::vector<Claim> recover_copied(const Call& call, std::vector<Output>& outputs);
+Claims recover_copied(const Call& call, std::vector<Output>& outputs);
 /// One number that is all of an output, as it is seen beside the one that is expected.
-std::vector<Claim> recover_one_number(Output& output);
+Claims recover_one_number(Output& output);
 /// Rows that all hold one and the same row.
-std::vector<Claim> recover_one_row(Output& output);
+Claims recover_one_row(Output& output);
 /// Rows to which another row was added: accumulators that were not cleared.
-std::vector<Claim> recover_added(Output& output);
+Claims recover_added(Output& output);
 /// Running totals: each row, or expert, holds its own sum and what came before it.
-std::vector<Claim> recover_running(Output& output);
+Claims recover_running(Output& output);
 /// All of it written some elements late or early.
-std::vector<Claim> shifted_output(Output& output);
+Claims shifted_output(Output& output);
 /// Rows written at another stride than the output has.
-std::vector<Claim> recover_stride(Output& output);
+Claims recover_stride(Output& output);
 /// The right values in another order: transposed, tiled, lanes or bytes or halves exchanged.
-std::vector<Claim> recover_order(Output& output);
+Claims recover_order(Output& output);
 /// Rows or columns in an order that comes again every few: exchanged in pairs, reversed in fours.
-std::vector<Claim> recover_row_order(Output& output);
-std::vector<Claim> recover_column_order(Output& output);
+Claims recover_row_order(Output& output);
+Claims recover_column_order(Output& output);
 /// Rows or columns that hold others by a function of their number: i / 2, i modulo 8.
-std::vector<Claim> recover_line_function(Output& output);
+Claims recover_line_function(Output& output);
 /// Columns that hold what is expected in others, and values that changed places in their rows.
-std::vector<Claim> recover_exchanged(Output& output);
+Claims recover_exchanged(Output& output);
 /// The axes of a tensor, each a power of two, in another order; the same within tiles.
-std::vector<Claim> recover_axes(Output& output);
+Claims recover_axes(Output& output);
 /// Tiles that are transposed.
-std::vector<Claim> recover_tiles(Output& output);
+Claims recover_tiles(Output& output);
 /// Rows or columns that are multiplied by a power of two.
-std::vector<Claim> recover_factors(Output& output);
+Claims recover_factors(Output& output);
 /// The exponent of the power of two that all of it is multiplied by; none where there is no such.
 std::optional<int> power_of(const Output& output, const std::vector<Index>& elements);
 /// "every value is multiplied by 2^3".
 std::string times_power_of_2(Index power);
 /// All of it multiplied by one number that is no power of two.
-std::vector<Claim> recover_one_factor(Output& output);
+Claims recover_one_factor(Output& output);
 /// Rows and columns of each group times numbers of their own.
-void claim_by_row_and_column(Output& output, std::vector<Claim>& claims);
+void claim_by_row_and_column(Output& output, Claims& claims);
 /// All of it, rows or columns multiplied by a number; columns to which a number was added.
-std::vector<Claim> recover_scaled(Output& output);
+Claims recover_scaled(Output& output);
 /// A function of the value that is expected: another by a factor or bit, flushed, cut, without
 /// sign.
-std::vector<Claim> recover_mapped(Output& output);
+Claims recover_mapped(Output& output);
 /// Counts of experts that did not come as expected.
-std::vector<Claim> recover_counts(const Call& call, std::vector<Output>& outputs);
+Claims recover_counts(const Call& call, std::vector<Output>& outputs);
 /// Integers that are totals, sizes, or some more than is expected.
-std::vector<Claim> recover_integers(Output& output);
+Claims recover_integers(Output& output);
 /// Tokens that name an expert in more than one slot.
-std::vector<Claim> recover_named_twice(const Call& call, Output& output);
+Claims recover_named_twice(const Call& call, Output& output);
 /// Entries of lists of experts that lie some places early or late.
-std::vector<Claim> recover_moved_entries(const Call& call, Output& output);
+Claims recover_moved_entries(const Call& call, Output& output);
 /// The same that are the first or last of the expert before or after.
-std::vector<Claim> recover_entries_of_others(const Call& call, Output& output);
+Claims recover_entries_of_others(const Call& call, Output& output);
 /// Gradients of weights that were taken with other rows.
-std::vector<Claim> recover_gradient_rows(const Call& call, Output& output);
+Claims recover_gradient_rows(const Call& call, Output& output);
 /// Where one value is expected, and another came: what is seen of values, last.
-std::vector<Claim> recover_replaced(Output& output);
+Claims recover_replaced(Output& output);
 
 }  // namespace mxo

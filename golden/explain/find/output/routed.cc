@@ -1,13 +1,10 @@
 // What is seen of the numbers of a router and of lists of them: counts of tokens, experts that a
 // token names twice, entries that lie some places early or late, or in the list of another expert.
-#include <algorithm>
-#include <map>
 #include <set>
 
 #include "golden/explain/alter/alterations.h"
 #include "golden/explain/find/finding.h"
 #include "golden/explain/find/output/recover.h"
-#include "golden/explain/words/places.h"
 
 namespace mxo {
 namespace {
@@ -41,7 +38,7 @@ std::span<const std::int32_t> integers_in(const Tensor& t) {
 
 }  // namespace
 
-void add_counted_tokens(const Call& call, const Output& o, std::vector<Hypothesis>& list) {
+void add_counted_tokens(const Call& call, const Output& o, List& list) {
   if (call.op != "route" || o.name != "tokens_per_expert") return;
   Index sum = 0;
   for (const std::int32_t n : integers_in(*o.actual)) sum += n;

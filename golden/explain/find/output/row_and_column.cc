@@ -1,6 +1,4 @@
 // An output times a number of each row and one of each column.
-#include <algorithm>
-#include <cmath>
 #include <set>
 
 #include "golden/explain/find/finding.h"
@@ -36,7 +34,7 @@ bool is_by_row_and_column(const Output& o, Index first, Index end) {
 
 }  // namespace
 
-void claim_by_row_and_column(Output& output, std::vector<Claim>& claims) {
+void claim_by_row_and_column(Output& output, Claims& claims) {
   Index first = 0;
   std::vector<Index> ends = output.ends;
   if (ends.empty() || output.group != "group") ends = {output.compared_rows};

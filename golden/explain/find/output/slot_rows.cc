@@ -1,16 +1,11 @@
 // Tokens to which one slot brought the row of another, found among all rows that came back; and
 // gradients of weights that were taken with rows of other slots, found among all rows of y.
 #include <bit>
-#include <cstring>
-#include <map>
-#include <optional>
-#include <span>
 
 #include "golden/explain/alter/alterations.h"
 #include "golden/explain/find/finding.h"
 #include "golden/explain/find/output/recover.h"
 #include "golden/explain/find/output/slots.h"
-#include "golden/explain/words/places.h"
 
 namespace mxo {
 namespace {
@@ -160,7 +155,7 @@ std::string tokens_in_words(const std::map<std::string, std::vector<Index>>& of_
 }
 
 void add_measured_slot_rows(Backend& backend, const Call& call, const std::vector<Output>& outputs,
-                            std::vector<Hypothesis>& list) {
+                            List& list) {
   if (call.op != "combine" && call.op != "dispatch_backward") return;
   Index failing = 0;
   Index tokens = 0;
@@ -200,7 +195,7 @@ void add_measured_slot_rows(Backend& backend, const Call& call, const std::vecto
 }
 
 void add_wrapped_tokens(Backend&, const Call& call, const std::vector<Output>& outputs,
-                        std::vector<Hypothesis>& list) {
+                        List& list) {
   const std::vector<std::string> weights = names_ending(call.inputs, ".weights");
   Index first = 0;  // that fails
   Index most = 0;

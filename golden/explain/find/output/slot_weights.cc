@@ -1,16 +1,9 @@
 // What every slot of a token weighed when rows came back, measured from sums over slots, and the
 // weights that this may have been.
-#include <algorithm>
-#include <map>
-#include <set>
-#include <span>
-
 #include "golden/explain/alter/alterations.h"
-#include "golden/explain/case/wide_values.h"
 #include "golden/explain/find/finding.h"
 #include "golden/explain/find/output/recover.h"
 #include "golden/explain/find/output/slots.h"
-#include "golden/explain/words/places.h"
 
 namespace mxo {
 namespace {
@@ -72,8 +65,7 @@ std::vector<Slot> measured(const Call& call, const Output& o, Index row,
 /// they were given.
 class SlotWeights {
  public:
-  SlotWeights(const Call& call, std::vector<Slot> slots, Index n, Index all,
-              std::vector<Hypothesis>& list)
+  SlotWeights(const Call& call, std::vector<Slot> slots, Index n, Index all, List& list)
       : call_(call), slots_(std::move(slots)), n_(n), all_(all), list_(list) {}
 
   /// The hypothesis, if these are the weights that were measured.
@@ -328,13 +320,13 @@ class SlotWeights {
   std::vector<Slot> slots_;
   Index n_;    ///< of a token
   Index all_;  ///< tokens
-  std::vector<Hypothesis>& list_;
+  List& list_;
 };
 
 }  // namespace
 
 void add_measured_slots(Backend& backend, const Call& call, const std::vector<Output>& outputs,
-                        std::vector<Hypothesis>& list) {
+                        List& list) {
   if (call.op != "combine" && call.op != "dispatch_backward") return;
   const Index n = slots_of(call);
   if (n < 1 || n > kMostSlots) return;

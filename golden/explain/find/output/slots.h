@@ -52,21 +52,20 @@ Call of_shared(Call call);
 
 /// Hypotheses that follow from what every slot of the tokens that fail weighed.
 void add_measured_slots(Backend& backend, const Call& call, const std::vector<Output>& outputs,
-                        std::vector<Hypothesis>& list);
+                        List& list);
 /// The hypothesis that in every token that fails one slot brought the row of another, where there
 /// is one row for each that gives its sum.
 void add_measured_slot_rows(Backend& backend, const Call& call, const std::vector<Output>& outputs,
-                            std::vector<Hypothesis>& list);
+                            List& list);
 /// Rows, or weights, of tokens that begin again with the first where the first token fails.
-void add_wrapped_tokens(Backend&, const Call& call, const std::vector<Output>& outputs,
-                        std::vector<Hypothesis>& list);
+void add_wrapped_tokens(Backend&, const Call& call, const std::vector<Output>& outputs, List& list);
 
 /// Experts of a layer whose slots are missing: every token that fails chose one, and no other did.
 void add_lost_experts(Backend& backend, const Call& call, const std::vector<Output>& outputs,
-                      std::vector<Hypothesis>& list);
+                      List& list);
 /// Factors of what the experts of a layer add, and of what its shared expert adds.
 void add_factors_of_parts(Backend& backend, const Call& call, const std::vector<Output>& outputs,
-                          std::vector<Hypothesis>& list);
+                          List& list);
 
 /// Experts that may have made a layer's y fail: the one that all such tokens chose, and those of
 /// which most tokens fail; a token that weighs its expert little may be as it should.
@@ -74,14 +73,14 @@ std::vector<std::set<Index>> experts_of_failing(Backend& backend, const Call& ca
                                                 const std::vector<Output>& outputs);
 /// Of a layer whose y alone is known: routers that score, choose or weigh in another way.
 void add_layer_routers(Backend& backend, const Call& call, const std::vector<Output>& outputs,
-                       std::vector<Hypothesis>& list);
+                       List& list);
 /// The same: other activations, of all experts or of the routed or the shared ones, and sums.
 void add_layer_gates(Backend& backend, const Call& call, const std::vector<Output>& outputs,
-                     std::vector<Hypothesis>& list);
+                     List& list);
 /// The same: experts that take operands of others, in any order, and rules of some experts alone.
 void add_experts_of_others(Backend& backend, const Call& call, const std::vector<Output>& outputs,
-                           std::vector<Hypothesis>& list);
+                           List& list);
 void add_rules_of_some_experts(Backend& backend, const Call& call,
-                               const std::vector<Output>& outputs, std::vector<Hypothesis>& list);
+                               const std::vector<Output>& outputs, List& list);
 
 }  // namespace mxo

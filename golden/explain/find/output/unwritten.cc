@@ -1,15 +1,9 @@
 // Parts of an output that no one wrote: one bit pattern, padding, gradients of idle experts.
-#include <algorithm>
-#include <functional>
-#include <map>
-
 #include "formats/scale_layout.h"
 #include "golden/explain/alter/alterations.h"
-#include "golden/explain/case/product.h"
 #include "golden/explain/find/finding.h"
 #include "golden/explain/find/output/recover.h"
 #include "golden/judge/group_rows.h"
-#include "ops/catalogue/scale_parameters.h"
 
 namespace mxo {
 namespace {

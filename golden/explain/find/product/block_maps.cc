@@ -144,7 +144,7 @@ Reading read_blocks(const ProductSides& s, const std::function<Index(Index)>& ma
 
 }  // namespace
 
-void add_block_map(const Observation& seen, std::vector<Hypothesis>& list) {
+void add_block_map(const Observation& seen, List& list) {
   const Index blocks = std::ranges::max_element(seen.lines, {}, &Effective::blocks)->blocks();
   Maps maps = simple_maps(seen.factor().name, blocks);
   add_periodic_maps(seen, blocks, maps);

@@ -1,11 +1,8 @@
 // What of the depth is missing from every sum, added twice or of the other sign: blocks and single
 // terms, from regression of the actual output on each of them.
-#include <span>
-
 #include "golden/explain/alter/alterations.h"
 #include "golden/explain/find/finding.h"
 #include "golden/explain/find/product/finders.h"
-#include "golden/explain/words/places.h"
 
 namespace mxo {
 namespace {
@@ -99,7 +96,7 @@ struct Odd {
 };
 
 /// `blocks`: they were found as whole blocks.
-void propose(const Product& p, const Odd& odd, bool blocks, std::vector<Hypothesis>& list) {
+void propose(const Product& p, const Odd& odd, bool blocks, List& list) {
   // Of all terms alike other causes speak: a factor, a sign.
   const auto some = [all = p.wgrad ? p.ends.back() : p.k](const std::vector<Index>& depths) {
     return !depths.empty() && std::ssize(depths) < all;
@@ -301,7 +298,7 @@ void add_odd_terms(const Product& p, const Output& y, const std::vector<Index>& 
 
 }  // namespace
 
-void add_measured_terms(const Product& p, const Output& y, std::vector<Hypothesis>& list) {
+void add_measured_terms(const Product& p, const Output& y, List& list) {
   Odd terms;
   Odd blocks;
   const std::vector<Index> groups = range_of(p.groups());

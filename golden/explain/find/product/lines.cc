@@ -1,7 +1,6 @@
 // Lines of a factor that were taken in another order: codes, scales or both of another line; and
 // codes that were read some elements early or late along the depth.
 #include <iterator>
-#include <map>
 #include <tuple>
 
 #include "golden/explain/alter/alterations.h"
@@ -115,7 +114,7 @@ class LineRun {
 /// Proposes that lines of a factor come from source(line); each from its own place where there is
 /// no such line.
 void propose(const ProductSides& s, LinePart part, const std::function<Index(Index)>& source,
-             const std::string& words, std::vector<Hypothesis>& list) {
+             const std::string& words, List& list) {
   const ProductSide& f = s.factor();
   std::vector<Reading> readings;
   const auto read = [&](const std::string& name) {
@@ -146,7 +145,7 @@ void propose(const ProductSides& s, LinePart part, const std::function<Index(Ind
 bool enough(Index good, Index all) { return all > 0 && good * 20 >= all * 19; }
 
 /// Whether that says where all lines of the run come from.
-bool add_shift(const ProductSides& s, LineRun& run, LinePart part, std::vector<Hypothesis>& list) {
+bool add_shift(const ProductSides& s, LineRun& run, LinePart part, List& list) {
   const Index lines = s.lines();
   std::vector<Index> distances = both_ways(kMostShift);
   distances.insert(distances.end(), {-kRun, kRun});
@@ -184,8 +183,7 @@ bool add_shift(const ProductSides& s, LineRun& run, LinePart part, std::vector<H
   return !beyond;
 }
 
-void add_permutation(const ProductSides& s, LineRun& run, LinePart part,
-                     std::vector<Hypothesis>& list) {
+void add_permutation(const ProductSides& s, LineRun& run, LinePart part, List& list) {
   for (const bool of_groups : {false, true}) {
     if (of_groups && !s.by_groups()) continue;
     /// Where the runs begin that a line belongs to: at 0, or where its group does.
@@ -308,7 +306,7 @@ Reading shifted(const ProductSides& s, Index by, Beyond beyond) {
 
 }  // namespace
 
-void add_measured_lines(const Product& p, const Output& output, std::vector<Hypothesis>& list) {
+void add_measured_lines(const Product& p, const Output& output, List& list) {
   for (const Side side : kSides) {
     const ProductSides s{p, side};
     const ProductSide& f = s.factor();
@@ -325,7 +323,7 @@ void add_measured_lines(const Product& p, const Output& output, std::vector<Hypo
   }
 }
 
-void add_depth_shifts(const Product& p, const Output& y, std::vector<Hypothesis>& list) {
+void add_depth_shifts(const Product& p, const Output& y, List& list) {
   for (const Side side : kSides) {
     const ProductSides s{p, side};
     const ProductSide& f = s.factor();

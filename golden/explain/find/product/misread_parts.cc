@@ -1,12 +1,10 @@
 // Parts of the depth of an operand that were taken from elsewhere in it: a tile of another row,
 // another place of K, another expert; or without their scales, signs or values.
-#include <optional>
 #include <set>
 
 #include "golden/explain/alter/alterations.h"
 #include "golden/explain/find/finding.h"
 #include "golden/explain/find/product/finders.h"
-#include "golden/explain/words/places.h"
 
 namespace mxo {
 namespace {
@@ -229,7 +227,7 @@ std::string part_words(const ProductSides& s, const std::vector<Index>& runs, In
 
 }  // namespace
 
-void add_misread_parts(const Call& call, const Output& y, std::vector<Hypothesis>& list) {
+void add_misread_parts(const Call& call, const Output& y, List& list) {
   const std::optional<Product> p = product_of(call);
   if (!p || y.name != p->output || y.left == 0) return;
   for (const Side side : kSides) {

@@ -1,8 +1,5 @@
 // Which piece of one side each piece of the other was multiplied with, along the depth: blocks of
 // it, or lanes of every run of 16.
-#include <functional>
-#include <numeric>
-
 #include "golden/explain/alter/alterations.h"
 #include "golden/explain/find/finding.h"
 #include "golden/explain/find/product/finders.h"
@@ -299,7 +296,7 @@ void join_pairs(std::vector<Index>& lanes, Index& unit) {
 }  // namespace
 
 void add_measured_pairing(const Product& p, const Output& y, const std::vector<Effective>& lines,
-                          std::vector<Hypothesis>& list) {
+                          List& list) {
   if (std::ranges::all_of(lines, [](const Effective& e) { return e.misfit < kFits; })) return;
   const Crossing c = crossing_of({p, Side::a}, y, p.block + 1);  // one block has no other to meet
   if (c.own.size() < 2) return;
@@ -338,7 +335,7 @@ void add_measured_pairing(const Product& p, const Output& y, const std::vector<E
   }
 }
 
-void add_measured_lanes(const Call& call, const Output& y, std::vector<Hypothesis>& list) {
+void add_measured_lanes(const Call& call, const Output& y, List& list) {
   const std::optional<Product> p = product_of(call);
   if (!p || p->wgrad || y.name != p->output || y.left == 0) return;
   for (const Side side : kSides) {

@@ -1,7 +1,5 @@
 // Which expert's weights, or which row of x, a row of the output was made of; and ends of groups
 // that moved, in operators of which only the rows that differ are known, too.
-#include <map>
-#include <numeric>
 #include <set>
 
 #include "golden/explain/alter/alterations.h"
@@ -21,8 +19,7 @@ using Indices = std::map<Index, Index>;
 
 // ---- Ends of groups.
 
-void propose_ends(const Indices& moved, std::string phrase, bool raise,
-                  std::vector<Hypothesis>& list) {
+void propose_ends(const Indices& moved, std::string phrase, bool raise, List& list) {
   const auto alter = [moved, raise](Call& call) {
     Tensor ends = call.input("group_ends");
     if (ends.dtype() != Dtype::i32) return false;
@@ -125,8 +122,7 @@ Index zeros_from(const Output& out) {
 
 /// Rows next to an end of their group that were multiplied by the neighbour's weights.
 /// With them the last group, where rows up to the end of the output hold zeros.
-void add_ends(const Product& p, const Output& out, const Indices& expert_of_row,
-              std::vector<Hypothesis>& list) {
+void add_ends(const Product& p, const Output& out, const Indices& expert_of_row, List& list) {
   Indices moved;
   for (const auto& [row, expert] : expert_of_row) {
     const Index own = group_of_row(p, row);
@@ -161,7 +157,7 @@ void add_ends(const Product& p, const Output& out, const Indices& expert_of_row,
 }
 
 /// Groups multiplied by the weights of source[group].
-void add_experts(const Product& p, const Indices& source, std::vector<Hypothesis>& list) {
+void add_experts(const Product& p, const Indices& source, List& list) {
   std::set<Index> steps;
   std::set<Index> experts;
   std::string text;
@@ -189,7 +185,7 @@ void add_experts(const Product& p, const Indices& source, std::vector<Hypothesis
 
 }  // namespace
 
-void add_measured_rows(const Call& call, const Output& output, std::vector<Hypothesis>& list) {
+void add_measured_rows(const Call& call, const Output& output, List& list) {
   const std::optional<Product> p = product_of(call);
   if (!p) {
     add_missing_rows(call, output, list);
@@ -231,7 +227,7 @@ void add_measured_rows(const Call& call, const Output& output, std::vector<Hypot
   if (others != source) add_experts(*p, others, list);
 }
 
-void add_measured_ends(const Call& call, const Output& o, std::vector<Hypothesis>& list) {
+void add_measured_ends(const Call& call, const Output& o, List& list) {
   if (!call.has("group_ends") || o.group != "group" || o.left == 0) return;
   if (static_cast<Index>(o.ends.size()) != call.input("group_ends").elements()) return;
   // Where the run of rows that differ ends which begins at `row` and goes on by `step`.

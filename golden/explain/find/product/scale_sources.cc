@@ -1,13 +1,9 @@
 // Which of the given scales each line took: a map of lines and blocks, or of lines with one scale.
-#include <map>
-#include <optional>
 #include <set>
-#include <utility>
 
 #include "golden/explain/alter/alterations.h"
 #include "golden/explain/find/finding.h"
 #include "golden/explain/find/product/finders.h"
-#include "golden/explain/words/places.h"
 
 namespace mxo {
 namespace {
@@ -17,7 +13,7 @@ constexpr std::size_t kMostAlike = 2;  ///< distances that say the same as the n
 
 /// Proposes that each scale of a factor is that of source(i).
 void propose(const ProductSide& f, const std::string& phrase, std::function<Index(Index)> source,
-             std::vector<Hypothesis>& list) {
+             List& list) {
   add_read(list, f.scales_name + "=source", phrase,
            {read_elements(f.scales_name, std::move(source))});
 }
@@ -150,12 +146,11 @@ std::string words_of(const ScaleMap& scales, const Product& p, const ProductSide
   const Strides& own = scales.own;
   const Index shift = map.shift.begin()->second;
   if (map.step == 0 && map.all_shifts(shift))
-    return "every K block of " + f.name + " takes the scale of block " +
-           std::to_string(shift / own.block);
+    return filled("every K block of {} takes the scale of block {}", f.name, shift / own.block);
   if (map.step == 0) return "all of " + f.name + " takes one scale for every K block of a line";
   if (map.step != own.block)
-    return side_words(f) + " are read along the wrong axis (blocks " + std::to_string(map.step) +
-           " apart rather than " + std::to_string(own.block) + ")";
+    return filled("{} are read along the wrong axis (blocks {} apart rather than {})",
+                  side_words(f), map.step, own.block);
   if (map.slope == 0) {
     return by_groups(map, "every line of " + f.name + " takes the scales of line ",
                      [&](Index s) { return std::to_string(s / own.line); });
@@ -301,7 +296,7 @@ std::map<Index, Index> other_lines(const Observation& seen, const std::vector<do
 
 }  // namespace
 
-void add_scale_sources(const Observation& seen, std::vector<Hypothesis>& list) {
+void add_scale_sources(const Observation& seen, List& list) {
   const Tensor& tensor = *seen.factor().scales;
   const Product& p = seen.s.p;
   const std::vector<double> given = scale_values(tensor);
@@ -350,7 +345,7 @@ void add_scale_sources(const Observation& seen, std::vector<Hypothesis>& list) {
   }
 }
 
-void add_row_sources(const Observation& few, const Output& output, std::vector<Hypothesis>& list) {
+void add_row_sources(const Observation& few, const Output& output, List& list) {
   const Product& p = few.s.p;
   const std::vector<double> given = scale_values(*few.factor().scales);
   const Index width = few.width();

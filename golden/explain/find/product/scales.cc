@@ -1,13 +1,10 @@
 // The scales of a factor of a product: those that lines show, and what may have been made of each,
 // or of several.
-#include <cstring>
 #include <iterator>
 #include <limits>
-#include <map>
 #include <set>
 
 #include "golden/explain/alter/alterations.h"
-#include "golden/explain/case/wide_values.h"
 #include "golden/explain/find/finding.h"
 #include "golden/explain/find/product/finders.h"
 
@@ -64,7 +61,7 @@ std::string steps_in_words(const Observation& seen, const std::map<Index, double
 }
 
 /// The scales themselves, on the lines that were measured: last, if nothing names them.
-void add_other_scales(const Observation& seen, std::vector<Hypothesis>& list) {
+void add_other_scales(const Observation& seen, List& list) {
   const ProductSide& f = seen.factor();
   if (size_of(f.scales->dtype()) != 1) return;
   std::map<Index, double> values;
@@ -106,7 +103,7 @@ constexpr ScaleFunction kFunctions[] = {
 };
 
 void add_functions(const std::vector<std::string>& names, const std::string& subject,
-                   const std::string& words, bool bytes, std::vector<Hypothesis>& list) {
+                   const std::string& words, bool bytes, List& list) {
   for (const ScaleFunction& function : kFunctions) {
     if (bytes && function.of_numbers) continue;
     add_altered_locally(list, subject + "=" + function.id, words + " " + function.phrase,
@@ -240,7 +237,7 @@ bool write_infinities(const Call& call, NamedTensors& out, const std::string& sc
   return true;
 }
 
-void add_nan_byte(const ProductSide& f, std::vector<Hypothesis>& list) {
+void add_nan_byte(const ProductSide& f, List& list) {
   const std::string name = f.scales_name;
   const std::string read = "scale byte 255 of " + f.name + " is read as ";
   add_altered_locally(list, name + "=byte_255", read + "2^128 rather than NaN",
@@ -254,7 +251,7 @@ void add_nan_byte(const ProductSide& f, std::vector<Hypothesis>& list) {
 
 }  // namespace
 
-void add_measured_scales(const Call& call, const Output& output, std::vector<Hypothesis>& list) {
+void add_measured_scales(const Call& call, const Output& output, List& list) {
   const std::optional<Product> p = product_of(call);
   if (!p || output.name != p->output || output.left == 0) return;
   for (const Side side : kSides) {
@@ -276,7 +273,7 @@ void add_measured_scales(const Call& call, const Output& output, std::vector<Hyp
   add_depth_shifts(*p, output, list);
 }
 
-Hypothesis& add_read_in_slices(std::vector<Hypothesis>& list, std::string name, std::string phrase,
+Hypothesis& add_read_in_slices(List& list, std::string name, std::string phrase,
                                std::vector<Reading> readings) {
   Hypothesis& h = add_read(list, std::move(name), std::move(phrase), std::move(readings));
   h.readings.clear();  // altered after it is sliced
@@ -286,19 +283,19 @@ Hypothesis& add_read_in_slices(std::vector<Hypothesis>& list, std::string name, 
 
 std::string side_words(const ProductSide& f) { return "the scales of " + f.name; }
 
-void add_scale_values(const ProductSide& f, std::vector<Hypothesis>& list) {
+void add_scale_values(const ProductSide& f, List& list) {
   if (f.scales == nullptr) return;
   const bool bytes = size_of(f.scales->dtype()) == 1;
   if (bytes && has_nan_byte(f)) add_nan_byte(f, list);
   add_functions({f.scales_name}, f.scales_name, side_words(f), bytes, list);
 }
 
-void add_scale_values(const Product& p, std::vector<Hypothesis>& list) {
+void add_scale_values(const Product& p, List& list) {
   add_functions({p.a.scales_name, p.b.scales_name}, "scales", "all scales",
                 size_of(p.a.scales->dtype()) == 1, list);
 }
 
-void add_shared_scales(const Call& call, std::vector<Hypothesis>& list) {
+void add_shared_scales(const Call& call, List& list) {
   const std::optional<Product> p = product_of(call);
   if (!p || p->wgrad) return;
   for (const ProductSide* side : {&p->a, &p->b}) {

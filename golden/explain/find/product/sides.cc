@@ -2,7 +2,6 @@
 #include "golden/explain/find/product/sides.h"
 
 #include <limits>
-#include <numeric>
 
 #include "golden/explain/find/finding.h"
 #include "golden/explain/words/places.h"

@@ -67,7 +67,7 @@ struct ProductSides {
                            : p.output_row(g, j) * y.columns + i;
   }
   Mark mark(const Output& y, Index g, Index i, Index j) const {
-    return y.marks[static_cast<std::size_t>(element(y, g, i, j))];
+    return nth(y.marks, element(y, g, i, j));
   }
   /// Lines of the other side with which line i made elements that differ.
   std::vector<Index> differing(const Output& y, Index g, Index i) const;
@@ -108,7 +108,7 @@ void add_up(std::span<double> sums, Index depth, const Of& of) {
     std::ranges::copy(part, sums.begin() + n);
   }
   for (Index n = most; n < std::ssize(sums); ++n)
-    for (Index d = 0; d < depth; ++d) sums[static_cast<std::size_t>(n)] += of(n, d);
+    for (Index d = 0; d < depth; ++d) nth(sums, n) += of(n, d);
 }
 
 /// The sums of products over every `run` of the depth.

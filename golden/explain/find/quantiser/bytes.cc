@@ -1,7 +1,6 @@
 // Codes and scale bytes that are read as other numbers, each the same wherever it stands.  Of a
 // product they are NaN, seen from lines that are NaN, or measured from how far outputs are off, by
 // least squares over what every byte adds to them.
-#include <array>
 #include <limits>
 #include <set>
 
@@ -120,8 +119,7 @@ std::vector<std::size_t> bytes_of(const Tensor& t, std::vector<Came> lines) {
   return left == 0 ? found : std::vector<std::size_t>{};
 }
 
-void add_as_nan(const ProductSide& side, bool scale, const std::vector<Came>& lines,
-                std::vector<Hypothesis>& list) {
+void add_as_nan(const ProductSide& side, bool scale, const std::vector<Came>& lines, List& list) {
   const Tensor* t = scale ? side.scales : side.codes;
   if (t == nullptr || (!scale && !is_minifloat8(side.format))) return;
   const std::vector<std::size_t> bytes = bytes_of(*t, lines);
@@ -282,7 +280,7 @@ std::string codes_in_words(const std::vector<std::size_t>& bytes, const Table& t
 
 }  // namespace
 
-std::vector<Claim> recover_by_value(const Call& call, Output& x) {
+Claims recover_by_value(const Call& call, Output& x) {
   if (!is_unexplained(x, 1)) return {};
   const std::optional<ScaleMap> scale_of = scale_map_of(call, x);
   const Dtype format = call.set.format("format", "e4m3");
@@ -320,7 +318,7 @@ std::vector<Claim> recover_by_value(const Call& call, Output& x) {
   return sentence.empty() ? Claims{} : claim_all(x, id, sentence);
 }
 
-void add_bytes_as_nan(const Call& call, const Output& y, std::vector<Hypothesis>& list) {
+void add_bytes_as_nan(const Call& call, const Output& y, List& list) {
   const std::optional<Product> p = product_of(call);
   if (!p || p->wgrad || y.name != p->output || y.left == 0) return;
   for (const Side side : kSides) {
@@ -330,7 +328,7 @@ void add_bytes_as_nan(const Call& call, const Output& y, std::vector<Hypothesis>
   }
 }
 
-void add_decoded_codes(const Call& call, const Output& y, std::vector<Hypothesis>& list) {
+void add_decoded_codes(const Call& call, const Output& y, List& list) {
   const std::optional<Product> p = product_of(call);
   if (!p || y.name != p->output || y.left == 0 || call.has("main_grad") || p->k == 0) return;
   for (const Side of : kSides) {

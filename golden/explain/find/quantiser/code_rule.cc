@@ -1,7 +1,5 @@
 // How values become codes: what x is before it is rounded, as the rule has it and in other ways;
 // roundings, clamps and flushes against pairs; rounding at random.
-#include <cmath>
-
 #include "golden/explain/alter/alterations.h"
 #include "golden/explain/find/finding.h"
 #include "golden/explain/find/output/recover.h"

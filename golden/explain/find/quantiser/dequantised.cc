@@ -1,7 +1,5 @@
 // Which scale every block of a dequantised tensor was multiplied by.
 #include <limits>
-#include <map>
-#include <optional>
 #include <tuple>
 
 #include "golden/explain/alter/alterations.h"
@@ -9,7 +7,6 @@
 #include "golden/explain/find/finding.h"
 #include "golden/explain/find/product/finders.h"
 #include "golden/explain/find/quantiser/quantiser_call.h"
-#include "golden/explain/words/places.h"
 
 namespace mxo {
 namespace {
@@ -143,7 +140,7 @@ struct Rule {
 
 /// Proposes a rule of everything that differs, if that is what it shows; what holds everywhere has
 /// no place.
-bool propose(const Shown& s, const Rule& rule, std::vector<Hypothesis>& list) {
+bool propose(const Shown& s, const Rule& rule, List& list) {
   if (!s.holds(rule.scale)) return false;
   const bool everywhere = s.holds(range_of(s.all_rows), range_of(s.all_columns), rule.scale);
   std::vector<std::pair<Index, double>> changes;
@@ -278,7 +275,7 @@ std::optional<Sources> taken_from(const Shown& s, bool of_rows) {
 }
 
 void propose_lines(const Shown& s, bool of_rows, const Sources& sources, const std::string& words,
-                   std::vector<Hypothesis>& list) {
+                   List& list) {
   const auto scale = [&](Cell p) {
     const auto from = sources.find(of_rows ? p.row : p.column);
     return from == sources.end() ? kNaN : s.given(in_line(p, of_rows, from->second));
@@ -318,7 +315,7 @@ std::optional<ScaleMap> scale_map_of(const Call& call, const Output& x) {
   return map;
 }
 
-void add_measured_blocks(const Call& call, const Output& output, std::vector<Hypothesis>& list) {
+void add_measured_blocks(const Call& call, const Output& output, List& list) {
   const std::optional<Shown> s = Shown::of(call, output);
   if (!s || s->differing < kLeastBlocks) return;
   for (const Rule& rule : known_rules(*s))
@@ -343,7 +340,7 @@ void add_measured_blocks(const Call& call, const Output& output, std::vector<Hyp
   }
 }
 
-void add_rows_in_no_order(const Call& call, const Output& output, std::vector<Hypothesis>& list) {
+void add_rows_in_no_order(const Call& call, const Output& output, List& list) {
   const std::optional<Shown> s = Shown::of(call, output);
   if (!s || std::ssize(s->rows) <= kMostRows || s->all_columns < kLeastBlocks) return;
   const std::optional<Sources> from = taken_from(*s, true);

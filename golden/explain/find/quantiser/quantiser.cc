@@ -10,7 +10,6 @@
 #include "golden/explain/find/finding.h"
 #include "golden/explain/find/output/recover.h"
 #include "golden/explain/find/quantiser/quantiser_call.h"
-#include "ops/catalogue/scale_parameters.h"
 
 namespace mxo {
 namespace {

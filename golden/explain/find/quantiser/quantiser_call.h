@@ -15,7 +15,7 @@
 #include "formats/rounding.h"
 #include "formats/scale_rules.h"
 #include "golden/explain/case/output.h"
-#include "golden/explain/case/wide_values.h"
+#include "golden/explain/case/product.h"
 #include "golden/explain/hypotheses.h"
 #include "golden/judge/scale_map.h"
 
@@ -107,7 +107,7 @@ struct QuantiserCall {
 
   /// None where nothing is left, codes have no eight bits, or shapes do not tell the blocks.
   static std::optional<QuantiserCall> of(const Call& call, const std::vector<Output>& outputs);
-  float amax_of(Index scale) const { return amax[static_cast<std::size_t>(scale)]; }
+  float amax_of(Index scale) const { return nth(amax, scale); }
 };
 
 /// What x becomes before it is rounded.

@@ -1,14 +1,11 @@
 // How the largest magnitude of a block became its scale: steps of e8m0, quotients of f32, and the
 // stacks whose rows of formats/scale_rules.h store the same.
-#include <algorithm>
-#include <cmath>
 #include <limits>
 #include <set>
 
 #include "golden/explain/alter/alterations.h"
 #include "golden/explain/find/finding.h"
 #include "golden/explain/find/quantiser/quantiser_call.h"
-#include "golden/judge/elements.h"
 
 namespace mxo {
 namespace {

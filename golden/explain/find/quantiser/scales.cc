@@ -1,7 +1,5 @@
 // Whose scales came: of a measured rule, one for all blocks, or those of another amax.
-#include <algorithm>
 #include <set>
-#include <span>
 
 #include "golden/explain/alter/alterations.h"
 #include "golden/explain/find/finding.h"
