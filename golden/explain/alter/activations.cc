@@ -1,10 +1,13 @@
 // Gated activations that are not silu(gate) * up, gradients that are not theirs, and limits that
 // hold something else than the gate and up.
+#include <cmath>
 #include <limits>
 
 #include "formats/approximate.h"
 #include "formats/approximate_lg2_tanh.h"
 #include "formats/erf.h"
+#include "formats/exp.h"
+#include "golden/explain/alter/alterations.h"
 #include "golden/explain/alter/gate_form.h"
 
 namespace mxo {
@@ -272,6 +275,7 @@ NamedTensors weigh_rounded(Backend& backend, const Call& call) {
 enum class HeldAs : std::uint8_t {
   gate_and_up,
   silu_and_up,
+  silu,
   product,
   both_sides,
   raised_up,
@@ -286,6 +290,7 @@ T limited(HeldAs held, T a, T b, const GateForm& form) {
   const T up = form.up(std::clamp(b, -limit, limit));
   switch (held) {
     case HeldAs::silu_and_up: return std::min(form.activated(a), limit) * up;
+    case HeldAs::silu: return std::min(form.activated(a), limit) * form.up(b);
     case HeldAs::product: return std::clamp(form.activated(a) * form.up(b), -limit, limit);
     case HeldAs::both_sides: return form.activated(std::clamp(a, -limit, limit)) * up;
     case HeldAs::raised_up: return form.activated(gate) * std::clamp(form.up(b), -limit, limit);
@@ -300,6 +305,8 @@ constexpr Row<HeldAs> kLimited[] = {
     {"limit=raised_up", "up is raised before it is held by the limit", HeldAs::raised_up},
     {"limit=after_silu", "the limit is applied after silu rather than to the gate",
      HeldAs::silu_and_up},
+    {"limit=after_silu_alone",
+     "the limit is applied after silu rather than to the gate, and up is not held", HeldAs::silu},
     {"limit=product", "the limit holds the product of silu and up, and neither of them before it",
      HeldAs::product},
     {"limit=exchanged", "gate and up are exchanged, and each is held as the other",

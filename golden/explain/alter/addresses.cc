@@ -1,6 +1,7 @@
 // Operands of a product that a kernel reads at another address: rows that restart or lie at another
 // stride, experts whose codes and scales part, shared memory that is swizzled on one side, stale
 // scales of both sides.
+#include <memory>
 #include <set>
 
 #include "golden/explain/alter/alterations.h"
@@ -50,6 +51,9 @@ void add_rows(const Product& p, List& list) {
     if (!blocks) break;
     add_scales("first_tile", "all rows of {} take the {} of the first {}", map_of(within_run, tile),
                tile);
+    add_scales(
+        "first_tile", "all rows of a group of {} take the {} of the first {} of them",
+        [tile, begin](Index r) { return begin(r) + (r - begin(r)) % tile; }, tile);
   }
 }
 

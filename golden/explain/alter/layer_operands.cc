@@ -197,6 +197,8 @@ void add_layer_operands(const Call& call, List& list) {
   add_missing_parts(call, list);
   add_layer_gradients(call, list);
   add_orders_of_weights(call, list);
+  add_times(call, "router", "logits are multiplied by ", list);
+  add_times(call, "w1.bias", "w1.bias is multiplied by ", list);
   add_times(call, "w2.bias", "w2.bias is multiplied by ", list);
   add_times(call, "shared.w2", "the shared expert is multiplied by ", list);
 }

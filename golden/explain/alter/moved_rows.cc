@@ -1,5 +1,7 @@
 // Rows and numbers that are only moved: indices that are not translated or are taken for their
 // inverse, groups that are padded otherwise, histories.
+#include <numeric>
+
 #include "golden/explain/alter/alterations.h"
 #include "golden/judge/group_rows.h"
 
@@ -72,7 +74,7 @@ bool scatter(const Call& call, NamedTensors& out) {
   std::vector<Index> source(static_cast<std::size_t>(out.at("y").extent(0)), -1);
   for (Index i = 0; i < indices.elements(); ++i) {
     const std::int32_t to = indices.as<std::int32_t>()[i];
-    if (to >= 0 && to < std::ssize(source)) nth(source, to) = i;
+    if (to >= 0 && to < std::ssize(source)) source[static_cast<std::size_t>(to)] = i;
   }
   out.at("y") = rows_from(call.input("x"), std::move(source));
   return true;
@@ -94,10 +96,12 @@ void add_strides(const Call& call, List& list) {
         filled("experts of tokens, at a stride of {} with -1 between, are read at a stride of {}",
                apart, slots),
         [apart, slots](Call& c) {
-          const auto* given = c.input("experts").as<std::int32_t>();
-          c.replace("experts", with_integers(c.input("experts"), [&](Index, Index i) {
-                      return i % apart < slots ? given[i / apart * slots + i % apart] : -1;
-                    }));
+          const Tensor& given = c.input("experts");
+          Tensor t = given;
+          for (Index i = 0; i < t.elements(); ++i)
+            t.as<std::int32_t>()[i] =
+                i % apart < slots ? given.as<std::int32_t>()[i / apart * slots + i % apart] : -1;
+          c.replace("experts", std::move(t));
         });
   }
 }
@@ -105,18 +109,30 @@ void add_strides(const Call& call, List& list) {
 // ---- moe_align_block_size.
 
 bool point_padding_to_0(const Call& call, NamedTensors& out) {
+  const auto all = static_cast<std::int32_t>(call.input("experts").elements());
   Tensor& ids = out.at("sorted_token_ids");
-  ids = with_integers(ids, [all = call.input("experts").elements()](Index id, Index) {
-    return id == all ? 0 : id;
-  });
+  std::replace(ids.as<std::int32_t>(), ids.as<std::int32_t>() + ids.elements(), all, 0);
+  return true;
+}
+
+/// Slots of each expert in the reverse order, padding where it is.
+bool turn_slots(const Call& call, NamedTensors& out) {
+  const auto all = static_cast<std::int32_t>(call.input("experts").elements());
+  auto* ids = out.at("sorted_token_ids").as<std::int32_t>();
+  Index begin = 0;
+  for (const Index end : group_ends_of(out.at("group_ends"))) {
+    const auto padded = [all](std::int32_t id) { return id >= all; };
+    std::reverse(ids + begin, std::find_if(ids + begin, ids + end, padded));
+    begin = end;
+  }
   return true;
 }
 
 // ---- pad_groups.
 
-/// Groups without rows are given as many as the alignment, too; or all hold the rows that follow
-/// instead of zeros.
-template <bool kEmpty>
+/// A group of `n` rows is given kRowsOf(n, alignment, rows of x), or null: as many as it is, which
+/// hold the rows that follow instead of zeros.
+template <Index (*kRowsOf)(Index n, Index to, Index all)>
 bool pad(const Call& call, NamedTensors& out) {
   const Tensor& x = call.input("x");
   const Index all = x.extent(0);
@@ -131,9 +147,9 @@ bool pad(const Call& call, NamedTensors& out) {
     const Index end = call.input("group_ends").as<std::int32_t>()[g];
     Index padded = ends[g] - starts[g];
     Index copied = std::min(padded, all - begin);
-    if (kEmpty) {
+    if constexpr (kRowsOf != nullptr) {
+      padded = kRowsOf(end - begin, to, all);
       copied = end - begin;
-      padded = copied == 0 ? to : round_up(copied, to);
     }
     if (start + std::max(copied, padded) > std::ssize(source)) return false;
     std::iota(source.begin() + start, source.begin() + start + copied, begin);
@@ -148,8 +164,10 @@ bool pad(const Call& call, NamedTensors& out) {
 
 // ---- permute_indices.
 
-/// Rows of experts, rank by rank, or numbered as they came.
-void fill_indices(const Call& call, NamedTensors& out, bool as_they_came) {
+/// Rows of experts, rank by rank, or the last rank first, or numbered as they came.
+enum class RankOrder : std::uint8_t { first_to_last, last_to_first, as_they_came };
+
+void fill_indices(const Call& call, NamedTensors& out, RankOrder order) {
   const Index experts = call.set.integer("experts", 1);
   const Index ranks = call.set.integer("ranks", 1);
   const auto* counts = call.input("tokens_per_expert").as<std::int32_t>();
@@ -161,16 +179,19 @@ void fill_indices(const Call& call, NamedTensors& out, bool as_they_came) {
   for (Index e = 0; e < experts; ++e) {
     Index n = out.at("ends").as<std::int32_t>()[e] - out.at("sizes").as<std::int32_t>()[e];
     for (Index r = 0; r < ranks; ++r) {
-      const std::int32_t* from = first.data() + r * experts + e;
+      const Index rank = order == RankOrder::last_to_first ? ranks - 1 - r : r;
+      const std::int32_t* from = first.data() + rank * experts + e;
       for (std::int32_t row = from[0]; row < from[1]; ++row, ++n, ++next) {
-        if (n < indices.elements()) indices.as<std::int32_t>()[n] = as_they_came ? next : row;
+        const std::int32_t index = order == RankOrder::as_they_came ? next : row;
+        if (n < indices.elements()) indices.as<std::int32_t>()[n] = index;
       }
     }
   }
 }
 
-bool leave_as_they_came(const Call& call, NamedTensors& out) {
-  fill_indices(call, out, true);
+template <RankOrder kOrder>
+bool order_rows(const Call& call, NamedTensors& out) {
+  fill_indices(call, out, kOrder);
   return call.set.integer("ranks", 1) > 1;
 }
 
@@ -196,7 +217,7 @@ bool pad_empty_experts(const Call& call, NamedTensors& out) {
     end += size;
     out.at("ends").as<std::int32_t>()[e] = end;
   }
-  fill_indices(call, out, false);
+  fill_indices(call, out, RankOrder::first_to_last);
   return any;
 }
 
@@ -246,15 +267,28 @@ constexpr MovedRows kMovedRows[] = {
      leave_unpadded},
     {"moe_align_block_size", "sorted_token_ids=padding_0",
      "slots of padding point to slot 0 rather than beyond all", point_padding_to_0},
+    {"moe_align_block_size", "sorted_token_ids=descending",
+     "slots of an expert stand from the last to the first", turn_slots},
     {"pad_groups", "padding=stale", "padding rows hold the rows that follow instead of zeros",
-     pad<false>, Stage::output},
-    {"pad_groups", "padding=empty", "groups without rows are given {} rows, too", pad<true>},
+     pad<nullptr>, Stage::output},
+    {"pad_groups", "padding=empty", "groups without rows are given {} rows, too",
+     pad<[](Index n, Index to, Index) { return n == 0 ? to : round_up(n, to); }>},
+    {"pad_groups", "padding=one_more",
+     "groups whose rows are multiples of {} are given as many more",
+     pad<[](Index n, Index to, Index) { return (n / to + (n > 0 ? 1 : 0)) * to; }>},
+    {"pad_groups", "padding=at_most_all",
+     "groups are padded to multiples of {}, but to no more rows than x has",
+     pad<[](Index n, Index to, Index all) { return std::min(round_up(n, to), all); }>},
     {"permute_indices", "sizes=empty_experts",
      "experts without tokens have a tile of padding where none is expected, or none where one is",
      pad_empty_experts},
     {"permute_indices", "sizes=unpadded", "sizes are those without padding", size_without_padding},
     {"permute_indices", "indices=as_they_came",
-     "rows stay in the order in which they came, rank by rank", leave_as_they_came},
+     "rows stay in the order in which they came, rank by rank",
+     order_rows<RankOrder::as_they_came>},
+    {"permute_indices", "indices=last_rank_first",
+     "rows of an expert stand from the last rank to the first",
+     order_rows<RankOrder::last_to_first>},
     {"delayed_scale", "history=rolled_again",
      "the history is rolled once more: entries lie one further on, and the oldest is lost",
      roll_again},
@@ -285,9 +319,11 @@ void add_index_hypotheses(const Call& call, List& list) {
     add_altered(list, "indices=moved",
                 filled("every index is one {} than is given", by < 0 ? "less" : "more"),
                 [by, last = call.input(call.op == "permute" ? "x" : "y").extent(0) - 1](Call& c) {
-                  c.replace("indices", with_integers(c.input("indices"), [&](Index at, Index) {
-                              return at >= 0 ? std::clamp<Index>(at + by, 0, last) : at;
-                            }));
+                  Tensor t = c.input("indices");
+                  for (std::int32_t& at : std::span(t.as<std::int32_t>(), t.bytes() / 4))
+                    if (at >= 0)
+                      at = static_cast<std::int32_t>(std::clamp<Index>(at + by, 0, last));
+                  c.replace("indices", std::move(t));
                 });
   }
   if ((call.op != "dequantize" && call.op != "decode") || !call.has("codes")) return;

@@ -1,7 +1,9 @@
 // Operands that are other numbers: rounded to a narrower type before they are used, or quantised
 // before a plain product.
 #include <cmath>
+#include <cstring>
 #include <set>
+#include <span>
 
 #include "golden/explain/alter/alterations.h"
 #include "golden/explain/find/product/finders.h"
@@ -235,7 +237,31 @@ void dequantise(Call& call) {
   call.replace("w", std::move(w));
 }
 
+/// Codes of a side times their scales, rounded to the type of the codes once more.
+bool round_dequantised(Call& call, const ProductSide Product::*of) {
+  const Product p = *product_of(call);
+  const ProductSide& side = p.*of;
+  const bool rows = of == &Product::a;
+  Tensor codes = call.input(side.codes_name);
+  Index at = 0;
+  for (Index g = 0; g < p.groups(); ++g)
+    for (Index i = rows ? p.begin(g) : 0; i < (rows ? p.end(g) : p.n); ++i)
+      for (const double v : rows ? p.line_a(g, i) : p.line_b(g, i))
+        codes.as<std::uint8_t>()[at++] = code_of(side.format, static_cast<float>(v));
+  call.replace(side.codes_name, std::move(codes));
+  return map_scales(call, side.scales_name, [](double) { return 1.0; });
+}
+
 void add_dequantised(const Call& call, const Product& p, List& list) {
+  for (const auto& side : {&Product::a, &Product::b}) {
+    const ProductSide& f = p.*side;
+    if (p.wgrad || f.scales == nullptr || !is_minifloat8(f.format)) continue;
+    add_altered_locally(list, f.codes_name + "=requantised",
+                        filled("{}, times its scales, is rounded to the type of its codes once "
+                               "more, without scales",
+                               f.name),
+                        [side](Call& c) { return round_dequantised(c, side); });
+  }
   if (call.op != "grouped_matmul" || p.a.scales == nullptr || p.b.scales == nullptr) return;
   if (p.a.scales->dtype() != Dtype::f32 || p.b.scales->dtype() != Dtype::f32) return;
   add_altered_locally(list, "operands=dequantised", "x and w are dequantised to bf16 first",

@@ -173,6 +173,14 @@ bool round_to_even(const Call& call, NamedTensors& out) {
   return true;
 }
 
+/// An exact sum, which is no f32 on the way, by f16.
+NamedTensors exact_sum_by_f16(Backend&, const Call& call) {
+  const std::optional<Product> p = product_of(call);
+  if (!p) return {};
+  return host_product(call, {std::max<Index>(p->k, 1),
+                             [](double, const Part& part) { return by_f16(odd_f32(part.value)); }});
+}
+
 /// Functions of the chip, by binary64, which rounds as once but for one result in 2^28.
 constexpr std::pair<const char*, double (*)(double x)> kFunctions[] = {
     {"ex2", [](double x) { return std::exp2(x); }},
@@ -247,7 +255,15 @@ void add_output_hypotheses(const Call& call, List& list) {
 }
 
 void add_double_rounding(const Call& call, List& list) {
-  if (product_of(call) || call.op == "grouped_linear" || call.op.starts_with("quantize")) return;
+  if (product_of(call)) {
+    const bool exact = call.set.text("sum", "exact") == "exact";
+    if (!exact || call.has("bias") || call.set.text("out", "bf16") != "bf16") return;
+    add_run(list, "out=f16_of_exact", "the sum is rounded to f16 before it is rounded to bf16",
+            exact_sum_by_f16, Stage::output)
+        .local = true;
+    return;
+  }
+  if (call.op == "grouped_linear" || call.op.starts_with("quantize")) return;
   const bool out = parameter_of(call, "out") != nullptr && call.set.text("out", "bf16") == "bf16";
   const bool rounding =
       parameter_of(call, "rounding") != nullptr && call.set.text("rounding", "") == "bf16";
@@ -273,13 +289,13 @@ void add_approximate_hypotheses(const Call& call, List& list) {
     return;
   }
   for (const auto& [name, of] : kFunctions) {
-    if (name != function) {
+    const bool own = name == function;
+    if (!own)
       add_set(list, "function", name,
               filled("the function is {}.approx rather than {}.approx", name, function));
-      continue;
-    }
-    add_function(list, "function=nearest",
-                 "the function is correctly rounded rather than the chip's approximation",
+    add_function(list, own ? "function=nearest" : filled("function=nearest_{}", name),
+                 own ? "the function is correctly rounded rather than the chip's approximation"
+                     : filled("the function is the correctly rounded {}", name),
                  [of = of](const Call& c, Index i) {
                    return static_cast<float>(of(static_cast<double>(c.input("x").as<float>()[i])));
                  });

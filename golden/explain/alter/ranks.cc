@@ -1,5 +1,8 @@
 // Rows that travel between ranks: a row late, to another rank, with other weights or scales, or
 // summed over their slots in another way.
+#include <cstring>
+#include <set>
+
 #include "golden/explain/alter/alterations.h"
 #include "golden/explain/find/output/slots.h"
 
@@ -265,18 +268,20 @@ void add_rank_hypotheses(const Call& call, List& list) {
     add_read(list, "weights=stride",
              filled("weights of tokens are read 1 apart rather than {}", slots), weights);
     const Index experts = call.set.integer("experts", 0);
-    for (const Index stride : std::set{experts, slots}) {
-      if (experts < slots) break;
-      add_altered(list, "weights=by_number",
-                  filled("the weight of slot s of token t is number {} t + s of a matrix of tokens "
-                         "and {} experts, 0 where a token did not choose one",
-                         stride, experts),
-                  [experts, stride](Call& c) {
-                    for (const std::string& name : names_ending(c.inputs, ".weights"))
-                      c.replace(name,
-                                read_by_expert(c.input(name), c.input(rank_of(name) + "experts"),
-                                               experts, stride));
-                  });
+    const Index own = experts / std::ssize(returned);
+    for (const auto& [n, stride] : std::set<std::pair<Index, Index>>{
+             {experts, experts}, {experts, slots}, {own, own}, {own, slots}}) {
+      if (n < slots) continue;
+      add_altered(
+          list, "weights=by_number",
+          filled("the weight of slot s of token t is number {} t + s of a matrix of tokens "
+                 "and {} {}, 0 where a token did not choose one",
+                 stride, n, n < experts ? "experts of the rank that has its row" : "experts"),
+          [n = n, stride = stride](Call& c) {
+            for (const std::string& name : names_ending(c.inputs, ".weights"))
+              c.replace(name, read_by_expert(c.input(name), c.input(rank_of(name) + "experts"), n,
+                                             stride));
+          });
     }
   }
   for (const Sum& sum : kSums) {

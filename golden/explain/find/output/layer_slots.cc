@@ -1,7 +1,13 @@
 // What a layer makes of the rows that its slots bring: by another router, by experts with the
 // weights of others, by some experts under another rule.
+#include <cstring>
+#include <map>
+#include <set>
+
+#include "golden/explain/alter/alterations.h"
 #include "golden/explain/find/output/expert_rows.h"
 #include "golden/explain/find/output/recover.h"
+#include "golden/explain/words/places.h"
 
 namespace mxo {
 namespace {
@@ -72,6 +78,10 @@ constexpr RouterInput kRouterInputs[] = {
          return decode(encode<kE4M3>(wide_value(given, i), Overflow::saturate));
        });
      }},
+    {"router.x=next_token", "the router alone sees the row of x after each",
+     [](Tensor& x) { x = rows_moved(x, 1); }},
+    {"router.x=token_before", "the router alone sees the row of x before each",
+     [](Tensor& x) { x = rows_moved(x, -1); }},
 };
 
 void add_router_inputs(const SharedRows& rows, List& list) {
@@ -102,8 +112,10 @@ void add_experts_by_rank(const SharedRows& rows, List& list) {
                std::optional<NamedTensors> by = routed_in(stages, rank);
                const Index p = std::stoll(rank.substr(4));
                Tensor& experts = by->at("experts");
-               experts =
-                   with_integers(experts, [&](Index e, Index) { return e / local * local + p; });
+               for (Index i = 0; i < experts.elements(); ++i) {
+                 std::int32_t& e = experts.as<std::int32_t>()[i];
+                 e = static_cast<std::int32_t>(e / local * local + p);
+               }
                return p < local ? by : std::nullopt;
              });
            });
