@@ -19,6 +19,7 @@
 #include "bench/rival_onednn.h"
 #include "emu/backends.h"
 #include "emu/cpu/isa.h"
+#include "emu/prepared.h"
 #include "formats/tensor.h"
 #include "ops/grouped_matmul.h"
 #include "ops/quantize.h"
@@ -197,7 +198,7 @@ GroupedMatmul mx_product(const Quantized& x, const Quantized& w, const Tensor& e
   return op;
 }
 
-/// Exact MXFP8 forward against sgemm, and oneDNN's bf16 where AMX is.
+/// Exact MXFP8 forward, also of prepared weights, against sgemm, and oneDNN's bf16 where AMX is.
 void mx_forward(benchmark::State& state, const Shape& shape) {
   openblas_set_num_threads(threads());
   const auto cpu = make_backend("cpu", threads());
@@ -209,12 +210,19 @@ void mx_forward(benchmark::State& state, const Shape& shape) {
   const Tensor ends = ends_of(shape);
   Tensor y(Dtype::bf16, {shape.m, shape.n});
   const GroupedMatmul op = mx_product(qx, qw, ends, y);
-  grouped_matmul(*cpu, op);
-  if (!check_forward(op, shape)) return state.SkipWithError("not the definition's bits");
+  const PreparedWeights kept(op.w.codes, op.w.scales);
+  GroupedMatmul prepared = op;
+  prepared.w = {kept.codes(), kept.scales()};
+  for (const GroupedMatmul& product : {op, prepared}) {
+    std::memset(y.data(), 0xFF, y.bytes());
+    grouped_matmul(*cpu, product);
+    if (!check_forward(op, shape)) return state.SkipWithError("not the definition's bits");
+  }
 
   Race race;
   race.flops = 2.0 * static_cast<double>(shape.m * shape.n * shape.k);
   race.contestants.push_back({"exact", [&] { grouped_matmul(*cpu, op); }});
+  race.contestants.push_back({"prepared", [&] { grouped_matmul(*cpu, prepared); }});
   std::vector<float> ys(static_cast<std::size_t>(shape.m * shape.n));
   race.contestants.push_back(
       {"sgemm", per_group(shape, x.as<float>(), w.as<float>(), ys.data(), sgemm)});

@@ -1,7 +1,7 @@
 // A registry of weights by address, and the panels packed of each.
 #include "emu/cpu/gemm/plan/kept_panels.h"
 
-#include <omp.h>
+#include <utility>
 
 #include "emu/cpu/gemm/plan/plan.h"
 #include "emu/cpu/ieee_thread.h"
@@ -22,12 +22,6 @@ bool holds(std::span<const std::byte> memory, const void* at) {
 
 }  // namespace
 
-/// A panel that is still to be packed.
-struct KeptPanels::Packing {
-  const Product* product;
-  MicroPanel* panel;
-};
-
 KeptPanels::KeptPanels(std::span<const std::byte> codes, std::span<const std::byte> scales)
     : codes_(codes), scales_(scales) {
   const std::lock_guard lock(registry_mutex);
@@ -39,7 +33,10 @@ KeptPanels::~KeptPanels() {
   if (!codes_.empty()) registry().erase(codes_.data() + codes_.size());
 }
 
-std::size_t KeptPanels::bytes() { return memory_.mapped(); }
+std::size_t KeptPanels::bytes() {
+  const std::lock_guard lock(mutex_);
+  return bytes_;
+}
 
 KeptPanels* KeptPanels::holder(const Factor& b) {
   const std::lock_guard lock(registry_mutex);
@@ -75,45 +72,48 @@ KeptPanels::Key KeptPanels::key_of(const Kernels& kernels, const Engine& engine,
       b.block};
 }
 
-PanelsOfB KeptPanels::find_or_place(const Kernels& kernels, const Engine& engine,
-                                    const Product& product, std::vector<Packing>& packings) {
-  const auto [at, is_new] = panels_.try_emplace(key_of(kernels, engine, product));
-  std::vector<MicroPanel>& panels = at->second;
-  if (is_new) {
-    const KBlock whole{0, product.depth};
-    const Index bytes_of_panel = static_cast<Index>(engine.bytes(kernels.nr, kMaxNr, whole).all());
-    std::byte* memory = memory_.take(
-        static_cast<std::size_t>(ceil_div(product.b.rows, Index{kernels.nr}) * bytes_of_panel));
-    place_panels_of_b(kernels, engine, 0, product.b.rows, whole, memory, panels);
-    for (MicroPanel& panel : panels) packings.push_back({&product, &panel});
+std::byte* KeptPanels::room_for(std::size_t bytes) {
+  constexpr std::size_t kLargePage = std::size_t{2} << 20;
+  if (bytes > left_) {
+    const std::size_t whole = (bytes + kLargePage - 1) / kLargePage * kLargePage;
+    free_ = memory_.take(whole);
+    left_ = whole;
   }
-  return panels;
+  left_ -= bytes;
+  bytes_ += bytes;
+  return std::exchange(free_, free_ + bytes);
+}
+
+PanelsOfB KeptPanels::panels_of(const Kernels& kernels, const Engine& engine,
+                                const Product& product, int threads) {
+  const std::lock_guard lock(mutex_);
+  const Key key = key_of(kernels, engine, product);
+  if (const auto at = panels_.find(key); at != panels_.end()) return at->second;
+  const KBlock whole{0, product.depth};
+  const Index count = ceil_div(product.b.rows, Index{kernels.nr});
+  std::vector<MicroPanel> panels;
+  place_panels_of_b(
+      kernels, engine, 0, product.b.rows, whole,
+      room_for(static_cast<std::size_t>(count) * engine.bytes(kernels.nr, kMaxNr, whole).all()),
+      panels);
+#pragma omp parallel num_threads(threads) firstprivate(ieee_thread)
+  {
+    const PackScratchPtr scratch = make_pack_scratch();
+#pragma omp for schedule(dynamic, 1)
+    for (Index i = 0; i < count; ++i) {
+      pack_panel(kernels, engine, product, product.b, whole, panels[static_cast<std::size_t>(i)],
+                 *scratch);
+    }
+  }
+  return panels_.emplace(key, std::move(panels)).first->second;
 }
 
 std::vector<PanelsOfB> KeptPanels::of(const Kernels& kernels, const Engine& engine,
                                       const std::vector<Product>& products, int threads) {
   std::vector<PanelsOfB> found(products.size());
-  for (std::size_t i = 0; i < products.size();) {
+  for (std::size_t i = 0; i < products.size(); ++i) {
     KeptPanels* kept = holder(products[i].b);
-    if (kept == nullptr) {
-      ++i;
-      continue;
-    }
-    const std::lock_guard lock(kept->mutex_);
-    std::vector<Packing> packings;
-    for (; i < products.size() && holder(products[i].b) == kept; ++i) {
-      found[i] = kept->find_or_place(kernels, engine, products[i], packings);
-    }
-    const auto count = static_cast<Index>(packings.size());
-#pragma omp parallel num_threads(threads) firstprivate(ieee_thread)
-    {
-      const PackScratchPtr scratch = make_pack_scratch();
-#pragma omp for schedule(dynamic, 1)
-      for (Index k = 0; k < count; ++k) {
-        const auto& [product, panel] = packings[static_cast<std::size_t>(k)];
-        pack_panel(kernels, engine, *product, product->b, {0, product->depth}, *panel, *scratch);
-      }
-    }
+    if (kept != nullptr) found[i] = kept->panels_of(kernels, engine, products[i], threads);
   }
   return found;
 }

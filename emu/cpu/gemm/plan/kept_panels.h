@@ -36,17 +36,22 @@ class KeptPanels {
  private:
   /// All that packing depends on.
   using Key = std::array<std::int64_t, 16>;
-  struct Packing;
 
   static KeptPanels* holder(const Factor& b);
   Key key_of(const Kernels& kernels, const Engine& engine, const Product& product) const;
-  PanelsOfB find_or_place(const Kernels& kernels, const Engine& engine, const Product& product,
-                          std::vector<Packing>& packings);
+
+  /// Aligned to a cache line, as all bytes of panels are.
+  std::byte* room_for(std::size_t bytes);
+  PanelsOfB panels_of(const Kernels& kernels, const Engine& engine, const Product& product,
+                      int threads);
 
   std::span<const std::byte> codes_;
   std::span<const std::byte> scales_;
   std::mutex mutex_;
   MemoryPool memory_;
+  std::byte* free_ = nullptr;
+  std::size_t left_ = 0;  ///< bytes from there on
+  std::size_t bytes_ = 0;
   std::map<Key, std::vector<MicroPanel>> panels_;
 };
 
