@@ -2,9 +2,9 @@
 #include "emu/prepared.h"
 
 #include <cstring>
+#include <span>
 
 #include "emu/cpu/gemm/plan/kept_panels.h"
-#include "formats/tensor.h"
 
 namespace mxo {
 namespace {
@@ -32,25 +32,13 @@ Tensor row_major(const Operand& view) {
 
 }  // namespace
 
-struct PreparedWeights::Copy {
-  Copy(const Operand& of_codes, const Operand& of_scales)
-      : codes(row_major(of_codes)),
-        scales(row_major(of_scales)),
-        panels({codes.data(), codes.bytes()}, {scales.data(), scales.bytes()}) {}
-
-  Tensor codes;
-  Tensor scales;
-  cpu::KeptPanels panels;  // forgets them before they are freed
-};
-
 PreparedWeights::PreparedWeights(const Operand& codes, const Operand& scales)
-    : copy_(std::make_unique<Copy>(codes, scales)) {}
+    : codes_(row_major(codes)),
+      scales_(row_major(scales)),
+      panels_(std::make_unique<cpu::KeptPanels>(std::span(codes_.data(), codes_.bytes()),
+                                                std::span(scales_.data(), scales_.bytes()))) {}
 PreparedWeights::~PreparedWeights() = default;
 
-Operand PreparedWeights::codes() const { return copy_->codes.operand(); }
-Operand PreparedWeights::scales() const {
-  return copy_->scales.rank() > 0 ? copy_->scales.operand() : Operand{};
-}
-std::size_t PreparedWeights::packed_bytes() const { return copy_->panels.bytes(); }
+std::size_t PreparedWeights::packed_bytes() const { return panels_->bytes(); }
 
 }  // namespace mxo

@@ -4,9 +4,13 @@
 #include <cstddef>
 #include <memory>
 
-#include "formats/any_view.h"
+#include "formats/tensor.h"
 
 namespace mxo {
+
+namespace cpu {
+class KeptPanels;
+}
 
 /// A copy of w, codes and scales, for as many products as you like.  Hand codes() and scales() to
 /// grouped_matmul or any operator that multiplies by w: the first product of a kind on a backend
@@ -28,14 +32,16 @@ class PreparedWeights {
   PreparedWeights& operator=(const PreparedWeights&) = delete;
 
   /// Row-major, in memory of this object.
-  Operand codes() const;
-  Operand scales() const;  ///< not given where w has none
+  Operand codes() const { return codes_.operand(); }
+  /// Not given where w has none.
+  Operand scales() const { return scales_.rank() > 0 ? scales_.operand() : Operand{}; }
   /// Of what products have packed so far.
   std::size_t packed_bytes() const;
 
  private:
-  struct Copy;
-  std::unique_ptr<Copy> copy_;
+  Tensor codes_;
+  Tensor scales_;
+  std::unique_ptr<cpu::KeptPanels> panels_;  // forgets both before they are freed
 };
 
 }  // namespace mxo
