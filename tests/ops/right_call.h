@@ -20,7 +20,7 @@ struct RightCall {
   std::set<std::string> free = {};
 
   std::string complaint(const Op& changed) const { return check_refusal(call, changed); }
-  /// Once `change` has spoilt it.
+  /// What a copy that `change` has spoilt is refused with.
   template <typename Change>
   void expect_refusal(const Change& change, const std::string& words) const {
     Op changed = op;
