@@ -30,16 +30,19 @@ std::vector<std::vector<std::byte>> encoded(Backend& backend, const Operand& x,
   return all;
 }
 
+void expect_references_codes(const Operand& x, const std::vector<Index>& shape, const Lie& lie) {
+  const auto want = encoded(*make_reference_backend(), x, shape, lie);
+  for (const auto& contestant : test::contestants())
+    EXPECT_EQ(encoded(*contestant.make(), x, shape, lie), want)
+        << contestant.name() << " " << lie.name << " " << describe(x);
+}
+
 TEST(Convert, EveryBf16AndF16PatternGivesTheReferencesCodes) {
   Tensor x(Dtype::u16, {65536});
   for (Index i = 0; i < 65536; ++i) x.as<std::uint16_t>()[i] = static_cast<std::uint16_t>(i);
-  const auto reference = make_reference_backend();
   for (const Dtype input : {Dtype::bf16, Dtype::f16}) {
     x.reinterpret_as(input);
-    const auto want = encoded(*reference, x.operand(), {65536}, {"contiguous"});
-    for (const auto& contestant : test::contestants())
-      EXPECT_EQ(encoded(*contestant.make(), x.operand(), {65536}, {"contiguous"}), want)
-          << contestant.name() << " " << name_of(input);
+    expect_references_codes(x.operand(), {65536}, {"contiguous"});
   }
 }
 
@@ -60,24 +63,16 @@ TEST(Convert, F32PatternsAroundEveryStepGiveTheReferencesCodes) {
   auto* word = x.as<std::uint32_t>();
   for (std::uint32_t i = 0; i < 1u << 18; ++i)
     word[i] = (i >> 2 << 16) + (i % 4 == 0 ? 0x7FFFu : i % 4 == 1 ? 0x8000u : i % 4 == 2 ? 1u : 0u);
-  const auto reference = make_reference_backend();
-  const auto want = encoded(*reference, x.operand(), x.shape(), {"contiguous"});
-  for (const auto& contestant : test::contestants())
-    EXPECT_EQ(encoded(*contestant.make(), x.operand(), x.shape(), {"contiguous"}), want)
-        << contestant.name();
+  expect_references_codes(x.operand(), x.shape(), {"contiguous"});
 }
 
 TEST(Convert, AnyStridesGiveTheReferencesCodesAndValues) {
-  const auto reference = make_reference_backend();
   for (const std::vector<Index>& shape :
        {std::vector<Index>{0}, {1}, {5000}, {3, 0, 4}, {33, 65}, {2, 3, 17, 41}}) {
     for (const Lie& lie : test::lies()) {
       Strided x(Dtype::f32, shape, lie);
       fill(x, Fill::anything, 3);
-      const auto want = encoded(*reference, x.operand(), shape, lie);
-      for (const auto& contestant : test::contestants())
-        EXPECT_EQ(encoded(*contestant.make(), x.operand(), shape, lie), want)
-            << contestant.name() << " " << lie.name << " " << describe(x.operand());
+      expect_references_codes(x.operand(), shape, lie);
     }
   }
 }

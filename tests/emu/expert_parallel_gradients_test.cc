@@ -6,7 +6,19 @@
 namespace mxo::test::expert_parallel_gradients_test {
 namespace {
 
-class ExpertParallelGradients : public ExpertParallel {};
+class ExpertParallelGradients : public ExpertParallel {
+ protected:
+  /// The experts, integers in the rows that dispatch makes, and as many for combine's output.
+  NamedTensors rows_and_gradients(const Parameters& set, Twister& random) {
+    NamedTensors in = only(in_, {"experts"});
+    for (const auto& [name, tensor] : only(call("dispatch", in_, set), {"x"}))
+      in.emplace(name.substr(0, name.find('.')) + ".y", integers(tensor.shape(), random));
+    for (Index p = 0; p < case_.ranks; ++p)
+      in[rank(p) + "dout"] =
+          integers({case_.tokens[static_cast<std::size_t>(p)], case_.width}, random);
+    return in;
+  }
+};
 
 INSTANTIATE_TEST_SUITE_P(Cases, ExpertParallelGradients, testing::Range(0, 7));
 
@@ -114,23 +126,13 @@ TEST_P(ExpertParallelGradients, CombineBackwardIsTheAdjointOfCombine) {
   for (const char* layout : {"rank_major", "expert_major_padded"}) {
     const Parameters set = parameters(case_, layout, "bf16", "fused");
     Twister random(3);
-    NamedTensors in = only(in_, {"experts"});
-    NamedTensors y;
-    NamedTensors dout;
-    for (const auto& [name, tensor] : only(call("dispatch", in_, set), {"x"})) {
-      const std::string prefix = name.substr(0, name.find('.'));
-      y.emplace(prefix + ".y", integers(tensor.shape(), random));
-    }
-    add_weights(in, [&] { return number(random); });
-    for (Index p = 0; p < case_.ranks; ++p)
-      dout[rank(p) + "dout"] =
-          integers({case_.tokens[static_cast<std::size_t>(p)], case_.width}, random);
     // Padding rows belong to no token: combine must not read them, and their gradient is zero.
-    in.insert(y.begin(), y.end());
-    const NamedTensors out = call("combine", in, set);
-    in.insert(dout.begin(), dout.end());
+    NamedTensors in = rows_and_gradients(set, random);
+    add_weights(in, [&] { return number(random); });
+    const NamedTensors dout = only(in, {"dout"});
+    const NamedTensors out = call("combine", only(in, {"experts", "y", "weights"}), set);
     const NamedTensors gradients = call("combine_backward", in, set);
-    EXPECT_EQ(dot(out, dout), dot(y, only(gradients, {"dy"}))) << layout;
+    EXPECT_EQ(dot(out, dout), dot(only(in, {"y"}), only(gradients, {"dy"}))) << layout;
 
     EXPECT_EQ(dot<float>(only(in, {"weights"}), only(gradients, {"dweights"})), dot(out, dout))
         << layout << ", linear in the weights, too";
@@ -141,12 +143,7 @@ TEST_P(ExpertParallelGradients, CombineBackwardOnAnMxWireSendsTheQuantisedGradie
   const Parameters plain = parameters(case_, "expert_major_padded", "bf16", "fused");
   const Parameters mx = parameters(case_, "expert_major_padded", "mxfp8", "fused");
   Twister random(4);
-  NamedTensors in = only(in_, {"experts"});
-  for (const auto& [name, tensor] : only(call("dispatch", in_, plain), {"x"}))
-    in.emplace(name.substr(0, name.find('.')) + ".y", integers(tensor.shape(), random));
-  for (Index p = 0; p < case_.ranks; ++p)
-    in[rank(p) + "dout"] =
-        integers({case_.tokens[static_cast<std::size_t>(p)], case_.width}, random);
+  const NamedTensors in = rows_and_gradients(plain, random);
   const NamedTensors high = call("combine_backward", in, plain);
   const NamedTensors low = call("combine_backward", in, mx);
   for (Index p = 0; p < case_.ranks; ++p) {

@@ -58,7 +58,7 @@ struct KVector {
   Rational element(std::size_t i) const {
     return Rational(0x1p24 * slice[3][i] + 65536.0 * slice[2][i] + 256.0 * slice[1][i] +
                     slice[0][i]) +
-           Rational(static_cast<double>(rest[i]));
+           Rational(rest[i]);
   }
   TripleFact fact(bool added) const { return {1, share_of_four_slices(left * 1.001f, low, added)}; }
 };
@@ -90,12 +90,10 @@ TEST(FourSlicesBounds, HoldTheRealNumber) {
           ends_of_four(static_cast<float>(sum_of(a, b, 6)), static_cast<float>(sum_of(a, b, 5)),
                        static_cast<float>(sum_of(a, b, 4) + lower.carried),
                        static_cast<float>(lower.left), a.fact(added), b.fact(added));
-      const Rational low(static_cast<double>(ends.low)), high(static_cast<double>(ends.high));
-      ASSERT_TRUE(low <= real && real <= high) << round << ", " << added;
-      const Rational half = (high - low) * Rational(0.5);
-      const Rational beside = (real - (low + half)).magnitude();
+      const twin::Interval interval{ends.low, ends.high};
+      ASSERT_TRUE(interval.holds(real)) << round << ", " << added;
       double& of = most[added ? 1 : 0][round % kData];
-      while (of < 0.99 && half * Rational(of + 0.01) < beside) of += 0.01;
+      while (of < 0.99 && interval.needs(of + 0.01, real)) of += 0.01;
     }
   }
   const auto most_of = [&](bool added, Data data) {

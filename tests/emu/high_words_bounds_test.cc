@@ -106,8 +106,7 @@ TEST(HighWordsBounds, HoldTheRealNumber) {
       ASSERT_TRUE(scale >= 0 && std::abs(shifted) <= INT32_MAX);
       sum.add(shifted * scale >> 32, scale);
       ASSERT_EQ(sum.kept, static_cast<std::int32_t>(sum.kept)) << "beyond 32 bits";
-      real = real + Rational(static_cast<double>(run.product)) *
-                        Rational(static_cast<double>(run.a)) * Rational(static_cast<double>(run.b));
+      real = real + Rational(static_cast<double>(run.product)) * Rational(run.a) * Rational(run.b);
       const std::uint32_t word = (1u << 30) - static_cast<std::uint32_t>(sum.kept);
       if (word >> 31 != 0 || random() % 40 == 0) {
         sum.halve();
@@ -119,12 +118,10 @@ TEST(HighWordsBounds, HoldTheRealNumber) {
         round % 5 != 0 ? 0.0f : std::ldexp(1.25f, static_cast<int>(random() % 40) - 10);
     const HighWordsEnds ends = ends_of_high_words(sum.middle + static_cast<float>(sum.kept),
                                                   sum.unit.sum, off, correction, 0, false);
-    real = real + Rational(static_cast<double>(correction));
-    const Rational low(static_cast<double>(ends.low)), high(static_cast<double>(ends.high));
-    ASSERT_TRUE(low <= real && real <= high) << round;
-    const Rational half = (high - low) * Rational(0.5);
-    const Rational beside = (real - (low + half)).magnitude();
-    while (nearest < 1 && half * Rational(nearest) < beside) nearest += 1.0 / 16;
+    real = real + Rational(correction);
+    const twin::Interval interval{ends.low, ends.high};
+    ASSERT_TRUE(interval.holds(real)) << round;
+    while (nearest < 1 && interval.needs(nearest, real)) nearest += 1.0 / 16;
   }
   EXPECT_GT(halved, 100);
   EXPECT_GT(nearest, 0.7) << "no data comes near the bound";

@@ -6,6 +6,7 @@
 #include "formats/exp.h"
 
 #include "tests/support/moe_cases.h"
+#include "tests/support/same.h"
 
 namespace mxo::test::moe_layer_twin_test {
 namespace {
@@ -261,15 +262,7 @@ TEST_P(MoeLayerTwin, IsTheCompositionOfItsOperators) {
       *cpu, in,
       parameters(std::string("top_k=2 pipeline=") + twin.pipeline + " recipe=" + twin.recipe +
                  " sum=" + twin.sum + " router_logits=" + twin.router_logits));
-  const NamedTensors expected_output = LayerByOperators(*cpu, in, GetParam()).run();
-  ASSERT_EQ(layer.size(), expected_output.size());
-  for (const auto& [name, tensor] : expected_output) {
-    ASSERT_EQ(tensor.shape(), layer.at(name).shape()) << name;
-    Index differing = 0;
-    for (Index i = 0; i < tensor.elements(); ++i)
-      differing += get(tensor, i) != get(layer.at(name), i);
-    EXPECT_EQ(differing, 0) << name;
-  }
+  expect_same(LayerByOperators(*cpu, in, GetParam()).run(), layer);
 }
 
 }  // namespace

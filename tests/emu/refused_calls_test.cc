@@ -7,6 +7,7 @@
 #include "ops/sums.h"
 #include "tests/support/float_state.h"
 #include "tests/support/operands_of.h"
+#include "tests/support/products.h"
 #include "tests/support/refusal.h"
 
 namespace mxo::refused_calls_test {
@@ -25,9 +26,7 @@ void expect_refused(const std::vector<Row>& rows) {
   for (const Row& row : rows) {
     SCOPED_TRACE(std::string(row.op) + " " + row.operands + " " + row.parameters);
     const std::string said = refusal([&] {
-      Parameters set;
-      std::istringstream words(row.parameters);
-      for (std::string word; words >> word;) set.set(word);
+      const Parameters set = test::parameters(row.parameters);
       call_operator(*cpu, row.op, operands_of(row.operands), set, world.get());
     });
     EXPECT_EQ(said.find('\n'), std::string::npos);

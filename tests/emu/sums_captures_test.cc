@@ -8,16 +8,6 @@
 namespace mxo::test::sums_captures_test {
 namespace {
 
-/// Codes [M, K] by [..., N, K] as a product of one group whose scales are ones.
-NamedTensors plain_product(const Tensor& a, const Tensor& b) {
-  const Index n = b.extent(b.rank() - 2);
-  return {{"x.codes", a},
-          {"x.scales", ones({a.extent(0)})},
-          {"w.codes", reshaped(b, {1, n, a.extent(1)})},
-          {"w.scales", ones({1, n})},
-          {"group_ends", ends_of({static_cast<std::int32_t>(a.extent(0))})}};
-}
-
 class SumsCaptures : public testing::TestWithParam<std::string> {
  protected:
   Tensor call(std::string_view op, const NamedTensors& inputs,

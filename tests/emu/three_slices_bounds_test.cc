@@ -52,8 +52,7 @@ struct KVector {
     }
   }
   Rational element(std::size_t i) const {
-    return Rational(65536.0 * high[i] + 256.0 * middle[i] + low[i]) +
-           Rational(static_cast<double>(rest[i]));
+    return Rational(65536.0 * high[i] + 256.0 * middle[i] + low[i]) + Rational(rest[i]);
   }
   TripleFact fact(bool added) const {
     const auto chunks = static_cast<int>((high.size() + 127) / 128);
@@ -87,8 +86,8 @@ TEST(ThreeSlicesBounds, HoldTheRealNumber) {
       const TripleFact fact_a = a.fact(added % 2 != 0), fact_b = b.fact(added / 2 != 0);
       const TripleEnds ends = ends_of_triple(static_cast<float>(w2), static_cast<float>(w1),
                                              static_cast<float>(all), fact_a, fact_b);
-      const Rational low(static_cast<double>(ends.low)), high(static_cast<double>(ends.high));
-      ASSERT_TRUE(low <= real && real <= high) << round << ", " << added;
+      const twin::Interval interval{ends.low, ends.high};
+      ASSERT_TRUE(interval.holds(real)) << round << ", " << added;
       // What lists add.
       float listed = 0;
       for (std::size_t i = 0; i < k; ++i) {
@@ -104,10 +103,8 @@ TEST(ThreeSlicesBounds, HoldTheRealNumber) {
       const double off = off_of_lists(a.low_sum, b.low_sum, a.left, added % 2 != 0, b.left,
                                       added / 2 != 0, added != 0);
       ASSERT_TRUE((real - sum).magnitude() <= Rational(off * 0x1p-16)) << round << ", " << added;
-      const Rational half = (high - low) * Rational(0.5);
-      const Rational beside = (real - (low + half)).magnitude();
       double& of = most[added == 3 ? 1 : 0];
-      while (of < 0.9 && half * Rational(of + 0.1) < beside) of += 0.1;
+      while (of < 0.9 && interval.needs(of + 0.1, real)) of += 0.1;
     }
   }
   EXPECT_GE(most[0], 0.8) << "no data comes near the bound of lowest slices";

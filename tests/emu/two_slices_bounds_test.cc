@@ -46,9 +46,7 @@ KVector drawn(std::size_t k, std::size_t residuals, Data data, std::mt19937_64& 
   return x;
 }
 
-Rational element(const KVector& x, std::size_t i) {
-  return Rational(x.v[i]) + Rational(static_cast<double>(x.r[i]));
-}
+Rational element(const KVector& x, std::size_t i) { return Rational(x.v[i]) + Rational(x.r[i]); }
 
 float in_f16(float value) { return decode(encode<kF16>(value)); }
 
@@ -92,14 +90,10 @@ TEST(TwoSlicesBounds, HoldTheRealNumberIntoBf16) {
     const FactorAndRest of_b = fact_of(b, factor());
     const IntervalEnds ends = ends_of_slices(static_cast<float>(w2), static_cast<float>(w1),
                                              static_cast<float>(w0), correction, of_a, of_b);
-    real = real * Rational(static_cast<double>(of_a.factor)) *
-           Rational(static_cast<double>(of_b.factor));
-    const Rational low(static_cast<double>(ends.low)), high(static_cast<double>(ends.high));
-    ASSERT_TRUE(low <= real && real <= high) << round;
-    // How much of the interval is needed: from its middle to the real number.
-    const Rational half = (high - low) * Rational(0.5);
-    const Rational beside = (real - (low + half)).magnitude();
-    if (half * Rational(0.7) < beside) nearest = 0.7;
+    real = real * Rational(of_a.factor) * Rational(of_b.factor);
+    const twin::Interval interval{ends.low, ends.high};
+    ASSERT_TRUE(interval.holds(real)) << round;
+    if (interval.needs(0.7, real)) nearest = 0.7;
   }
   EXPECT_EQ(nearest, 0.7) << "no data comes near the bound";
 }
@@ -122,9 +116,8 @@ TEST(TwoSlicesBounds, HoldPartsThatCancel) {
     const IntervalEnds ends = ends_of_slices(static_cast<float>(w2), static_cast<float>(w1),
                                              static_cast<float>(w0), c, fact, fact);
     const auto whole = static_cast<double>(65536 * w2 + 256 * w1 + w0);  // below 2^53
-    const Rational real = Rational(whole) + Rational(256 * static_cast<double>(c));
-    ASSERT_TRUE(Rational(static_cast<double>(ends.low)) <= real &&
-                real <= Rational(static_cast<double>(ends.high)))
+    const Rational real = Rational(whole) + Rational(256 * c);
+    ASSERT_TRUE((twin::Interval{ends.low, ends.high}.holds(real)))
         << w2 << " " << w1 << " " << w0 << " " << c;
   }
 }
@@ -196,9 +189,8 @@ TEST(TwoSlicesBounds, HoldCorrectionsOfScaledRuns) {
         ++of.count;
         left += std::fabs(static_cast<double>(own.r[i]) * static_cast<double>(s[i / 128]));
         sum += own.r[i] * s[i / 128] * (static_cast<float>(other.v[i]) * t[i / 128]);
-        real = real + Rational(static_cast<double>(own.r[i])) *
-                          Rational(static_cast<double>(s[i / 128])) * Rational(other.v[i]) *
-                          Rational(static_cast<double>(t[i / 128]));
+        real = real + Rational(own.r[i]) * Rational(s[i / 128]) * Rational(other.v[i]) *
+                          Rational(t[i / 128]);
       }
       of.left = std::nextafter(static_cast<float>(left), INFINITY);
       of.peak = static_cast<float>(greatest) * *std::max_element(s.begin(), s.end()) * 1.001f;
@@ -213,12 +205,11 @@ TEST(TwoSlicesBounds, HoldCorrectionsOfScaledRuns) {
       if (a.r[i] == 0 || b.r[i] == 0) continue;
       added += a.r[i] * sa[i / 128] * (b.r[i] * sb[i / 128]);
       real = real +
-             Rational(static_cast<double>(a.r[i])) * Rational(static_cast<double>(sa[i / 128])) *
-                 Rational(static_cast<double>(b.r[i])) * Rational(static_cast<double>(sb[i / 128]));
+             Rational(a.r[i]) * Rational(sa[i / 128]) * Rational(b.r[i]) * Rational(sb[i / 128]);
     }
     const auto within = [&](float found, bool adds) {
-      const double off = static_cast<double>(off_of_corrections(of_a, of_b, adds));
-      return (real - Rational(static_cast<double>(found))).magnitude() <= Rational(off);
+      const Rational off(off_of_corrections(of_a, of_b, adds));
+      return (real - Rational(found)).magnitude() <= off;
     };
     EXPECT_TRUE(within(added, true)) << round;
     EXPECT_TRUE(within(correction, false)) << round;

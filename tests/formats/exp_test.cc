@@ -205,21 +205,15 @@ TEST(Pairs, NumbersBesideATieAreUndecided) {
 /// |pair / exact - 1| for a function of MPFR.
 template <typename Function>
 double error_of(DoublePair pair, double x, const Function& exact) {
-  mpfr_t t;
-  mpfr_init2(t, 200);
-  mpfr_set_d(t, x, MPFR_RNDN);
-  exact(t, t, MPFR_RNDN);
-  mpfr_d_div(t, pair.high, t, MPFR_RNDN);
-  mpfr_sub_ui(t, t, 1, MPFR_RNDN);
-  mpfr_t low;
-  mpfr_init2(low, 200);
-  mpfr_set_d(low, x, MPFR_RNDN);
-  exact(low, low, MPFR_RNDN);
-  mpfr_d_div(low, pair.low, low, MPFR_RNDN);
-  mpfr_add(t, t, low, MPFR_RNDN);
-  const double error = std::fabs(mpfr_get_d(t, MPFR_RNDN));
-  mpfr_clear(t);
-  mpfr_clear(low);
+  mpfr_t real, off;
+  mpfr_inits2(200, real, off, nullptr);
+  mpfr_set_d(real, x, MPFR_RNDN);
+  exact(real, real, MPFR_RNDN);
+  mpfr_d_sub(off, pair.high, real, MPFR_RNDN);
+  mpfr_add_d(off, off, pair.low, MPFR_RNDN);
+  mpfr_div(off, off, real, MPFR_RNDN);
+  const double error = std::fabs(mpfr_get_d(off, MPFR_RNDN));
+  mpfr_clears(real, off, nullptr);
   return error;
 }
 

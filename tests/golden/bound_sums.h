@@ -11,6 +11,7 @@
 #include "golden/museum/operands.h"
 #include "ops/sums.h"
 #include "tests/golden/expected.h"
+#include "tests/support/random_tensors.h"
 
 namespace mxo {
 
@@ -74,11 +75,7 @@ inline Call operands_of_kind(Backend& b, OperandKind kind, Index k, std::uint64_
     Tensor t(kind == OperandKind::f16 ? Dtype::f16 : Dtype::bf16, plain.shape());
     for (Index i = 0; i < t.elements(); ++i) {
       const float v = decode(plain.as<BF16>()[i]) * (small ? 0x1p-68f : 1.0f);
-      if (t.dtype() == Dtype::f16) {
-        t.as<F16>()[i] = encode<kF16>(v);
-      } else {
-        t.as<BF16>()[i] = encode<kBF16>(v);
-      }
+      test::put(t, i, v);
     }
     call.replace(side, std::move(t));
   }

@@ -31,10 +31,10 @@ struct SuiteAndOutputs {
   fs::path outputs = scratch / "outputs";
   Manifest manifest;
 
-  SuiteAndOutputs() {
+  explicit SuiteAndOutputs(const std::string& name = "quantize") {
     const auto backend = make_reference_backend();
-    manifest = generate(suite, {.suite = "quantize", .level = 0, .seed = 1, .spelling = {}},
-                        *backend, ranks());
+    manifest =
+        generate(suite, {.suite = name, .level = 0, .seed = 1, .spelling = {}}, *backend, ranks());
     fs::create_directory(outputs);
     for (const ManifestCase& item : manifest.cases) {
       TensorFile file = read_safetensors(case_file(suite, item.id));
@@ -235,27 +235,15 @@ TEST(Compare, TakesTheCasesThatAreAskedFor) {
 }
 
 TEST(Compare, NamesAKernelThatReadsWhatNobodyOwns) {
-  const Scratch scratch;
-  const auto backend = make_reference_backend();
-  generate(scratch / "suite", {.suite = "poison", .level = 0, .seed = 1, .spelling = {}}, *backend,
-           ranks());
-  fs::create_directory(scratch / "outputs");
-  for (const ManifestCase& item : read_manifest(scratch / "suite").cases) {
-    TensorFile out = read_safetensors(case_file(scratch / "suite", item.id));
-    for (const ManifestOperand& operand : item.operands) {
-      if (operand.role == Role::input) out.tensors.erase(operand.stored_name());
-      out.tensors.erase(operand.expect.mask);
-    }
-    write_safetensors(scratch / "outputs" / (item.id + ".safetensors"), out);
-  }
-  EXPECT_EQ(compare(scratch / "suite", scratch / "outputs").exit_code(), 0);
+  const SuiteAndOutputs s("poison");
+  EXPECT_EQ(compare(s.suite, s.outputs).exit_code(), 0);
   // A kernel whose padding leaks into a row: less than half a step, so that a gate would pass it.
-  const fs::path leaking = scratch / "outputs" / "poison.permute.nan.safetensors";
+  const fs::path leaking = s.output("poison.permute.nan");
   TensorFile file = read_safetensors(leaking);
   file.tensors.at("y").as<std::uint16_t>()[24] ^= 1;
   write_safetensors(leaking, file);
   const CompareOptions options = gated("ulp=1");
-  const Report report = compare(scratch / "suite", scratch / "outputs", options);
+  const Report report = compare(s.suite, s.outputs, options);
   EXPECT_EQ(report.count(Outcome::fail), 2);
   const std::string said = "1 of 168 elements of y, the first at [1, 0]";
   for (const CaseVerdict& verdict : report.cases) {
@@ -264,7 +252,7 @@ TEST(Compare, NamesAKernelThatReadsWhatNobodyOwns) {
     EXPECT_EQ(verdict.reason.find(said) != said.npos, ours) << verdict.reason;
   }
   const CaseFilter one("id=poison.permute.nan");  // and the other of its pair
-  const Report both = compare(scratch / "suite", scratch / "outputs", options, {}, {}, one);
+  const Report both = compare(s.suite, s.outputs, options, {}, {}, one);
   EXPECT_EQ(both.count(Outcome::fail), 2);
 }
 

@@ -6,6 +6,7 @@
 #include "tests/golden/fitted.h"
 #include "tests/golden/tensors.h"
 #include "tests/support/captures.h"
+#include "tests/support/products.h"
 
 namespace mxo::fingerprint_test {
 namespace {
@@ -56,19 +57,9 @@ TEST(Fingerprint, SaysSoWhenNoAccumulationFits) {
 
 /// A sampled library product as a call with unit scales.
 Call captured_product(const TensorFile& file, const std::string& operands) {
-  const Tensor a = test::tensor_of(file, operands + ".a");
-  const Tensor b = test::tensor_of(file, operands + ".b");
-  Tensor w(b.dtype(), {1, b.extent(0), b.extent(1)});
-  std::memcpy(w.data(), b.data(), b.bytes());
-  const auto one = [](Index) { return 1.0f; };
-  NamedTensors in{{"x.scales", filled<float>(Dtype::f32, {a.extent(0)}, one)},
-                  {"w.scales", filled<float>(Dtype::f32, {1, b.extent(0)}, one)},
-                  {"group_ends", ends_at({a.extent(0)})},
-                  {"x.codes", a},
-                  {"w.codes", w}};
-  Parameters set;
-  set.set("out", "f32");
-  return make_call("grouped_matmul", in, set);
+  const NamedTensors in = test::plain_product(test::tensor_of(file, operands + ".a"),
+                                              test::tensor_of(file, operands + ".b"));
+  return make_call("grouped_matmul", in, test::parameters("out=f32"));
 }
 
 TEST(Fingerprint, RecoversTheSchedulesOfCapturedKernels) {

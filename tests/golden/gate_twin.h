@@ -10,6 +10,7 @@
 #include "golden/judge/elements.h"
 #include "tests/golden/rational.h"
 #include "tests/golden/tensors.h"
+#include "tests/support/random_tensors.h"
 
 namespace mxo::gate_twin {
 
@@ -129,9 +130,7 @@ inline Tensor operand(Dtype type, std::vector<Index> shape, std::uint64_t seed) 
                          (type == Dtype::f16 && seed % 5 == 4 ? 60 : 0);
     const auto v = static_cast<float>(std::ldexp(random() % 2 == 0 ? significand : -significand,
                                                  std::min(exponent, type == Dtype::f16 ? 14 : 63)));
-    if (type == Dtype::f32) t.as<float>()[i] = v;
-    if (type == Dtype::bf16) t.as<BF16>()[i] = encode<kBF16>(v);
-    if (type == Dtype::f16) t.as<F16>()[i] = encode<kF16>(v);
+    test::put(t, i, v);
   }
   return t;
 }

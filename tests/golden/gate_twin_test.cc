@@ -134,8 +134,8 @@ TEST(GateTwin, HoldsProductsOfScaledCodes) {
         const Index n = blocks + 1;
         Rational spill;
         for (Index b = 0; b < blocks; ++b) {
-          const Rational sx(static_cast<double>(in.at("x.scales").as<float>()[i / 2 * blocks + b]));
-          const Rational sw(static_cast<double>(in.at("w.scales").as<float>()[b]));
+          const Rational sx(in.at("x.scales").as<float>()[i / 2 * blocks + b]);
+          const Rational sw(in.at("w.scales").as<float>()[b]);
           Twin part;
           for (Index at = b * 128; at < std::min(k, (b + 1) * 128); ++at)
             part.add(Rational(value_at(in.at("x.codes"), Dtype::e4m3, i / 2 * k + at)) *
@@ -173,7 +173,7 @@ TEST(GateTwin, HoldsSumsOfSlots) {
       Twin twin;
       for (Index slot = 0; slot < k; ++slot)
         twin.add(Rational(value_at(in.at("rank0.y"), type, slot * 2 + i)) *
-                 Rational(static_cast<double>(in.at("rank0.weights").as<float>()[slot])));
+                 Rational(in.at("rank0.weights").as<float>()[slot]));
       twin.round(k);
       hold(*bound, i, twin, std::to_string(seed), seen);
       if (HasFatalFailure()) return;

@@ -3,6 +3,8 @@
 
 #include <gmp.h>
 
+#include <concepts>
+
 #include "formats/dtype.h"
 
 namespace mxo::twin {
@@ -11,6 +13,7 @@ class Rational {
  public:
   Rational() { mpq_init(q_); }
   Rational(double value) : Rational() { mpq_set_d(q_, value); }
+  Rational(std::same_as<float> auto value) : Rational(static_cast<double>(value)) {}
   Rational(const Rational& other) : Rational() { mpq_set(q_, other.q_); }
   Rational(Rational&& other) noexcept : Rational() { mpq_swap(q_, other.q_); }
   Rational& operator=(Rational other) {
@@ -57,6 +60,17 @@ class Rational {
 
  private:
   mpq_t q_;
+};
+
+/// An interval and how near its ends a number comes.
+struct Interval {
+  Rational low, high;
+  bool holds(const Rational& real) const { return low <= real && real <= high; }
+  /// Whether `real` lies further from the middle than this share of the way to an end.
+  bool needs(double share, const Rational& real) const {
+    const Rational half = (high - low) * Rational(0.5);
+    return half * Rational(share) < (real - (low + half)).magnitude();
+  }
 };
 
 inline const Rational& larger(const Rational& a, const Rational& b) { return a < b ? b : a; }

@@ -117,10 +117,11 @@ struct Layer {
           const float sw = w->scale(e, kN, n, begin);
           blocks.push_back(random() % 2 == 0 ? sum * sx * sw : sum * (sx * sw));
         }
-        put(result, r * kN + n, sum_in_some_order(blocks, random));
+        test::put(result, r * kN + n, sum_in_some_order(blocks, random));
         if (!in.contains("bias")) continue;
         const double rounded = ElementReader(out)(bits_at(result, r * kN + n)).value;
-        put(result, r * kN + n, static_cast<float>(rounded) + decode(in.at("bias").as<BF16>()[n]));
+        test::put(result, r * kN + n,
+                  static_cast<float>(rounded) + decode(in.at("bias").as<BF16>()[n]));
       }
     }
     return result;
@@ -130,10 +131,6 @@ struct Layer {
     float sum = 0;
     for (const float term : terms) sum = decode(encode<kBF16>(sum + term));
     return sum;
-  }
-  void put(Tensor& result, Index i, float value) const {
-    if (out == Dtype::f32) result.as<float>()[i] = value;
-    if (out == Dtype::bf16) result.as<BF16>()[i] = encode<kBF16>(value);
   }
 
   TensorVerdict judged(const Tensor& actual) const {
@@ -322,8 +319,7 @@ TEST(RightKernel, OfProductsIsHeldToTheBoundOfEachElement) {
       const float sums[] = {Layer::in_bf16_steps(terms), sum_in_some_order(terms, random)};
       for (const bool good : {false, true}) {
         Tensor& t = good ? right : wrong;
-        if (y.dtype() == Dtype::f32) t.as<float>()[i] = sums[good];
-        if (y.dtype() == Dtype::bf16) t.as<BF16>()[i] = encode<kBF16>(sums[good]);
+        test::put(t, i, sums[good]);
       }
     }
     const auto judged = [&](const Tensor& actual) {

@@ -10,6 +10,7 @@
 #include "tests/golden/ranks.h"
 #include "tests/golden/scratch.h"
 #include "tests/support/captures.h"
+#include "tests/support/products.h"
 #include "tests/support/refusal.h"
 
 namespace mxo::shapes_test {
@@ -29,21 +30,11 @@ Crew of_reference() {
   return {[](int) { return make_reference_backend(); }, 1};
 }
 
-Parameters settings(const std::string& text) {
-  Parameters set;
-  for (std::size_t at = 0; at < text.size();) {
-    const std::size_t end = std::min(text.find(' ', at), text.size());
-    set.set(text.substr(at, end - at));
-    at = end + 1;
-  }
-  return set;
-}
-
 ShapedCall call_of(const Row& row) {
   ShapeOptions options;
   options.seed = 3;
   options.offsets = row.offsets;
-  return shaped_call(row.op, settings(row.set), parse_dimensions(row.shape), options);
+  return shaped_call(row.op, test::parameters(row.set), parse_dimensions(row.shape), options);
 }
 
 const std::vector<Row>& cut_rows() {
@@ -154,7 +145,7 @@ class ShapeSuites : public testing::Test {
 
   static std::vector<ShapeRequest> requests() {
     const auto of = [](const char* id, const char* op, const char* set, const char* shape) {
-      return ShapeRequest{id, op, settings(set), parse_dimensions(shape), {}};
+      return ShapeRequest{id, op, test::parameters(set), parse_dimensions(shape), {}};
     };
     return {of("cut", "quantize", "block=32x1 transpose=true", "rows=1024,columns=2048"),
             of("product", "grouped_matmul", "format_x=e4m3",

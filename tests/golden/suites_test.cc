@@ -4,7 +4,6 @@
 
 #include <gtest/gtest.h>
 
-#include "emu/backends.h"
 #include "golden/judge/group_rows.h"
 #include "golden/judge/judge.h"
 #include "golden/suites/case_file.h"
@@ -14,52 +13,26 @@
 #include "golden/suites/verify.h"
 #include "tests/golden/ranks.h"
 #include "tests/golden/scratch.h"
+#include "tests/support/contestants.h"
+#include "tests/support/same.h"
 
 namespace mxo::suites_test {
 namespace {
 
 namespace fs = std::filesystem;
 
-/// Every instruction set there is, with one thread and with two; "best" is one of them.
-std::map<std::string, std::unique_ptr<Backend>> cpu_backends() {
-  std::map<std::string, std::unique_ptr<Backend>> backends;
-  for (const std::string isa : {"scalar", "avx2", "avx512"}) {
-    for (const int threads : {1, 2}) {
-      try {
-        backends.emplace(isa + std::to_string(threads), make_cpu_backend({isa, threads}));
-      } catch (const Error& error) {
-        if (error.fault() != Fault::unsupported && error.fault() != Fault::argument) throw;
-      }
-    }
-  }
-  return backends;
-}
-
-void expect_same(const NamedTensors& found, const NamedTensors& expected,
-                 const std::string& where) {
-  ASSERT_EQ(found.size(), expected.size()) << where;
-  for (const auto& [name, tensor] : expected) {
-    const auto at = found.find(name);
-    ASSERT_NE(at, found.end()) << where << " " << name;
-    EXPECT_EQ(at->second.dtype(), tensor.dtype()) << where << " " << name;
-    ASSERT_EQ(at->second.shape(), tensor.shape()) << where << " " << name;
-    EXPECT_EQ(std::memcmp(at->second.data(), tensor.data(), tensor.bytes()), 0)
-        << where << " " << name;
-  }
-}
-
 /// What a file holds beside outputs is made before a backend is asked.
 TEST(Suites, GiveTheSameOutputsOnEveryBackendAndThreadCount) {
   const auto reference = make_reference_backend();
-  const auto backends = cpu_backends();
-  ASSERT_GE(backends.size(), 2u);
+  const auto backends = test::all_backends();
   for (const SuiteCase& item : suite_cases("all", 1)) {
     const NamedTensors inputs = item.inputs(InputStream(7, item.id));
     const Parameters set(item.parameters);
     const NamedTensors expected = call_operator(*reference, item.op, inputs, set, &ranks());
-    for (const auto& [name, backend] : backends)
-      expect_same(call_operator(*backend, item.op, inputs, set, &ranks()), expected,
-                  item.id + " on " + name);
+    for (const auto& backend : backends) {
+      SCOPED_TRACE(item.id + " on " + std::string(backend->name()));
+      test::expect_same(expected, call_operator(*backend, item.op, inputs, set, &ranks()));
+    }
   }
 }
 

@@ -3,21 +3,15 @@
 
 #include <algorithm>
 #include <fstream>
-#include <sstream>
 
+#include "golden/files/input_file.h"
 #include "golden/files/read_tensors.h"
 #include "golden/files/safetensors.h"
 #include "tests/golden/scratch.h"
+#include "tests/support/same.h"
 
 namespace mxo::tensor_files_test {
 namespace {
-
-std::string contents(const std::filesystem::path& path) {
-  std::ifstream in(path, std::ios::binary);
-  std::ostringstream out;
-  out << in.rdbuf();
-  return out.str();
-}
 
 TensorFile every_type() {
   TensorFile file;
@@ -38,14 +32,8 @@ TEST(Safetensors, ReadsBackWhatItWroteInNativeSpelling) {
   const TensorFile file = every_type();
   write_safetensors(scratch / "a", file, Spelling::native);
   const TensorFile back = read_safetensors(scratch / "a");
-  ASSERT_EQ(back.tensors.size(), file.tensors.size());
   EXPECT_EQ(back.metadata, file.metadata);
-  for (const auto& [name, tensor] : file.tensors) {
-    const Tensor& other = back.tensors.at(name);
-    EXPECT_EQ(other.dtype(), tensor.dtype()) << name;
-    EXPECT_EQ(other.shape(), tensor.shape()) << name;
-    EXPECT_EQ(std::memcmp(other.data(), tensor.data(), tensor.bytes()), 0) << name;
-  }
+  test::expect_same(file.tensors, back.tensors);
 }
 
 TEST(Safetensors, WritesSmallFormatsAsBytesAndSaysWhatTheyAre) {
@@ -63,8 +51,8 @@ TEST(Safetensors, WritesTheSameBytesEachTimeWithEveryTensorAligned) {
   const Scratch scratch;
   write_safetensors(scratch / "a", every_type());
   write_safetensors(scratch / "b", every_type());
-  const std::string bytes = contents(scratch / "a");
-  EXPECT_EQ(bytes, contents(scratch / "b"));
+  const std::string bytes = read_text_file(scratch / "a");
+  EXPECT_EQ(bytes, read_text_file(scratch / "b"));
   EXPECT_EQ(static_cast<unsigned char>(bytes[0]) % 8, 0);
   EXPECT_LT(bytes.find("\"t.f64\":{\"data_offsets\":[0,"), bytes.size());
 }

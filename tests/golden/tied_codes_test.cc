@@ -31,12 +31,7 @@ const Row kCases[] = {
     {Dtype::f32, {"block=1xK", "scale=f32", "rule=torchao_multiplier", "format=e5m2"}},
 };
 
-void put(Tensor& x, Index i, double value) {
-  const auto v = static_cast<float>(value);
-  if (x.dtype() == Dtype::f32) x.as<float>()[i] = v;
-  if (x.dtype() == Dtype::f16) x.as<F16>()[i] = encode<kF16>(v);
-  if (x.dtype() == Dtype::bf16) x.as<BF16>()[i] = encode<kBF16>(v);
-}
+void put(Tensor& x, Index i, double value) { test::put(x, i, static_cast<float>(value)); }
 
 /// The case once: x, its codes and scales, and everything that the judge needs of them.
 struct Quantised {

@@ -3,11 +3,11 @@
 
 #include <algorithm>
 #include <fstream>
-#include <sstream>
 
 #include <gtest/gtest.h>
 
 #include "emu/backends.h"
+#include "golden/files/input_file.h"
 #include "golden/files/sha256.h"
 #include "golden/suites/case_file.h"
 #include "golden/suites/generate.h"
@@ -20,9 +20,7 @@ namespace {
 namespace fs = std::filesystem;
 
 void replace_in(const fs::path& path, const std::string& from, const std::string& to) {
-  std::ostringstream held;
-  held << std::ifstream(path, std::ios::binary).rdbuf();
-  std::string text = held.str();
+  std::string text = read_text_file(path);
   const std::size_t at = text.find(from);
   ASSERT_NE(at, text.npos) << from;
   text.replace(at, from.size(), to);

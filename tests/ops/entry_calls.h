@@ -13,10 +13,8 @@ namespace mxo {
 
 /// Computes nothing, and new memory is zeros: keeps every operator in words that are asked for
 /// after the call.
-class KeepingBackend : public Backend {
+class KeepingBackend : public Bare {
  public:
-  std::string_view name() const override { return "keeping"; }
-  bool honours(const Accumulation&) const override { return true; }
   std::byte* allocate(std::size_t bytes) override {
     std::byte* memory = Backend::allocate(bytes);
     std::fill_n(memory, bytes, std::byte{0});

@@ -73,8 +73,6 @@ struct MoeChecks : testing::Test {
   Tensor dlogits_bias{Dtype::f32, {4}}, dw1{Dtype::bf16, {4, 64, 64}}, dw2{Dtype::f32, {4, 64, 32}};
   Tensor dw1_bias{Dtype::f32, {4, 64}}, dw2_bias{Dtype::bf16, {4, 64}};
   Tensor dshared_w1{Dtype::bf16, {192, 64}}, dshared_w2{Dtype::bf16, {64, 96}};
-  const RightCall<M> words{"moe_layer", forward, {}};
-  const RightCall<G> of_gradients{"moe_layer", backward, {}};
 
   M call() const {
     M op;
@@ -101,8 +99,6 @@ struct MoeChecks : testing::Test {
     op.shared_w1 = shared_w1.operand();
     op.shared_w2 = shared_w2.operand();
   }
-  std::string said(const M& op) const { return words.complaint(op); }
-  std::string said(const G& op) const { return of_gradients.complaint(op); }
 };
 
 TEST_F(MoeChecks, RefuseWrongFields) {
@@ -129,45 +125,37 @@ TEST_F(MoeChecks, RefuseWrongFieldsOfGradients) {
 }
 
 TEST_F(MoeChecks, RefuseGradientsOfWhatTheCallHasNot) {
-  G op = gradients();
-  EXPECT_EQ(said(op), "");
-  op.dshared_w1 = dshared_w1.result();
-  EXPECT_EQ(said(op), "moe_layer: shared.dw1: needs a call with shared.w1");
-  op = gradients();
-  op.dw2_bias = dw2_bias.result();
-  EXPECT_EQ(said(op), "moe_layer: w2.dbias: needs a call with the bias");
-  op = gradients();
-  op.dlogits_bias = dlogits_bias.result();
-  EXPECT_EQ(said(op), "moe_layer: logits.dbias: needs a call with the bias");
-  op = gradients();
-  op.scores = MoeScores::first_product;
-  EXPECT_NE(said(op).find("scores: found those of a product"), std::string::npos);
-  op = gradients();
-  op.dy.stride[0] = 65;
-  EXPECT_EQ(said(op), "moe_layer: dy: needs contiguous rows");
+  const RightCall<G> right{"moe_layer", backward, gradients()};
+  EXPECT_EQ(right.complaint(right.op), "");
+  right.expect_refusal([&](G& g) { g.dshared_w1 = dshared_w1.result(); },
+                       "shared.dw1: needs a call with shared.w1");
+  right.expect_refusal([&](G& g) { g.dw2_bias = dw2_bias.result(); },
+                       "w2.dbias: needs a call with the bias");
+  right.expect_refusal([&](G& g) { g.dlogits_bias = dlogits_bias.result(); },
+                       "logits.dbias: needs a call with the bias");
+  right.expect_refusal(
+      [](G& g) { g.scores = MoeScores::first_product; },
+      "scores: found those of a product, gradients need combine, swiglu, input or input_bf16");
+  right.expect_refusal([](G& g) { g.dy.stride[0] = 65; }, "dy: needs contiguous rows");
 }
 
 TEST_F(MoeChecks, SayWhatIsWrong) {
-  M op = call();
-  EXPECT_EQ(said(op), "");
-  op.x.stride[0] = 65;
-  EXPECT_EQ(said(op), "moe_layer: x: needs contiguous rows");
-  op = call();
-  op.w1.extent[1] = 63;
-  EXPECT_EQ(said(op), "moe_layer: w1: the number of rows, 2F, is 63, not a multiple of 2");
-  op = call();
-  op.shared_w1 = shared_w1.operand();
-  op.shared_w2 = shared_w2.operand();
-  op.shared_w1.extent[0] = 191;
-  EXPECT_EQ(said(op), "moe_layer: shared.w1: the number of rows, 2S, is 191, not a multiple of 2");
-  op = call();
-  op.pipeline = MoePipeline::flow;
-  EXPECT_EQ(said(op), "");
-  op.format = Dtype::e5m2;
-  EXPECT_EQ(said(op), "moe_layer: format: found e5m2, pipeline flow needs e4m3 or e4m3fnuz");
-  op.format = Dtype::e4m3;
-  op.scores = MoeScores::second_product;
-  EXPECT_EQ(said(op).substr(0, 42), "moe_layer: scores: found those of a produc");
+  RightCall<M> right{"moe_layer", forward, call()};
+  EXPECT_EQ(right.complaint(right.op), "");
+  right.expect_refusal([](M& m) { m.x.stride[0] = 65; }, "x: needs contiguous rows");
+  right.expect_refusal([](M& m) { m.w1.extent[1] = 63; },
+                       "w1: the number of rows, 2F, is 63, not a multiple of 2");
+  right.op.pipeline = MoePipeline::flow;
+  EXPECT_EQ(right.complaint(right.op), "");
+  right.expect_refusal([](M& m) { m.format = Dtype::e5m2; },
+                       "format: found e5m2, pipeline flow needs e4m3 or e4m3fnuz");
+  right.expect_refusal(
+      [](M& m) { m.scores = MoeScores::second_product; },
+      "scores: found those of a product, pipeline flow has combine, swiglu and input");
+  right.op = call();
+  give_all(right.op);
+  right.expect_refusal([](M& m) { m.shared_w1.extent[0] = 191; },
+                       "shared.w1: the number of rows, 2S, is 191, not a multiple of 2");
 }
 
 }  // namespace moe_layer_checks_test

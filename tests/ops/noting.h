@@ -4,17 +4,14 @@
 #include <string>
 #include <vector>
 
-#include "ops/backend.h"
+#include "tests/support/refusal.h"
 
 namespace mxo {
 
 /// Has no operators; notes what moves or is zeroed, in order.
-class NotingMemory : public Backend {
+class NotingMemory : public Bare {
  public:
-  explicit NotingMemory(bool host = false) : host_(host) {}
-  std::string_view name() const override { return "noting"; }
-  bool honours(const Accumulation&) const override { return true; }
-  bool reads_host_memory() const override { return host_; }
+  explicit NotingMemory(bool host = false) : Bare(host) {}
   void upload(std::byte* to, const std::byte* from_host, std::size_t bytes) override {
     seen.push_back("upload " + std::to_string(bytes));
     Backend::upload(to, from_host, bytes);
@@ -30,9 +27,6 @@ class NotingMemory : public Backend {
   void synchronize() override { seen.push_back("synchronize"); }
 
   std::vector<std::string> seen;
-
- private:
-  bool host_;
 };
 
 }  // namespace mxo

@@ -9,12 +9,9 @@ namespace mxo::quantize_checks_test {
 namespace {
 
 /// Notes what it is handed.
-class Noting : public Backend {
+class Noting : public Bare {
  public:
-  explicit Noting(bool host = true) : host_(host) {}
-  std::string_view name() const override { return "noting"; }
-  bool honours(const Accumulation&) const override { return true; }
-  bool reads_host_memory() const override { return host_; }
+  using Bare::Bare;
   std::vector<Quantize> quantized;
   std::vector<Dequantize> dequantized;
   std::vector<ScaleRule> rules;
@@ -24,9 +21,6 @@ class Noting : public Backend {
   void run(const Dequantize& op) override { dequantized.push_back(op); }
   void run(const SwigluQuantize& op) override { rules.push_back(op.rule); }
   void run(const SwigluQuantizeBackward& op) override { rules.push_back(op.rule); }
-
- private:
-  bool host_;
 };
 
 /// What is said of quantize, and of dequantize with the same fields.

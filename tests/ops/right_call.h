@@ -20,6 +20,13 @@ struct RightCall {
   std::set<std::string> free = {};
 
   std::string complaint(const Op& changed) const { return check_refusal(call, changed); }
+  /// What a copy that `change` has spoilt is refused with.
+  template <typename Change>
+  void expect_refusal(const Change& change, const std::string& words) const {
+    Op changed = op;
+    change(changed);
+    EXPECT_EQ(complaint(changed), name + ": " + words);
+  }
 
   void expect_that_checks_see_all() const {
     EXPECT_EQ(complaint(op), "") << name;

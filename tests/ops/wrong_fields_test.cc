@@ -142,18 +142,14 @@ TEST(FusedDotChecks, RefuseWrongFieldsOfCodesWithScales) {
   D op{a.operand(),  b.operand(),  c.operand(),
        sa.operand(), sb.operand(), sum_named("b200_tcgen05", OperandKind::mx),
        d.result()};
-  expect_checked("fused_dot", fused_dot, op);
-  Bare bare;
-  D one = op;
-  one.b_scales = {};
-  EXPECT_NE(complaint(bare, one).find("b.scales"), std::string::npos);
-  one = op;
-  one.a_scales = {};
-  EXPECT_NE(complaint(bare, one).find("a.scales"), std::string::npos);
-  for (Operand* const x : {&op.a, &op.b}) x->extent[2] = 48;
-  EXPECT_NE(complaint(bare, op).find("fused_dot: a: K is 48, not a multiple of 32"),
-            std::string::npos)
-      << complaint(bare, op);
+  const RightCall<D> right{"fused_dot", fused_dot, op};
+  right.expect_that_checks_see_all();
+  right.expect_refusal([](D& one) { one.b_scales = {}; },
+                       "b.scales: missing, needs scales of both or of neither");
+  right.expect_refusal([](D& one) { one.a_scales = {}; },
+                       "a.scales: missing, needs scales of both or of neither");
+  right.expect_refusal([](D& one) { one.a.extent[2] = one.b.extent[2] = 48; },
+                       "a: K is 48, not a multiple of 32");
 }
 
 TEST(FusedDotChecks, RefuseWhatIsNoMachineOfTheirs) {
@@ -161,17 +157,17 @@ TEST(FusedDotChecks, RefuseWhatIsNoMachineOfTheirs) {
   Tensor d(Dtype::f32, {1, 2, 2});
   D op{a.operand(), b.operand(), c.operand(), {}, {}, Accumulation{}, d.result()};
   Bare bare;
-  EXPECT_NE(complaint(bare, op).find("unsupported: fused_dot: sum: found exact, needs a machine"),
-            std::string::npos)
-      << complaint(bare, op);
+  EXPECT_EQ(complaint(bare, op),
+            "unsupported: fused_dot: sum: found exact, needs a machine, such as h200_wgmma_fast");
   op.sum = sum_named("b200_mxf8f6f4", OperandKind::mx);
-  EXPECT_NE(complaint(bare, op).find("kind bf16"), std::string::npos) << complaint(bare, op);
+  EXPECT_EQ(complaint(bare, op),
+            "unsupported: fused_dot: sum: b200_mxf8f6f4 does not take operands of kind bf16");
   op.sum = sum_named("h200_wgmma_fast", OperandKind::bf16);
   EXPECT_EQ(complaint(bare, op).find("unsupported: fused_dot: sum"), std::string::npos)
       << "past the checks it comes to a backend without operators: " << complaint(bare, op);
   Stubborn stubborn;
-  EXPECT_NE(complaint(stubborn, op).find("needs one that stubborn honours"), std::string::npos)
-      << complaint(stubborn, op);
+  EXPECT_EQ(complaint(stubborn, op),
+            "unsupported: fused_dot: sum: found h200_wgmma_fast, needs one that stubborn honours");
 }
 
 }  // namespace

@@ -50,6 +50,16 @@ inline Tensor ones(std::vector<Index> shape) {
   return tensor;
 }
 
+/// Codes [M, K] by [..., N, K] as a product of one group whose scales are ones.
+inline NamedTensors plain_product(const Tensor& a, const Tensor& b) {
+  const Index n = b.extent(b.rank() - 2);
+  return {{"x.codes", a},
+          {"x.scales", ones({a.extent(0)})},
+          {"w.codes", reshaped(b, {1, n, a.extent(1)})},
+          {"w.scales", ones({1, n})},
+          {"group_ends", ends_of({static_cast<std::int32_t>(a.extent(0))})}};
+}
+
 /// Elements whose bits differ, among the first `expected` (all if negative).
 inline Index differing(const Tensor& expected, const Tensor& actual, Index expected_output = -1) {
   if (expected.elements() != actual.elements()) return -1;

@@ -18,6 +18,7 @@ inline void expect_same(const NamedTensors& expected, const NamedTensors& actual
   ASSERT_EQ(expected.size(), actual.size());
   for (const auto& [name, tensor] : expected) {
     ASSERT_TRUE(actual.contains(name)) << name;
+    EXPECT_EQ(tensor.dtype(), actual.at(name).dtype()) << name;
     expect_same(tensor, actual.at(name), name);
   }
 }
