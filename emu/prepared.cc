@@ -14,7 +14,7 @@ Tensor row_major(const Operand& view) {
   Tensor copy(view.dtype, {view.extent, view.extent + view.rank});
   const std::size_t size = size_of(view.dtype);
   std::byte* to = copy.data();
-  if (view.contiguous()) {
+  if (copy.elements() > 0 && view.contiguous()) {
     std::memcpy(to, view.data, copy.bytes());
     return copy;
   }
