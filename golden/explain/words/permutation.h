@@ -18,7 +18,7 @@ struct Permutation {
   Index from(Index i, Index origin = 0) const {
     const auto run = period();
     const Index within = (i - origin) % run;
-    return i - within + nth(source, within);
+    return i - within + source[static_cast<std::size_t>(within)];
   }
   bool identity() const;
   /// Whether the order is one that has a name: reversed, rolled, halves exchanged, transposed.
