@@ -1,4 +1,5 @@
 // Weights that many products read, packed once.
+// Thread safety: any threads may multiply by them at once; none may while they are destroyed.
 #pragma once
 
 #include <cstddef>
@@ -22,7 +23,6 @@ class KeptPanels;
 /// Packed, an 8-bit code takes two bytes or more, a plain bf16 element as much; a transposed view
 /// or another type of result is another kind.  To other backends the copy is plain host memory.
 ///
-/// Thread safety: any threads may multiply by it at once; none may while it is destroyed.
 /// Throws std::bad_alloc.
 class PreparedWeights {
  public:
