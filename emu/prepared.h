@@ -20,8 +20,9 @@ class KeptPanels;
 ///   codes    [.., N, K]   as the operator takes them: 8-bit codes, bf16, f16 or f32; any strides
 ///   scales   as the operator takes them; not given for a plain tensor
 ///
-/// Packed, an 8-bit code takes two bytes or more, a plain bf16 element as much; a transposed view
-/// or another type of result is another kind.  To other backends the copy is plain host memory.
+/// Packed for an exact sum, an 8-bit code takes 2.3 bytes and a bf16 element three with AMX, eight
+/// without; for fma_chain each takes four.  A transposed view or another type of result is another
+/// kind.  To other backends the copy is plain host memory.
 ///
 /// Throws std::bad_alloc.
 class PreparedWeights {
