@@ -15,7 +15,8 @@ class KeptPanels;
 
 /// A copy of w, codes and scales, for as many products as you like.  Hand codes() and scales() to
 /// grouped_matmul or any operator that multiplies by w: the first product of a kind on a backend
-/// `cpu` keeps what it packs, and later ones pack nothing of w.  The bits are those of w itself.
+/// `cpu`, exact or fma_chain, keeps what it packs, and later ones pack nothing of w.  The bits are
+/// those of w itself.
 ///
 ///   codes    [.., N, K]   as the operator takes them: 8-bit codes, bf16, f16 or f32; any strides
 ///   scales   as the operator takes them; not given for a plain tensor
