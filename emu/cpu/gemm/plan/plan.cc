@@ -49,11 +49,15 @@ void try_parts(const Kernels& kernels, const Engine& engine, const Product& p, s
   }
 }
 
+/// From here on two tiles may pack B each for itself: B packed for all leaves the caches, and to
+/// write again what all threads have read costs more than to pack twice (bench/AMX_PRODUCTS.md).
+constexpr Index kLongDepth = 4096;
+
 /// Few rows: one tile holds them all, or two do, so each K-vector of B is packed once or twice if
-/// each tile packs its own, and the packed data stay in L2.  Panels that all threads have read cost
-/// more to write again than to pack twice (bench/AMX_PRODUCTS.md).
+/// each tile packs its own, and the packed data stay in L2.
 bool has_few_rows(const Kernels& kernels, const Engine& engine, const Product& product) {
-  return !engine.whole_k && panels(product.a.rows, kernels.*engine.mr) <= 2 * kMaxPanelsMc;
+  const Index tiles = product.depth < kLongDepth ? 1 : 2;
+  return !engine.whole_k && panels(product.a.rows, kernels.*engine.mr) <= tiles * kMaxPanelsMc;
 }
 
 /// All of the product as one block, if A fits.
