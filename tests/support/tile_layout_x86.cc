@@ -48,7 +48,7 @@ void add_chunk(int chunk, int chunks, const std::int8_t* a, const std::int8_t* b
 
 void sum_two_slices(int half, const ChunkRange& range, const std::int8_t* a, const std::int8_t* b,
                     const PendingSums& pending, const PairResiduals& residuals, std::int8_t* copy,
-                    TwoSliceSums& sums) noexcept {
+                    const std::int8_t*, TwoSliceSums& sums) noexcept {
   avx512_add_pending(pending, 0);
   if (copy != nullptr) avx512_copy_as_b(range.count, a, copy);
   avx512_add_residuals(residuals, 0);

@@ -92,7 +92,7 @@ static_assert(4 * kSpanChunks == kPendingParts);  // one after each product of a
 
 void sum_two_slices(int half, const ChunkRange& range, const std::int8_t* a, const std::int8_t* b,
                     const PendingSums& pending, const PairResiduals& residuals, std::int8_t* copy,
-                    TwoSliceSums& sums) noexcept {
+                    const std::int8_t* ahead, TwoSliceSums& sums) noexcept {
   const auto chunk_at = [&](int i) __attribute__((always_inline)) {
     const std::int8_t* run_b = b + i / kChunks * 2 * kRunBytes;
     return SliceTiles{a + chunk_of_a(0, i), a + chunk_of_a(1, i),
@@ -122,6 +122,7 @@ void sum_two_slices(int half, const ChunkRange& range, const std::int8_t* a, con
       add_residual(residuals, residual++);
     };
     const auto one_part = [&](int part) __attribute__((always_inline)) {
+      if (ahead != nullptr) __builtin_prefetch(ahead + 64 * part, 0, 2);
       if (pending.slices == nullptr) return apart();
       add_recombined_part(pending, part);
     };

@@ -17,11 +17,11 @@ struct TileKernels {
                             const std::uint8_t* shift, const SliceTarget& to,
                             SliceTally& tally) noexcept;
   /// Sums of products of 16 lanes of A and a half of B; meanwhile recombines others, adds residuals
-  /// and, unless `copy` is null, copies A's chunks as tiles of B.
+  /// and, unless null, copies A's chunks as tiles of B to `copy` and fetches 2 KiB from `ahead`.
   void (*sum_two_slices)(int half, const ChunkRange& range, const std::int8_t* a,
                          const std::int8_t* b, const PendingSums& pending,
                          const PairResiduals& residuals, std::int8_t* copy,
-                         TwoSliceSums& sums) noexcept;
+                         const std::int8_t* ahead, TwoSliceSums& sums) noexcept;
   /// The same for both halves in steps, `chunk` from 0 to `chunks`: sums stay in the tiles between
   /// steps while the caller does other work; the last step stores them to `halves`.
   void (*add_two_slices)(int chunk, int chunks, const std::int8_t* a, const std::int8_t* b,

@@ -67,7 +67,10 @@ class SpanSums {
       for (int j = 0; j < tile_.wide(); ++j) {
         if (!takes(tile_.b[j])) continue;
         if (j + 1 < tile_.wide() && takes(tile_.b[j + 1])) of_b_[j + 1].fetch();
-        for (int half = 0; half < kMaxNr / kTileLanes; ++half) add(runs, half, i, j, a, of_b_[j]);
+        for (int half = 0; half < kMaxNr / kTileLanes; ++half) {
+          ahead_ = ahead_of(runs, half, i, j);
+          add(runs, half, i, j, a, of_b_[j]);
+        }
       }
     }
   }
@@ -114,13 +117,28 @@ class SpanSums {
     }
   }
 
+  /// This half's share of what is read soon and not in the caches: of B's next span or, where B
+  /// was packed a moment ago, of the next panel of A; else null.
+  const std::int8_t* ahead_of(const RunRange& runs, int half, int i, int j) const {
+    const Index bytes = (runs.end - runs.first) * kRunBytes;
+    if (tile_.tile->packed->own_b) {
+      if (i + 1 == tile_.tall()) return nullptr;
+      return static_cast<const std::int8_t*>(tile_.a[i + 1].data) +
+             (tile_.first_of_a + runs.first) * kRunBytes +
+             (2 * j + half) * bytes / (2 * tile_.wide());
+    }
+    if (runs.end == tile_.k_block.runs()) return nullptr;
+    return of_b_[j].data + 2 * bytes + (half * tile_.tall() + i) * bytes / tile_.tall();
+  }
+
   /// From block `block` of the span on.
   void add(const SpanOfPanel& a, const SpanOfPanel& b, int block, int half, const ChunkRange& range,
            const PairResiduals& residuals, std::int8_t* copy) {
     const int run = block / kRunBlocks;
     TwoSliceSums& slices = slices_[next_];
     kernels_.tiles->sum_two_slices(half, range, a.data + run * kRunBytes,
-                                   b.data + run * 2 * kRunBytes, pending_, residuals, copy, slices);
+                                   b.data + run * 2 * kRunBytes, pending_, residuals, copy, ahead_,
+                                   slices);
     pending_ = {&slices, a.scales + block * kMaxMr, b.scales + block * kMaxNr + half * kTileLanes,
                 residuals.c};
     next_ = 1 - next_;
@@ -134,6 +152,7 @@ class SpanSums {
   /// side.
   alignas(64) std::int8_t copy_[kSpanRuns * kRunBytes];
   bool copied_ = false;
+  const std::int8_t* ahead_ = nullptr;
   alignas(64) TwoSliceSums slices_[2];
   int next_ = 0;
   PendingSums pending_;
