@@ -40,7 +40,7 @@ class Product:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """That an output without elements needs."""
+        """That an output y or dw needs."""
         x, w, dy = (side[0] if isinstance(side, tuple) else side for side in
                     (self.inputs.get(name) for name in ("x", "w", "dy")))  # fmt: skip
         if self.output == "dw":
