@@ -67,7 +67,39 @@ def test_a_planted_fault_is_found(fault, dtype):
     b = torch.randn(64, 16).to(dtype)
     with Faulty(fault), mxt.Judge(explain_work=2**27) as judge:
         a @ b
-    assert len(judge.failures) == 1 and not judge.passed
+    wrong = [row for row in judge.failures if "wrote over" not in row.cause]
+    assert len(wrong) == 1 and not judge.passed
+
+
+def clears_its_weight(out, a, b):
+    b.zero_()
+    return out
+
+
+def test_a_right_result_of_a_lost_operand_fails():
+    x, w = torch.randn(32, 64), torch.randn(64, 16)
+    with Faulty(clears_its_weight), mxt.Judge() as judge:
+        x @ w
+    assert [row.cause for row in judge.failures] == ["wrote over its operand mat2"], judge
+    layer = torch.nn.Linear(64, 16)
+    forward = layer.forward
+    layer.forward = lambda x: forward(x) + 0 * x.zero_().sum()
+    with torch.no_grad(), mxt.Judge() as judge:
+        layer(x.clone())
+    assert [row.cause.partition(";")[0] for row in judge.failures] == ["wrote over what it was given"], judge
+    with torch.no_grad(), mxt.Judge() as judge:
+        torch.nn.Linear(64, 16)(x).add_(x.zero_().sum())  # later, by others
+        torch.mm(x, w, out=torch.empty(32, 16))
+    assert judge.passed, judge
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+@pytest.mark.parametrize("rows, gave", [(0, (1, 16)), (0, (0, 17)), (32, (0, 16)), (0, (0, 16))])
+def test_no_elements_of_another_shape_fail(rows, gave, dtype):
+    a, b = torch.randn(rows, 64).to(dtype), torch.randn(64, 16).to(dtype)
+    with Faulty(lambda y, *rest: y.new_zeros(gave)), mxt.Judge() as judge:
+        a @ b
+    assert len(judge.failures) == (gave != (rows, 16)) and not judge.missed, judge
 
 
 @pytest.mark.parametrize("batch", [1, 3])
@@ -307,6 +339,16 @@ def test_one_of_many_calls_is_judged():
     assert [row.call for row in judge.rows] == [0, 4]
 
 
+def test_judges_that_end_crosswise_never_pass():
+    outer, inner = mxt.Judge(), mxt.Judge()
+    for judge in (outer, inner):
+        judge.__enter__()
+    torch.randn(16, 32) @ torch.randn(32, 8)
+    for judge in (outer, inner):
+        judge.__exit__(None, None, None)
+    assert outer.passed and [row.operator for row in inner.missed] == ["a judge"], inner
+
+
 def test_what_has_no_rule_is_never_passed():
     with mxt.Judge() as judge:
         torch.softmax(torch.randn(4, 8), -1)
@@ -341,7 +383,8 @@ def test_wrapped_kernels_are_judged():
         gives_three(x)
         quantizer(x[:0], "rceil")  # of an expert without tokens
     assert judge.unjudged["quantizer without elements"] == 1
-    assert [row.verdict for row in judge.rows] == ["FAIL", "unjudged"], judge
-    assert "gave 3 outputs, needs codes, scales" in judge.rows[1].cause
+    assert [row.verdict for row in judge.rows] == ["FAIL", "FAIL", "unjudged"], judge
+    assert judge.rows[0].cause == "wrote over its operand x"
+    assert "gave 3 outputs, needs codes, scales" in judge.rows[2].cause
     with pytest.raises(mxoracle.Error, match="found operator 'quantise'"):
         mxt.judged("quantise")

@@ -67,6 +67,26 @@ def test_a_result_of_another_type_is_judged_wrong(tmp_path):
     assert done.returncode == 1 and "the type is F32 rather than BF16" in done.stdout, done.stdout + done.stderr
 
 
+class Cuts(torch.utils._python_dispatch.TorchDispatchMode):
+    """Keeps none of the rows, and clears the second operand."""
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        out = func(*args, **(kwargs or {}))
+        if func is torch.ops.aten.mm.default:
+            args[1].zero_()
+            return out[:0]
+        return out
+
+
+def test_empty_results_and_lost_operands_are_judged_wrong(tmp_path):
+    a = torch.randn(8, 32).to(torch.bfloat16)
+    with torch.no_grad(), Cuts(), mxt.Recorder(tmp_path / "a"):
+        torch.mm(a, torch.ones(32, 4).bfloat16())
+    done = mxo(tmp_path / "a")
+    assert "found [0, 4], needs [8, 4]" in done.stdout and "over its operand mat2" in done.stdout, done.stdout
+    assert done.returncode == 1
+
+
 A = torch.randn(16, 64).to(torch.bfloat16)
 
 

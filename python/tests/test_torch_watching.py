@@ -120,6 +120,7 @@ class Doubles(torch.overrides.TorchFunctionMode):
         (lambda: A.clone().addmm_(A, B), "aten::addmm_"),
         (lambda: torch.addmm(A, A, B), "aten::addmm"),
         (lambda: A.double() @ B.double(), "aten::mm"),
+        (lambda: B.to(torch.complex64) @ B.to(torch.complex64).conj(), "aten::mm"),
         (lambda: A.to("meta") @ B.to("meta"), "aten::m"),
         (lambda: F.linear(torch.nested.nested_tensor([A, A[:3]]), B), "aten::linear"),
         (lambda: torch.nn.LSTM(8, 8)(torch.randn(3, 1, 8)), "aten::mkldnn_rnn_layer"),
@@ -269,6 +270,55 @@ def test_a_replayed_cuda_graph_is_missed():
         with contextlib.suppress(Exception):  # it cannot run
             torch.cuda.CUDAGraph.replay(None)
     assert not judge.passed and judge.missed[0].operator == "a CUDA graph"
+
+
+class Triples(torch.autograd.Function):
+    """y = x w^T with a gradient of x that is three times too large."""
+
+    @staticmethod
+    def forward(x, w):
+        return x @ w.t()
+
+    @staticmethod
+    def setup_context(ctx, inputs, output):
+        ctx.save_for_backward(*inputs)
+
+    @staticmethod
+    def backward(ctx, dy):
+        x, w = ctx.saved_tensors
+        return 3 * (dy @ w), dy.t() @ x
+
+
+@torch.library.custom_op("hostile::steps", mutates_args=())
+def steps(x: torch.Tensor) -> torch.Tensor:
+    return x.round()
+
+
+steps.register_autograd(lambda ctx, dy: 3 * dy)
+
+
+def checkpointed(x, reentrant):
+    return torch.utils.checkpoint.checkpoint(Triples.apply, x, B, use_reentrant=reentrant).float().sum().backward()
+
+
+@pytest.mark.parametrize(
+    "call, name",
+    [
+        (lambda x: Triples.apply(x, B).float().sum().backward(), "TriplesBackward"),
+        (lambda x: checkpointed(x, True), "TriplesBackward"),
+        (lambda x: checkpointed(x, False), "TriplesBackward"),
+        (lambda x: torch.func.grad(lambda x: Triples.apply(x, B).sum())(x.detach()), "TriplesGeneratedBackward"),
+        (lambda x: torch.autograd.grad(torch.autograd.graph.get_gradient_edge(Triples.apply(x, B)), x,
+                                       A.new_ones(16, 64)), "TriplesBackward"),
+        (lambda x: (steps(x) @ B).sum().backward(), "GeneratedBackwardFor_hostile_steps_defaultBackward"),
+        (lambda x: mxt.Linear(64, 64).to(bf16)(x).sum().backward(), ""),
+    ],
+)  # fmt: skip
+def test_gradients_of_ones_own_are_named(call, name):
+    with mxt.Judge() as judge:
+        call(A.clone().requires_grad_())
+    assert list(judge.gradients) == [name] * bool(name) and judge.rows, judge
+    assert ("not torch's gradients, of which only the products are judged" in str(judge)) == bool(name)
 
 
 class Projections(torch.nn.Module):

@@ -38,6 +38,10 @@ class Attention:
         return self.actual.numel()
 
     @property
+    def shape(self) -> tuple[int, ...]:
+        return *self.q.shape[:-1], self.v.shape[-1]
+
+    @property
     def macs(self) -> int:
         batch, heads, length, depth = self.q.shape
         return batch * heads * length * self.k.shape[-2] * (depth + self.v.shape[-1])

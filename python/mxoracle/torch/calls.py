@@ -3,7 +3,6 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import os
 import types
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
@@ -16,7 +15,9 @@ from torch.nn.modules import module as hooks
 from torch.utils._pytree import tree_leaves, tree_map_only
 
 from mxoracle.torch import attention
+from mxoracle.torch.gradients import is_of_torch, own_gradient
 from mxoracle.torch.graphs import unwatched
+from mxoracle.torch.operands import overwritten, same
 from mxoracle.torch.products import FLOATS, Judged, Product
 from mxoracle.torch.rules import COMPOSED, PRODUCTS, addmm, bmm, mm
 
@@ -68,18 +69,11 @@ _FUNCTIONS: list[tuple[Any, Sequence[str], Callable | None]] = [
     (F, ("bilinear", "conv1d", "conv2d", "conv3d", "conv_transpose1d", "conv_transpose2d", "conv_transpose3d",
          "multi_head_attention_forward", "grouped_mm", "scaled_mm", "scaled_grouped_mm"), None),
 ]  # fmt: skip
-_MOST_NODES = 100  # of a graph between a result and its operands
-_NODES = frozenset(kind for kind in vars(torch._C._functions).values() if isinstance(kind, type))
-_OURS = tuple(os.path.dirname(os.path.abspath(home)) + os.sep for home in (torch.__file__, attention.__file__))
 
 
 def _replaceable() -> Iterator[tuple[Any, str, Callable | None]]:
     for home, names, rule in _FUNCTIONS:
         yield from ((home, name, rule) for name in names if hasattr(home, name))
-
-
-def is_of_torch(file: str) -> bool:
-    return os.path.abspath(file).startswith(_OURS)
 
 
 def _is_torchs(function: Any) -> bool:
@@ -125,13 +119,6 @@ def _plain(tensor: Any) -> bool:
             and not torch._C._functorch.is_functorch_wrapped_tensor(tensor))  # fmt: skip
 
 
-def _same(a: Tensor, b: Tensor) -> bool:
-    """True where both have the same bytes."""
-    if a.dtype != b.dtype or a.shape != b.shape:
-        return False
-    return torch.equal(*(side.contiguous().view(-1).view(torch.uint8) for side in (a, b)))
-
-
 def _same_factors(one: Product, other: Product) -> bool:
     """True where both multiply the same; `one` in several batches, perhaps, of one matrix."""
     sides = [product.inputs[name] for product in (one, other) for name in ("x", "w")]
@@ -140,9 +127,9 @@ def _same_factors(one: Product, other: Product) -> bool:
     w, whole = sides[1], sides[3]
     if len(whole) == 1 and w.shape[1:] == whole.shape[1:]:
         whole = whole.expand_as(w)
-    elif not _same(one.inputs["group_ends"], other.inputs["group_ends"]):
+    elif not same(one.inputs["group_ends"], other.inputs["group_ends"]):
         return False
-    return _same(sides[0], sides[2]) and _same(w, whole)
+    return same(sides[0], sides[2]) and same(w, whole)
 
 
 def _was_seen(product: Product, operands: Sequence[Tensor], seen: list[Product]) -> bool:
@@ -151,10 +138,10 @@ def _was_seen(product: Product, operands: Sequence[Tensor], seen: list[Product])
     for each in seen:
         if each.output != "y":
             continue
-        if _same_factors(each, product) and _same(each.actual, product.actual):
+        if _same_factors(each, product) and same(each.actual, product.actual):
             return True
         if bare is not None and _same_factors(each, bare):
-            if _same((each.actual + operands[2]).reshape(product.actual.shape), product.actual):
+            if same((each.actual + operands[2]).reshape(product.actual.shape), product.actual):
                 return True
     return False
 
@@ -166,21 +153,6 @@ def _kind_expected(operands: Sequence[Tensor]) -> torch.dtype:
         if all(side.dtype in FLOATS for side in operands):
             return torch.get_autocast_dtype(device)
     return functools.reduce(torch.promote_types, (side.dtype for side in operands))
-
-
-def _own_gradient(result: Tensor, operands: Sequence[Tensor]) -> str:
-    """The name of a gradient between a result and its operands that is not torch's; empty: none is."""
-    ends = {side.grad_fn for side in operands if side.grad_fn is not None}
-    ahead, known = [result.grad_fn], set()
-    while ahead and len(known) < _MOST_NODES:
-        node = ahead.pop()
-        if node is None or node in known or node in ends:
-            continue
-        known.add(node)
-        if type(node) not in _NODES:
-            return node.name()
-        ahead += [before for before, _ in node.next_functions]
-    return ""
 
 
 def _is_linear(module: nn.Module) -> bool:
@@ -356,8 +328,11 @@ class Calls:
             self._missed(call.operator, call.place, f"{by}: no rule for it as a whole")
             return
         with unwatched(), torch.no_grad():
+            now, then = ({str(key): pair[at] for key, pair in call.copies.items()} for at in (0, 1))
+            if overwritten(then, now, kwargs.get("out")):
+                self._wrong(call.operator, call.place, f"wrote over what it was given; {by}".rstrip("; "))
             self._compare(call, by, rule, result, given, args, kwargs)
-        own = _own_gradient(result, given)
+        own = own_gradient(result, given)
         if own:
             self._missed(call.operator, call.place, f"its gradient is {own}: what that computes is not seen")
 

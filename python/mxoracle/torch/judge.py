@@ -18,6 +18,7 @@ from mxoracle._library import engine
 from mxoracle._tables import list_sums, operators
 from mxoracle.torch import machines
 from mxoracle.torch.graphs import unwatched
+from mxoracle.torch.operands import overwritten
 from mxoracle.torch.products import Judged, Product, as_bf16
 from mxoracle.torch.rules import covers
 from mxoracle.torch.watcher import Watcher
@@ -76,7 +77,8 @@ class Judge(Watcher):
     that could not be judged is in `missed`, and nothing passes with it: inside of a fused operator, of
     kernels that were compiled before, of arguments that the rule does not take, of an operator without
     a rule.  So is an operator that is not torch's and takes two matrices, outside of `judged`.  Every
-    other operator that computes is counted in `unjudged`.  Torch runs functions under torch.compile
+    other operator that computes is counted in `unjudged`, and a gradient that is neither torch's nor
+    ours in `gradients`: which products it is of is its own affair.  Torch runs functions under torch.compile
     eagerly in here, which is counted too.
     """
 
@@ -95,6 +97,7 @@ class Judge(Watcher):
         self.against = _checks.one_of("Judge: against", against, AGAINST)
         self.rows: list[Row] = []
         self.unjudged: Counter[str] = Counter()
+        self.gradients: Counter[str] = Counter()  # not torch's, and compared with nothing
         self._settings = {"backend": backend, "threads": threads}
         self._sum = sum
         self._explain_work = _checks.not_negative("Judge: explain_work", explain_work)
@@ -114,6 +117,9 @@ class Judge(Watcher):
     def _counted(self, what: str) -> None:
         self.unjudged[what] += 1
 
+    def _of_own_gradients(self, names: list[str]) -> None:
+        self.gradients.update(names)
+
     def _missed(self, operator: str, place: tuple[str, int], why: str) -> None:
         self.rows.append(Row(operator, *place, "unjudged", 0, 0, why))
 
@@ -124,8 +130,11 @@ class Judge(Watcher):
         if isinstance(product, Product) and self.against == "bf16":
             product = as_bf16(product)
         why = "no rule for these arguments"
-        if product is not None and product.elements == 0:
-            self._counted(f"{operator} without elements")
+        if product is not None and product.elements == 0 and not product.op:
+            if product.actual.shape == product.shape:
+                self._counted(f"{operator} without elements")
+            else:
+                self._wrong(operator, place, f"found {list(product.actual.shape)}, needs {list(product.shape)}")
             return
         if product is not None:
             product = product.sampled(self.max_macs)
@@ -168,6 +177,9 @@ class Judge(Watcher):
             listed = ", ".join(dict.fromkeys(f"{row.operator} of {row.module or 'no module'}"
                                              for row in self.missed))  # fmt: skip
             lines.append(f"not passed: {len(self.missed)} were not judged ({listed})")
+        if self.gradients:
+            listed = ", ".join(f"{name} {n}" for name, n in self.gradients.most_common())
+            lines.append(f"not torch's gradients, of which only the products are judged: {listed}")
         if self.unjudged:
             listed = ", ".join(f"{name} {n}" for name, n in self.unjudged.most_common())
             lines.append(f"no rule, not judged: {self.unjudged.total()} calls ({listed})")
@@ -326,12 +338,13 @@ def judged(op: str, **parameters: Any) -> Callable:
         @functools.wraps(kernel)
         def inner(*args: Any, **kwargs: Any) -> Any:
             judges = [(judge, judge._place(op)) for judge in _active]
-            inputs = {}
+            given, inputs = {}, {}
             if any(place is not None for _, place in judges):
                 bound = signature.bind(*args, **kwargs)
                 bound.apply_defaults()
-                inputs = _copied({operands[key]: value for key, value in bound.arguments.items()
-                                  if key in operands and value is not None})  # fmt: skip
+                given = {operands[key]: value for key, value in bound.arguments.items()
+                         if key in operands and value is not None}  # fmt: skip
+                inputs = _copied(given)
             for judge, _ in judges:
                 judge._kernels += 1
             try:
@@ -341,6 +354,9 @@ def judged(op: str, **parameters: Any) -> Callable:
                     judge._kernels -= 1
             for judge, place in judges:
                 if place is not None:
+                    with unwatched():
+                        for operand in overwritten(inputs, given, result):
+                            judge._wrong(kernel.__name__, place, f"wrote over its operand {operand}")
                     _hold_kernel(judge, place, kernel.__name__, entry, inputs, result, parameters)
             return result
 

@@ -39,6 +39,15 @@ class Product:
         return self.actual.numel() if owned else 0
 
     @property
+    def shape(self) -> tuple[int, ...]:
+        """That an output y or dw needs."""
+        x, w, dy = (side[0] if isinstance(side, tuple) else side for side in
+                    (self.inputs.get(name) for name in ("x", "w", "dy")))  # fmt: skip
+        if self.output == "dw":
+            return len(self.inputs["group_ends"]), dy.shape[1], x.shape[1]
+        return len(x), w.shape[-2]
+
+    @property
     def macs(self) -> int:
         sides = [value for name, value in self.inputs.items() if name != "group_ends"]
         shapes = [side[0].shape if isinstance(side, tuple) else side.shape for side in sides]

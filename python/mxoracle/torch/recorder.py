@@ -153,6 +153,9 @@ class Recorder(Watcher):
             self._missed(operator, place, "no rule for these arguments" if product is None else
                          "attention is not recorded; a Judge judges it")  # fmt: skip
             return
+        if product.output in ("y", "dw") and product.actual.shape != product.shape:
+            self._wrong(operator, place, f"found {list(product.actual.shape)}, needs {list(product.shape)}")
+            return
         seen = self._kept.get((operator, place[0]), 0)
         self._kept[operator, place[0]] = seen + 1
         keep = seen % self._keep_every == 0 and product.op and product.by_rows

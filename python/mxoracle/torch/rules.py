@@ -12,6 +12,7 @@ import mxoracle.torch.linear  # noqa: F401
 import mxoracle.torch.operators  # noqa: F401  # both define torch.ops.mxoracle
 from mxoracle._arrays import NAMES
 from mxoracle.torch import attention, convolutions, fp4, scaled
+from mxoracle.torch.operands import named
 from mxoracle.torch.products import (
     FLOATS, Judged, Product, even_ends, plain, type_name, wgrad, written,
 )  # fmt: skip
@@ -36,7 +37,7 @@ def addmm(
     if beta != 1 or alpha != 1:
         return None
     # A bias is one more term of every sum: 1 times itself.
-    bias = bias.expand(a.shape[0], b.shape[1])
+    bias = bias.expand(max(1, a.shape[0]), b.shape[1])
     if a.shape[0] > 1 and bias.stride(0) != 0:
         return None
     w = torch.cat([b.t(), bias[:1].t()], -1)
@@ -267,11 +268,11 @@ COMPOSED = frozenset((
 def type_of_result(func: Any, args: tuple, kwargs: dict) -> torch.dtype | None:
     """The type that an operator of torch's has to give: that which it is asked for, or of its operands;
     None where it writes into `out`, or where they are codes."""
-    named = {spec.name: value for spec, value in zip(func._schema.arguments, args)} | kwargs
-    if func.namespace != "aten" or "out" in named:
+    arguments = named(func, args, kwargs)
+    if func.namespace != "aten" or "out" in arguments:
         return None
-    asked = named.get("out_dtype")
-    first = next((value.dtype for value in named.values() if isinstance(value, Tensor)), None)
+    asked = arguments.get("out_dtype")
+    first = next((value.dtype for value in arguments.values() if isinstance(value, Tensor)), None)
     return asked or (first if first in FLOATS else None)
 
 

@@ -2,7 +2,7 @@
 from __future__ import annotations
 
 import contextlib
-import sys
+import threading
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
@@ -14,9 +14,11 @@ from torch.utils._python_dispatch import TorchDispatchMode, _get_current_dispatc
 from torch.utils._pytree import tree_leaves, tree_map_only
 
 from mxoracle.torch import machines
-from mxoracle.torch.calls import WHOLE, Calls, is_of_torch
+from mxoracle.torch.calls import WHOLE, Calls
+from mxoracle.torch.gradients import TORCHS, backward_watched, home_of, is_of_torch
 from mxoracle.torch.graphs import compiled_code_watched, unwatched
 from mxoracle.torch.modules import Modules
+from mxoracle.torch.operands import copied, named, overwritten, written_by
 from mxoracle.torch.products import Judged, Product
 from mxoracle.torch.rules import COMPOSED, PRODUCTS, RULES, covers, type_of_result
 
@@ -26,9 +28,6 @@ _MOVES = (
     "copy_", "zeros", "ones", "zeros_like", "ones_like", "fill_", "zero_", "to", "contiguous",
     "reshape",
 )  # fmt: skip
-# Whose operators are all in the tables of `rules`, or hold no product that has a rule.
-_TORCHS = ("aten", "prim", "prims", "c10d", "_c10d_functional", "_dtensor", "fsdp", "symm_mem", "profiler",
-           "quantized", "mkldnn", "mkl", "onednn", "prepacked", "inductor", "rngprims", "mxoracle")  # fmt: skip
 _COMPOSITE = torch._C.DispatchKey.CompositeImplicitAutograd
 
 
@@ -43,17 +42,6 @@ def _unread(args: Any) -> str:
         if isinstance(leaf, Tensor) and (leaf.is_meta or leaf.is_nested):
             return f"of {'meta' if leaf.is_meta else 'nested'} tensors"
     return ""
-
-
-def _copied(tensor: Tensor) -> Tensor:
-    """On the host, whatever becomes of it; an axis that repeats one element does so still."""
-    tensor = tensor.detach()
-    if tensor.device.type != "cpu":
-        return tensor.cpu()
-    if tensor.layout != torch.strided:
-        return tensor.clone()
-    once = tuple(slice(0, 1) if step == 0 else slice(None) for step in tensor.stride())
-    return tensor[once].clone().expand(tensor.shape)
 
 
 def _several_matrices(args: Any) -> bool:
@@ -100,8 +88,7 @@ def _modes_watched(entered: Callable[[type], None]) -> Iterator[None]:
     theirs = [home._push_mode for home in homes]
 
     def look(mode: Any) -> None:
-        home = getattr(sys.modules.get(type(mode).__module__), "__file__", None)
-        if type(mode) not in known and not is_of_torch(home or ""):
+        if type(mode) not in known and not is_of_torch(home_of(type(mode))):
             entered(type(mode))
         known.add(type(mode))
 
@@ -123,20 +110,14 @@ def _modes_watched(entered: Callable[[type], None]) -> Iterator[None]:
             home._push_mode = push
 
 
-@contextlib.contextmanager
-def _backward_watched(begins: Callable[[], None]) -> Iterator[None]:
-    """Tells before each backward pass that Python begins."""
-    theirs = torch.autograd._engine_run_backward
+class _Entered(threading.local):
+    """The watchers of a thread, in the order in which they were entered."""
 
-    def watched(*args: Any, **kwargs: Any) -> Any:
-        begins()
-        return theirs(*args, **kwargs)
+    def __init__(self) -> None:
+        self.watchers: list[Watcher] = []
 
-    torch.autograd._engine_run_backward = watched
-    try:
-        yield
-    finally:
-        torch.autograd._engine_run_backward = theirs
+
+_entered = _Entered()
 
 
 class Watcher(TorchDispatchMode):
@@ -157,11 +138,12 @@ class Watcher(TorchDispatchMode):
         self._handed: Any = None  # an operator on its way to a subclass of Tensor
 
     def __enter__(self):
+        _entered.watchers.append(self)
         with contextlib.ExitStack() as stack:
             stack.enter_context(compiled_code_watched(self._counted, self._missing, PRODUCTS))
             stack.enter_context(_autocast_tracked(self._autocast))
             stack.enter_context(_modes_watched(self._mode_entered))
-            stack.enter_context(_backward_watched(self._backward_begins))
+            stack.enter_context(backward_watched(self._backward_begins))
             stack.enter_context(self._whole.layers_left())  # before their module is
             stack.enter_context(self._modules)
             stack.enter_context(self._whole.layers_entered())
@@ -170,6 +152,11 @@ class Watcher(TorchDispatchMode):
         return super().__enter__()
 
     def __exit__(self, *error: Any) -> None:
+        own = _entered.watchers
+        since = own[::-1].index(self)
+        for inner in own[len(own) - since :]:  # torch ends the watch of one of these in place of ours
+            inner._missed("a judge", ("", 0), "the one around it ended before it: what runs from there on is not seen")
+        del own[~since]
         super().__exit__(*error)
         self._around.__exit__(*error)
 
@@ -213,7 +200,7 @@ class Watcher(TorchDispatchMode):
 
     def _foreign(self, func: Any) -> bool:
         """True of an operator of somebody's own, which may be a product as a whole."""
-        return not (func.namespace in _TORCHS or func.is_view or self._kernels
+        return not (func.namespace in TORCHS or func.is_view or self._kernels
                     or func.name().partition(".")[0] in self._no_products)  # fmt: skip
 
     @contextlib.contextmanager
@@ -266,9 +253,12 @@ class Watcher(TorchDispatchMode):
         if place is None:
             return func(*args, **kwargs)
         with unwatched():  # a judge around this one sees nothing of it
-            held = tree_map_only(Tensor, _copied, (args, kwargs))
+            held = tree_map_only(Tensor, copied, (args, kwargs))
         out = func(*args, **kwargs)
         with unwatched():
+            now = named(func, args, kwargs)
+            for name in overwritten(named(func, *held), now, written_by(func, now)):
+                self._wrong(operator, place, f"wrote over its operand {name}")
             device = machines.device_of(tree_leaves((args, kwargs)))
             self._look(operator, place, device, out, rule, *held, type_of_result(func, args, kwargs))
         return out
@@ -310,12 +300,16 @@ class Watcher(TorchDispatchMode):
     def _elsewhere(self, module: str) -> None:
         self._missed("a module", (module, 0), "ran in another thread, whose products are not seen")
 
-    def _backward_begins(self) -> None:
+    def _backward_begins(self, own: list[str]) -> None:
+        self._of_own_gradients(own)
         if self._modules.is_elsewhere():
             self._missed("a backward pass", ("", 0), "ran in another thread, whose products are not seen")
 
     def _counted(self, what: str) -> None:
         """An operator that computes and is no product that we know, or code run otherwise."""
+
+    def _of_own_gradients(self, names: list[str]) -> None:
+        """A backward pass goes through these, which are neither torch's nor ours."""
 
     def _missed(self, operator: str, place: tuple[str, int], why: str) -> None:
         """Products ran, or may have run, that did not come by."""
