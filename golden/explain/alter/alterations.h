@@ -140,6 +140,7 @@ Hypothesis& add_summed(List& list, std::string name, std::string phrase, Stage s
 inline float by_f32(double v) { return static_cast<float>(v); }
 inline float by_bf16(float v) { return decode(encode<kBF16>(v)); }
 inline float by_f16(float v) { return decode(encode<kF16>(v, Overflow::nonfinite)); }
+inline float by_e4m3(float v) { return decode(encode<kE4M3>(v, Overflow::saturate)); }
 
 /// The parameter of that key; null if the operator lacks it.
 const ParameterSpec* parameter_of(const Call& call, std::string_view key);

@@ -2,7 +2,6 @@
 #include "formats/error.h"
 #include "golden/explain/alter/gate_form.h"
 #include "golden/explain/steps/steps.h"
-#include "ops/linear_recipe.h"
 
 namespace mxo {
 namespace {
@@ -28,8 +27,6 @@ struct OtherRows {
   float (*element)(const RowElement&);
 };
 
-float in_e4m3(float v) { return decode(encode<kE4M3>(v, Overflow::saturate)); }
-
 constexpr OtherRows kOtherRows[] = {
     {"dw2=unweighed", "dw2 is made of rows of dy that are not weighted", true, true, "combine",
      [](const RowElement& e) { return e.unweighed; }},
@@ -38,15 +35,15 @@ constexpr OtherRows kOtherRows[] = {
     {"dw2=without_silu", "dw2 is made of gate times up, without the activation", true, false,
      "combine", [](const RowElement& e) { return e.gate * e.up; }},
     {"dw2=without_up", "dw2 is made of silu of the gate, without up", true, false, "combine",
-     [](const RowElement& e) { return e.gate * sigmoid_rn(e.gate); }},
+     [](const RowElement& e) { return silu(e.gate); }},
     {"dw2=unweighed_rows", "dw2 is made of activations that are not weighted", true, false,
-     "swiglu", [](const RowElement& e) { return e.gate * sigmoid_rn(e.gate) * e.up; }},
+     "swiglu", [](const RowElement& e) { return silu(e.gate) * e.up; }},
     {"dw2=e4m3", "dw2 is made of activations that are rounded to e4m3", true, false, nullptr,
-     [](const RowElement& e) { return in_e4m3(e.given); }},
+     [](const RowElement& e) { return by_e4m3(e.given); }},
     {"dw1=weighed", "dw1 is made of rows of x that are weighted", false, false, "combine",
      [](const RowElement& e) { return e.given * e.weight; }},
     {"dw1=e4m3", "dw1 is made of rows of x that are rounded to e4m3", false, false, nullptr,
-     [](const RowElement& e) { return in_e4m3(e.given); }},
+     [](const RowElement& e) { return by_e4m3(e.given); }},
 };
 
 /// The steps of a layer in bf16, and gradients of other rows.
@@ -55,20 +52,22 @@ class Steps {
   Steps(Backend& backend, const Call& call) : backend_(backend), call_(call) {
     call_.set.set("keep_stages", "true");
     out_ = run_call(backend, call_);
-    while (call.has(rank(ranks_) + "x")) ++ranks_;
+    for (; call.has(rank(ranks_) + "x"); ++ranks_) dy_.push_back(&call_.input(rank(ranks_) + "dy"));
+    rows_ = layer_rows(backend, call_, out_);
   }
 
   NamedTensors of(const OtherRows& row) {
-    const Tensor dy = sent([&](const std::string& q) { return call_.input(q + "dy"); }, {});
-    const Tensor weights = sent_weights(
-        [&](const std::string& q, Index i) { return stage(q + "weights").as<float>()[i]; });
-    const Tensor h = of_ranks(out_, "h");
+    std::vector<Tensor> parts;
+    for (Index p = 0; p < ranks_; ++p) parts.push_back(stage(rank(p) + "h"));
+    const Tensor h = stacked(parts);
     add_up(row.second, [&](Tensor& gradient, Tensor& rows) {
       Tensor& t = row.gradient ? gradient : rows;
       const Index columns = t.extent(1);
       t = with_values(t, [&](Index i) {
-        RowElement e{wide_value(t, i), 0.0f, 0.0f, weights.as<float>()[i / columns], 0.0f};
-        if (row.gradient && row.second) e.unweighed = wide_value(dy, i);
+        const LayerRow& own = nth(rows_, i / columns);
+        RowElement e{wide_value(t, i), 0.0f, 0.0f, own.weight, 0.0f};
+        if (row.gradient && row.second && own.slot >= 0)
+          e.unweighed = wide_value(*nth(dy_, own.rank), own.token * columns + i % columns);
         if (!row.gradient && row.second) {
           const auto [gate, up] = gate_pair(i, columns);
           e.gate = wide_value(h, gate);
@@ -80,19 +79,16 @@ class Steps {
     return out_;
   }
 
-  /// Both gradients of weights without some slots, lost(token, slot).
+  /// Both gradients of weights without some slots: lost(row of one, tokens of its rank).
   template <typename Lost>
   NamedTensors without(const Lost& lost) {
-    const Tensor kept = sent_weights([&](const std::string& q, Index i) {
-      const Tensor& experts = stage(q + "experts");
-      const Index slots = experts.extent(1);
-      return lost(i / slots, experts.extent(0), i % slots) ? 0.0f : 1.0f;
-    });
     for (const bool second : {false, true}) {
       add_up(second, [&](Tensor& gradient, Tensor&) {
         const Index columns = gradient.extent(1);
         gradient = with_values(gradient, [&](Index i) {
-          return kept.as<float>()[i / columns] * wide_value(gradient, i);
+          const LayerRow& own = nth(rows_, i / columns);
+          const bool none = own.slot < 0 || lost(own, nth(dy_, own.rank)->extent(0));
+          return none ? 0.0f : wide_value(gradient, i);
         });
       });
     }
@@ -123,54 +119,6 @@ class Steps {
 
   static std::string rank(Index p) { return "rank" + std::to_string(p) + "."; }
 
-  /// A tensor of each rank, rows of all of them one behind the other.
-  Tensor of_ranks(NamedTensors& tensors, const char* name) const {
-    std::vector<Tensor> parts;
-    for (Index p = 0; p < ranks_; ++p) parts.push_back(output_of(tensors, rank(p) + name));
-    return stacked(parts);
-  }
-
-  /// Rows of experts, padded as they are: x of their tokens, times weights of their slots.
-  Tensor sent(const std::function<Tensor(const std::string&)>& x,
-              const std::function<Tensor(const std::string&)>& weights) {
-    Call made{"dispatch", {}, {}, call_.world};
-    made.set.set("experts", std::to_string(call_.input("router").extent(0)));
-    made.set.set("precision", "bf16");
-    made.set.set("layout", "expert_major_padded");
-    made.set.set("alignment", std::to_string(std::max(call_.set.integer("alignment", 32),
-                                                      linear_recipe_named("bf16").alignment)));
-    for (Index p = 0; p < ranks_; ++p) {
-      made.replace(rank(p) + "experts", stage(rank(p) + "experts"));
-      made.replace(rank(p) + "x", x(rank(p)));
-      if (weights) made.replace(rank(p) + "weights", weights(rank(p)));
-    }
-    NamedTensors received = run_call(backend_, made);
-    return of_ranks(received, "x");
-  }
-
-  /// of(rank, slot i of its tokens) for every row.  Rows travel in bf16, three of which hold an
-  /// f32.
-  template <typename Of>
-  Tensor sent_weights(const Of& of) {
-    const auto ones = [&](const std::string& q) {
-      return with_values(Tensor(Dtype::f32, {stage(q + "experts").extent(0), 1}),
-                         [](Index) { return 1.0f; });
-    };
-    std::vector<Tensor> parts;
-    for (int before = 0; before < 3; ++before) {
-      parts.push_back(sent(ones, [&](const std::string& q) {
-        return with_values(Tensor(Dtype::f32, stage(q + "experts").shape()), [&](Index i) {
-          float rest = of(q, i);
-          for (int part = 0; part < before; ++part) rest -= by_bf16(rest);
-          return rest;
-        });
-      }));
-    }
-    return with_values(Tensor(Dtype::f32, parts[0].shape()), [&](Index i) {
-      return wide_value(parts[0], i) + wide_value(parts[1], i) + wide_value(parts[2], i);
-    });
-  }
-
   /// A gradient of weights over the rows of all ranks, after edit(gradient, rows).
   template <typename Edit>
   void add_up(bool second, const Edit& edit) {
@@ -190,6 +138,8 @@ class Steps {
   Call call_;         ///< that keeps every step
   NamedTensors out_;  ///< of the layer, with every step
   Index ranks_ = 0;
+  std::vector<const Tensor*> dy_;  ///< of each rank
+  std::vector<LayerRow> rows_;
 };
 
 struct Shares {
@@ -223,11 +173,11 @@ void add_layer_gradients(const Call& call, List& list) {
       add(row.name, row.phrase, [&row](Steps& steps) { return steps.of(row); });
   for (Index slot = 0; slot < std::min<Index>(call.set.integer("top_k", 1), kMostSlots); ++slot) {
     add("dw=slot", filled("dw1 and dw2 lack slot {} of every token", slot), [slot](Steps& steps) {
-      return steps.without([slot](Index, Index, Index s) { return s == slot; });
+      return steps.without([slot](const LayerRow& row, Index) { return row.slot == slot; });
     });
   }
   add("dw=last_token", "dw1 and dw2 lack the last token of every rank", [](Steps& steps) {
-    return steps.without([](Index t, Index tokens, Index) { return t + 1 == tokens; });
+    return steps.without([](const LayerRow& row, Index n) { return row.token + 1 == n; });
   });
   for (const Shares& row : kShares) {
     if (call.has("shared.w1")) break;

@@ -189,9 +189,7 @@ void add_layer_operands(const Call& call, List& list) {
   for (const char* name : {"router", "w1", "w2"}) {
     add_altered(list, filled("{}=e4m3", name), filled("{} is rounded to e4m3 first", name),
                 [name](Call& c) {
-                  map_values(c, name, [](float v, Index) {
-                    return decode(encode<kE4M3>(v, Overflow::saturate));
-                  });
+                  map_values(c, name, [](float v, Index) { return by_e4m3(v); });
                 });
   }
   add_missing_parts(call, list);
