@@ -187,10 +187,9 @@ void add_layer_operands(const Call& call, List& list) {
                 "routed experts are left out: y is what the shared expert alone adds",
                 [](Call& c) { c = of_shared(std::move(c)); });
   for (const char* name : {"router", "w1", "w2"}) {
-    add_altered(list, filled("{}=e4m3", name), filled("{} is rounded to e4m3 first", name),
-                [name](Call& c) {
-                  map_values(c, name, [](float v, Index) { return by_e4m3(v); });
-                });
+    add_altered(
+        list, filled("{}=e4m3", name), filled("{} is rounded to e4m3 first", name),
+        [name](Call& c) { map_values(c, name, [](float v, Index) { return by_e4m3(v); }); });
   }
   add_missing_parts(call, list);
   add_layer_gradients(call, list);
