@@ -257,8 +257,6 @@ void add_scales_of_every_second_k(const Product& p, List& list);
 void add_misread_tiles(const std::vector<const ProductSide*>& sides, List& list);
 /// Slots of a router that are written otherwise.
 void add_written_slots(const Call& call, List& list);
-/// Gradients of a layer of other rows, or of other shares.
-void add_layer_gradients(const Call& call, List& list);
 /// Scales that were written column by column, each column from a multiple of so many on.
 void add_column_major(const std::string& scales, const std::string& words, List& list);
 
