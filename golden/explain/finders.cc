@@ -10,7 +10,6 @@
 #include "golden/explain/find/output/slots.h"
 #include "golden/explain/find/product/finders.h"
 #include "golden/explain/find/quantiser/quantiser.h"
-#include "golden/explain/find/quantiser/quantiser_call.h"
 
 namespace mxo {
 namespace {

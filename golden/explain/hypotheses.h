@@ -9,7 +9,7 @@
 #include "golden/explain/case/call.h"
 #include "golden/explain/case/output.h"
 #include "golden/explain/case/product.h"
-#include "golden/explain/where.h"
+#include "golden/explain/explain.h"
 #include "golden/explain/words/places.h"
 
 namespace mxo {

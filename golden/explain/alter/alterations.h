@@ -140,6 +140,7 @@ Hypothesis& add_summed(List& list, std::string name, std::string phrase, Stage s
 inline float by_f32(double v) { return static_cast<float>(v); }
 inline float by_bf16(float v) { return decode(encode<kBF16>(v)); }
 inline float by_f16(float v) { return decode(encode<kF16>(v, Overflow::nonfinite)); }
+inline float by_e4m3(float v) { return decode(encode<kE4M3>(v, Overflow::saturate)); }
 
 /// The parameter of that key; null if the operator lacks it.
 const ParameterSpec* parameter_of(const Call& call, std::string_view key);
@@ -256,8 +257,6 @@ void add_scales_of_every_second_k(const Product& p, List& list);
 void add_misread_tiles(const std::vector<const ProductSide*>& sides, List& list);
 /// Slots of a router that are written otherwise.
 void add_written_slots(const Call& call, List& list);
-/// Gradients of a layer of other rows, or of other shares.
-void add_layer_gradients(const Call& call, List& list);
 /// Scales that were written column by column, each column from a multiple of so many on.
 void add_column_major(const std::string& scales, const std::string& words, List& list);
 

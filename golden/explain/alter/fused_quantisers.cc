@@ -1,7 +1,6 @@
 // An activation that is quantised in one pass: as two calls, and with scales of a part of it.
-#include "formats/exp.h"
 #include "formats/mx_block.h"
-#include "golden/explain/alter/alterations.h"
+#include "golden/explain/alter/gate_form.h"
 #include "golden/explain/steps/steps.h"
 #include "golden/judge/scale_map.h"
 
@@ -148,7 +147,7 @@ void add_stages_of_amax(const Call& call, List& list) {
 /// The scales of a part of the activation, with the codes that are right.
 constexpr Row<float (*)(float gate, float up)> kScalesOf[] = {
     {"scales=silu", "the scales are those of silu of the gate alone",
-     [](float a, float) { return a * sigmoid_rn(a); }},
+     [](float a, float) { return silu(a); }},
     {"scales=gate", "the scales are those of the gate alone", [](float a, float) { return a; }},
     {"scales=up", "the scales are those of up alone", [](float, float b) { return b; }},
 };

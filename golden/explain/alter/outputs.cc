@@ -45,7 +45,7 @@ constexpr Narrowing kOfSums[] = {
      [](float v) { return encode<kBF16>(v); }},
     {"f16", "the sum is rounded to f16 before it is rounded to bf16", kByF16.of},
     {"e4m3", "the output is rounded to e4m3 before it is written as bf16",
-     [](float v) { return encode<kBF16>(decode(encode<kE4M3>(v, Overflow::saturate))); }},
+     [](float v) { return encode<kBF16>(by_e4m3(v)); }},
     {"e5m2", "the output is rounded to e5m2 before it is written as bf16",
      [](float v) { return encode<kBF16>(decode(encode<kE5M2>(v, Overflow::saturate))); }},
     {"as_f16", "the output is written as f16 and read as bf16",

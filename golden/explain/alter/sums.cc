@@ -3,7 +3,7 @@
 // subnormal codes that are read as normal ones.
 #include "ops/sums.h"
 #include "golden/explain/alter/alterations.h"
-#include "golden/explain/find/quantiser/quantiser_call.h"
+#include "golden/explain/find/quantiser/quantiser.h"
 
 namespace mxo {
 namespace {

@@ -87,11 +87,10 @@ double sqnr_of(const std::vector<Output>& outputs) {
   double signal = 0.0;
   double noise = 0.0;
   for (const Output& o : outputs) {
-    const ElementReader read(o.expected->dtype());
     for (Index i = 0; i < o.compared_rows * o.columns; ++i) {
-      const Element x = read(o.expected_bits(i));
+      const Element x = o.wanted(i);
       const bool same = nth(o.marks, i) == Mark::same;
-      const Element y = same ? x : read(o.actual_bits(i));
+      const Element y = same ? x : o.came(i);
       if (x.nan || y.nan || x.infinite || y.infinite) {
         if (!same) return -kInfinity;
         continue;

@@ -100,6 +100,9 @@ struct Output {
   }
   std::uint64_t expected_bits(Index i) const { return bits_at(*expected, i); }
   std::uint64_t actual_bits(Index i) const { return bits_at(*actual, i); }
+  /// What is expected as element `i`, and what came as it.
+  Element wanted(Index i) const { return ElementReader(expected->dtype())(expected_bits(i)); }
+  Element came(Index i) const { return ElementReader(expected->dtype())(actual_bits(i)); }
 };
 
 /// Output `name`.  Throws Error(shape) if the tensors cannot be held against each other.

@@ -1,5 +1,5 @@
 // What may be a pair, and lines of one side measured under what the other may have been read as.
-#include "golden/explain/confirm/other_side.h"
+#include "golden/explain/confirm/altered_call_runner.h"
 
 #include <random>
 

@@ -233,9 +233,8 @@ double bits_of_powers(const Output& y, const std::vector<Index>& explained) {
            y.actual_bits(i) == y.actual_bits(explained.front());
   };
   if (explained.size() > 1 && std::ranges::all_of(explained, is_first)) return kOfPower;
-  const ElementReader read(y.expected->dtype());
   const auto exponent = [&](Index i) -> std::optional<int> {
-    const double ratio = read(y.actual_bits(i)).value / read(y.expected_bits(i)).value;
+    const double ratio = y.came(i).value / y.wanted(i).value;
     int e = 0;
     return std::frexp(ratio, &e) == 0.5 ? std::optional(e) : std::nullopt;
   };

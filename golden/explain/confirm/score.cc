@@ -20,9 +20,9 @@ std::unordered_map<std::uint64_t, Index> counts_of(const Tensor& t) {
 }
 
 /// Bits of a number that is so many steps off; infinity where one of both is none.
-double bits_off(const Output& output, const ElementReader& read, Index i) {
-  const Element want = read(output.expected_bits(i));
-  const Element got = read(output.actual_bits(i));
+double bits_off(const Output& output, Index i) {
+  const Element want = output.wanted(i);
+  const Element got = output.came(i);
   if (want.nan || got.nan) return HUGE_VAL;
   return std::log2(2.0 * static_cast<double>(ulp_distance(want.order, got.order)) + 1.0);
 }
@@ -31,8 +31,7 @@ double bits_off(const Output& output, const ElementReader& read, Index i) {
 /// choice that came as one other are one witness.
 std::vector<Index> one_a_scale(const Output& output, const std::vector<Index>& elements) {
   if (output.tile.rows * output.tile.columns == 1) return elements;
-  const ElementReader read(output.expected->dtype());
-  const auto apart = [&](Index i) { return bits_off(output, read, i); };
+  const auto apart = [&](Index i) { return bits_off(output, i); };
   std::map<std::pair<Index, Index>, Index> most;
   for (const Index i : elements) {
     const std::pair tile{i / output.columns / output.tile.rows,
@@ -59,14 +58,13 @@ double bits_of(const Output& output, const std::vector<Index>& explained) {
   const std::vector<Index> elements = one_a_scale(output, explained);
   if (elements.empty()) return 0.0;
   const Chance chance(output);
-  const ElementReader read(output.expected->dtype());
   const auto n = static_cast<Index>(elements.size());
   const Index step = n / kSampled + 1;
   double sum = 0.0;
   Index seen = 0;
   for (Index at = 0; at < n; at += step, ++seen) {
     const Index i = nth(elements, at);
-    sum += std::max(1.0, std::min(chance.bits(i, 1), bits_off(output, read, i)));
+    sum += std::max(1.0, std::min(chance.bits(i, 1), bits_off(output, i)));
   }
   return sum / static_cast<double>(seen) * static_cast<double>(n);
 }
@@ -230,8 +228,7 @@ bool below_threshold(const Output& output, const Variant& patch, const VariantMa
 
 bool are_zeros_since(const Snapshot& before, const std::vector<Output>& outputs) {
   for (std::size_t n = 0; n < outputs.size(); ++n) {
-    const ElementReader read(outputs[n].expected->dtype());
-    const auto is_zero = [&](Index i) { return read(outputs[n].actual_bits(i)).value == 0.0; };
+    const auto is_zero = [&](Index i) { return outputs[n].came(i).value == 0.0; };
     if (!std::ranges::all_of(before.explained_since(outputs, n), is_zero)) return false;
   }
   return true;
@@ -293,9 +290,8 @@ bool Weighing::names_call(const std::vector<Output>& outputs) const {
     const std::vector<Index> each = one_a_scale(o, before_.explained_since(outputs, n));
     (o.follows ? following : others) += static_cast<double>(each.size());
     if (o.follows || o.expected->dtype() != Dtype::f32) continue;
-    const ElementReader read(Dtype::f32);
     for (const Index i : each) {
-      const double bits = bits_off(o, read, i);
+      const double bits = bits_off(o, i);
       digits += std::isinf(bits) ? 0.0 : bits;
     }
   }

@@ -1,6 +1,6 @@
 // Singles, confirmation, places, pairs.
 #include "golden/explain/alter/alterations.h"
-#include "golden/explain/confirm/other_side.h"
+#include "golden/explain/confirm/altered_call_runner.h"
 #include "golden/explain/confirm/score.h"
 #include "golden/explain/find/output/recover.h"
 

@@ -53,7 +53,7 @@ Fill fill_of(const Call& call, const Output& output, const std::vector<std::uint
     if (!marks[i]) continue;
     if (!one) one = output.actual_bits(static_cast<Index>(i));
     whole = whole && output.actual_bits(static_cast<Index>(i)) == *one;
-    const Element own = read(output.actual_bits(static_cast<Index>(i)));
+    const Element own = output.came(static_cast<Index>(i));
     const double alone = bias ? read(bits_at(*bias, static_cast<Index>(i))).value : 0.0;
     zero = zero && !own.nan && own.value == alone;
     nan = nan && own.nan;

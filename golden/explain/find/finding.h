@@ -38,11 +38,10 @@ struct ActualNumbers {
 };
 
 inline ActualNumbers actual_numbers(const Output& o, const std::vector<Index>& elements) {
-  const ElementReader read(o.expected->dtype());
   ActualNumbers got;
   double square = 0.0;
   for (const Index i : elements) {
-    got.values.push_back(read(o.actual_bits(i)).value);
+    got.values.push_back(o.came(i).value);
     square += got.values.back() * got.values.back();
   }
   got.least = std::sqrt(square / static_cast<double>(elements.size())) / 8.0;

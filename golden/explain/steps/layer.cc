@@ -49,6 +49,16 @@ class Layer {
     return {};
   }
 
+  std::vector<LayerRow> rows() const {
+    std::vector<LayerRow> all;
+    for (Index p = 0; p < ranks_; ++p) {
+      const Index begin = std::ssize(all);
+      all.resize(all.size() + static_cast<std::size_t>(expected_output(rank(p) + "h").extent(0)));
+      each_row(p, [&](Index row, Index, const LayerRow& of) { nth(all, begin + row) = of; });
+    }
+    return all;
+  }
+
  private:
   const Tensor& expected_output(const std::string& name) const {
     const auto at = expected_.find(name);
@@ -204,8 +214,8 @@ class Layer {
     return std::move(run_call(backend_, made).at(rank(p) + "group_ends"));
   }
 
-  /// Calls fn(row, expert of this rank, weight) for every row of rank `p` that is no padding:
-  /// experts ascending, then ranks and their tokens.
+  /// Calls fn(row, expert of this rank, slot) for every row of rank `p` that is no padding: experts
+  /// ascending, then ranks and their tokens.
   template <typename Fn>
   void each_row(Index p, Fn fn) const {
     const Tensor ends = ends_of(p);
@@ -218,14 +228,16 @@ class Layer {
       for (Index i = 0; i < experts.elements(); ++i) {
         const Index e = experts.as<std::int32_t>()[i] - p * local;
         if (e < 0 || e >= local) continue;
-        fn(nth(next, e)++, e, chosen.at("weights").as<float>()[i]);
+        const Index slots = experts.extent(1);
+        fn(nth(next, e)++, e,
+           LayerRow{q, i / slots, i % slots, chosen.at("weights").as<float>()[i]});
       }
     }
   }
 
   Tensor row_weights(Index p) const {
     Tensor rows(Dtype::f32, {expected_output(rank(p) + "h").extent(0)});
-    each_row(p, [&](Index row, Index, float weight) { rows.as<float>()[row] = weight; });
+    each_row(p, [&](Index row, Index, const LayerRow& of) { rows.as<float>()[row] = of.weight; });
     return rows;
   }
 
@@ -267,9 +279,9 @@ class Layer {
     Tensor y = std::move(run_call(backend_, product).at("y"));
     const Tensor bias = experts_of(call_.input("w2.bias"), p);
     Tensor terms(Dtype::f32, y.shape());
-    each_row(p, [&](Index row, Index e, float weight) {
+    each_row(p, [&](Index row, Index e, const LayerRow& of) {
       for (Index c = 0, n = y.extent(1); c < n; ++c) {  // a sum from +0 has no -0
-        terms.as<float>()[row * n + c] = 0.0f + wide_value(bias, e * n + c) * weight;
+        terms.as<float>()[row * n + c] = 0.0f + wide_value(bias, e * n + c) * of.weight;
       }
     });
     std::vector<Index> ends = range_of(y.extent(0));
@@ -375,6 +387,10 @@ Tensor stacked(const std::vector<Tensor>& parts) {
 std::vector<StepCall> layer_steps(Backend& backend, const Call& call, const NamedTensors& expected,
                                   const std::string& name) {
   return Layer(backend, call, expected).steps(name);
+}
+
+std::vector<LayerRow> layer_rows(Backend& backend, const Call& call, const NamedTensors& expected) {
+  return Layer(backend, call, expected).rows();
 }
 
 }  // namespace mxo

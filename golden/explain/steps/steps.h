@@ -50,6 +50,16 @@ std::vector<StepAlternative> cast_alternatives(Backend& backend, const Call& cal
 std::vector<StepCall> layer_steps(Backend& backend, const Call& call, const NamedTensors& expected,
                                   const std::string& name);
 
+/// A row of a layer's experts: the slot that it is of.
+struct LayerRow {
+  Index rank = 0;
+  Index token = 0;
+  Index slot = -1;  ///< -1: padding
+  float weight = 0.0f;
+};
+/// Of the rows of all ranks one behind the other.
+std::vector<LayerRow> layer_rows(Backend& backend, const Call& call, const NamedTensors& expected);
+
 /// An activation with its quantisation: what it makes, quantised.
 std::vector<StepCall> fused_quantiser_steps(Backend& backend, const Call& call);
 

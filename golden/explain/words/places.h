@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "golden/explain/case/output.h"
-#include "golden/explain/where.h"
+#include "golden/explain/explain.h"
 
 namespace mxo {
 

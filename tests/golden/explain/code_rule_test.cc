@@ -1,5 +1,5 @@
 // Rules of codes from pairs of value and code: roundings, clamps, jumps, flushes, and their words.
-#include "golden/explain/find/quantiser/quantiser_call.h"
+#include "golden/explain/find/quantiser/quantiser.h"
 
 #include <gtest/gtest.h>
 

@@ -5,7 +5,7 @@
 #include <functional>
 #include <limits>
 
-#include "golden/explain/find/quantiser/quantiser_call.h"
+#include "golden/explain/find/quantiser/quantiser.h"
 
 namespace mxo::scale_rule_test {
 namespace {

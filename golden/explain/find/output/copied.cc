@@ -203,10 +203,9 @@ Claims recover_added(Output& output) {
 
 Claims recover_wild(Output& output) {
   if (output.left < 4 * kLeastWild || !is_wide_float(output.expected->dtype())) return {};
-  const ElementReader read(output.expected->dtype());
   double most = 0.0;
   for (Index i = 0; i < compared(output); ++i) {
-    const Element e = read(output.expected_bits(i));
+    const Element e = output.wanted(i);
     if (!e.nan && !e.infinite) most = std::max(most, std::abs(e.value));
   }
   if (most == 0.0) return {};
@@ -220,7 +219,7 @@ Claims recover_wild(Output& output) {
     for (const Index i : elements_of_row(output, r)) {
       if (!output.differs(i)) continue;
       wrong.push_back(i);
-      const Element e = read(output.actual_bits(i));
+      const Element e = output.came(i);
       const double size = std::abs(e.value);
       own_above += e.infinite || size > std::ldexp(most, kFarAbove);
       own_below += size > 0.0 && size < std::ldexp(most, kFarBelow);

@@ -41,8 +41,8 @@ enum class Made : std::uint8_t { doubled, multiplied, added };  ///< doubled: by
 
 /// Leaves of `number` what element i may have been made with; false where there is nothing.
 bool cut(const Output& o, const ElementReader& read, Made made, Index i, Interval& number) {
-  const Element want = read(o.expected_bits(i));
-  const Element got = read(o.actual_bits(i));
+  const Element want = o.wanted(i);
+  const Element got = o.came(i);
   if (want.nan || want.infinite || got.nan || got.infinite)
     return made != Made::doubled && !o.differs(i);
   if (made == Made::doubled) {
@@ -128,7 +128,7 @@ std::vector<LineNumber> numbers_of(const Lines& lines, Made made) {
       const Index i = lines.at(line, k);
       const bool is_left = nth(o.marks, i) != Mark::explained;
       explained += is_left ? 0 : 1;
-      nonzero += is_left && read(o.expected_bits(i)).value != 0.0 ? 1 : 0;
+      nonzero += is_left && o.wanted(i).value != 0.0 ? 1 : 0;
       all = !is_left || cut(o, read, made, i, found.number);
     }
     // A factor is one of nearly every number, though a small one may be lost in rounding.
@@ -348,7 +348,7 @@ Claims recover_one_factor(Output& output) {
   Index nonzero = 0;
   for (Index i = 0; i < compared(output); ++i) {
     if (!cut(output, read, Made::multiplied, i, number)) return {};
-    nonzero += read(output.expected_bits(i)).value != 0.0 ? 1 : 0;
+    nonzero += output.wanted(i).value != 0.0 ? 1 : 0;
   }
   if (nonzero > 2 * output.differing) return {};
   if (number.holds(std::exp2(std::round(std::log2(std::abs(number.middle())))))) return {};

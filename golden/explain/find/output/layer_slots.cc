@@ -74,9 +74,7 @@ constexpr RouterInput kRouterInputs[] = {
     {"router.x=e4m3", "the router alone sees x rounded to e4m3",
      [](Tensor& x) {
        const Tensor given = x;
-       x = with_values(std::move(x), [&](Index i) {
-         return decode(encode<kE4M3>(wide_value(given, i), Overflow::saturate));
-       });
+       x = with_values(std::move(x), [&](Index i) { return by_e4m3(wide_value(given, i)); });
      }},
     {"router.x=next_token", "the router alone sees the row of x after each",
      [](Tensor& x) { x = rows_moved(x, 1); }},

@@ -40,11 +40,9 @@ using Pairs = std::vector<std::pair<Index, Index>>;  ///< a number, and what it 
 
 /// The integers that are expected, and those that came.
 Pairs integers_of(const Output& o) {
-  const ElementReader read(o.expected->dtype());
   Pairs pairs;
   for (Index i = 0; i < compared(o); ++i)
-    pairs.emplace_back(static_cast<Index>(read(o.expected_bits(i)).value),
-                       static_cast<Index>(read(o.actual_bits(i)).value));
+    pairs.emplace_back(static_cast<Index>(o.wanted(i).value), static_cast<Index>(o.came(i).value));
   return pairs;
 }
 
@@ -310,11 +308,10 @@ void add_other_map(const Call& call, const Pairs& pairs, List& list) {
 /// Numbers that experts were given here.
 void add_functions_of_experts(const Call& call, const Output& o, List& list) {
   const Tensor& experts = call.input("experts");
-  const ElementReader read(o.expected->dtype());
   Pairs pairs;
   for (Index i = 0; i < experts.elements(); ++i) {
     const Index e = experts.as<std::int32_t>()[i];
-    if (e >= 0) pairs.emplace_back(e, static_cast<Index>(read(o.actual_bits(i)).value));
+    if (e >= 0) pairs.emplace_back(e, static_cast<Index>(o.came(i).value));
   }
   const auto function = function_of(pairs, call.set.integer("experts", 1));
   if (!function) {

@@ -12,11 +12,10 @@ constexpr std::size_t kLeastLines = 4;  ///< with numbers of their own
 /// Whether each element of rows [first, end) is multiplied by a number of its row and one of its
 /// column, both of several values.
 bool is_by_row_and_column(const Output& o, Index first, Index end) {
-  const ElementReader read(o.expected->dtype());
   const double near = size_of(o.expected->dtype()) == 4 ? 0x1p-12 : 0x1p-5;
   const auto log_factor = [&](Index r, Index c) {  // no number where there is no factor
     const Index i = r * o.columns + c;
-    return std::log2(read(o.actual_bits(i)).value / read(o.expected_bits(i)).value);
+    return std::log2(o.came(i).value / o.wanted(i).value);
   };
   std::set<Index> rows;
   std::set<Index> columns;

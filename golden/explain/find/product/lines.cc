@@ -86,14 +86,13 @@ class LineRun {
     std::vector<double> scales;
     for (Index d = 0; d < s_.p.depth(g); d += s_.p.block)
       scales.push_back(s_.scale_of(g, part == LinePart::codes ? line : source, d));
-    const ElementReader read(y_.expected->dtype());
     double noise = 0.0;
     double signal = 0.0;
     for (const Index partner : partners(g)) {
       double model = 0.0;
       for (const double scale : scales) model += *sum++ * scale;
       if (s_.mark(y_, g, line, partner) == Mark::explained) continue;
-      const double got = read(y_.actual_bits(s_.element(y_, g, line, partner))).value;
+      const double got = y_.came(s_.element(y_, g, line, partner)).value;
       noise += (got - model) * (got - model);
       signal += got * got;
     }
@@ -225,11 +224,10 @@ struct Sample {
 };
 
 std::vector<Sample> samples_of(const ProductSides& s, const Output& y) {
-  const ElementReader read(y.expected->dtype());
   std::vector<Sample> samples;
   for (const auto& [g, i] : evenly_spread(s.failing(y), kSampledLines)) {
     for (const Index j : evenly_spread(s.differing(y, g, i), kOfEach)) {
-      const double got = read(y.actual_bits(s.element(y, g, i, j))).value;
+      const double got = y.came(s.element(y, g, i, j)).value;
       if (!std::isfinite(got)) continue;
       Sample sample{s.codes_of(g, i), s.other().line(g, j), got};
       for (Index d = 0; d < s.p.depth(g); ++d) nth(sample.others, d) *= s.scale_of(g, i, d);

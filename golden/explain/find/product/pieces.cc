@@ -71,7 +71,6 @@ class Pairing {
                                  const std::vector<Pieces>& kinds, bool stay) {
     std::vector<Pairing> list;
     for (const Pieces& pieces : kinds) list.push_back({pieces, stay});
-    const ElementReader read(y.expected->dtype());
     DecodedLines others(s.other());
     for (const Index i : c.own) {
       const Line own = stay ? s.codes_of(c.group, i) : s.line(c.group, i);
@@ -83,7 +82,7 @@ class Pairing {
       for (const Index j : c.others) {
         Line met = others(c.group, j);
         std::ranges::transform(met, scales, met.begin(), std::multiplies{});
-        const double got = read(y.actual_bits(s.element(y, c.group, i, j))).value;
+        const double got = y.came(s.element(y, c.group, i, j)).value;
         for (Pairing& pairing : list) pairing.add(own, met, got);
       }
     }

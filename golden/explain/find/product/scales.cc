@@ -178,29 +178,6 @@ ProductSides side_of(const Product& p, const std::string& scales) {
   return {p, p.a.scales_name == scales ? Side::a : Side::b};
 }
 
-/// Byte 255 read as 2^128: one above every byte of this side and one below the other's, so that no
-/// product changes but those of byte 255.
-bool read_as_power(Call& call, const std::string& scales) {
-  const std::optional<Product> p = product_of(call);
-  if (!p || p->a.scales == nullptr || p->b.scales == nullptr) return false;
-  const ProductSides side = side_of(*p, scales);
-  const ProductSide& other = side.other().factor();
-  if (size_of(other.scales->dtype()) != 1 || !has_nan_byte(side.factor())) return false;
-  Tensor own = call.input(scales);
-  for (Index i = 0; i < own.elements(); ++i)
-    if (own.as<std::uint8_t>()[i]-- == 0) return false;
-  Tensor against = *other.scales;
-  for (Index i = 0; i < against.elements(); ++i) {
-    auto& byte = against.as<std::uint8_t>()[i];
-    if (byte == 254) return false;
-    if (byte != kNanByte) ++byte;
-  }
-  const std::string name = other.scales_name;
-  call.replace(scales, std::move(own));
-  call.replace(name, std::move(against));
-  return true;
-}
-
 /// Blocks of a line whose scale is byte 255.
 std::vector<Index> nan_blocks(const ProductSides& s, Index g, Index line) {
   std::vector<Index> found = range_of(ceil_div(s.p.depth(g), s.p.block));
@@ -208,8 +185,8 @@ std::vector<Index> nan_blocks(const ProductSides& s, Index g, Index line) {
   return found;
 }
 
-/// Byte 255 read as infinity: it multiplies the sum of its block.
-bool write_infinities(const Call& call, NamedTensors& out, const std::string& scales) {
+/// Byte 255 read as a number: it multiplies the sum of its block.
+bool read_nan_as(const Call& call, NamedTensors& out, const std::string& scales, double number) {
   const std::optional<Product> p = product_of(call);
   if (!p || out.count(p->output) == 0) return false;
   const ProductSides own = side_of(*p, scales);
@@ -221,16 +198,18 @@ bool write_infinities(const Call& call, NamedTensors& out, const std::string& sc
   place.columns = p->n;
   for (const Index g : range_of(p->groups())) {
     for (Index line = own.first(g); line < own.last(g); ++line) {
-      const std::vector<Index> blocks = nan_blocks(own, g, line);
-      if (blocks.empty()) continue;
+      if (nan_blocks(own, g, line).empty()) continue;
       const ProductSides::Line values = own.codes_of(g, line);
       for (Index o = other.first(g); o < other.last(g); ++o) {
         if (!nan_blocks(other, g, o).empty()) continue;
-        const std::vector<double> sums = run_sums(values, other.codes_of(g, o), p->block);
+        const std::vector<double> sums = run_sums(values, other.line(g, o), p->block);
         double sum = 0.0;
-        for (const Index b : blocks) sum += nth(sums, b) * std::numeric_limits<double>::infinity();
-        if (std::isnan(sum)) continue;
-        store_wide(out.at(p->output), own.element(place, g, line, o), static_cast<float>(sum));
+        for (Index b = 0; b < std::ssize(sums); ++b) {
+          const double scale = own.scale_of(g, line, b * p->block);
+          sum += nth(sums, b) * (std::isnan(scale) ? number : scale);
+        }
+        if (!std::isnan(sum))
+          store_wide(out.at(p->output), own.element(place, g, line, o), odd_f32(sum));
       }
     }
   }
@@ -238,15 +217,16 @@ bool write_infinities(const Call& call, NamedTensors& out, const std::string& sc
 }
 
 void add_nan_byte(const ProductSide& f, List& list) {
-  const std::string name = f.scales_name;
-  const std::string read = "scale byte 255 of " + f.name + " is read as ";
-  add_altered_locally(list, name + "=byte_255", read + "2^128 rather than NaN",
-                      [name](Call& c) { return read_as_power(c, name); });
-  add_altered_locally(list, name + "=byte_255_infinite", read + "infinity rather than NaN",
-                      [](Call&) { return true; });
-  list.back().rewrite = [name](const Call& c, NamedTensors& out) {
-    return write_infinities(c, out, name);
-  };
+  for (const auto& [id, words, number] :
+       {std::tuple{"=byte_255", "2^128", 0x1p128},
+        {"=byte_255_infinite", "infinity", std::numeric_limits<double>::infinity()}}) {
+    add_altered_locally(list, f.scales_name + id,
+                        filled("scale byte 255 of {} is read as {} rather than NaN", f.name, words),
+                        [](Call&) {})
+        .rewrite = [name = f.scales_name, number = number](const Call& c, NamedTensors& out) {
+      return read_nan_as(c, out, name, number);
+    };
+  }
 }
 
 }  // namespace

@@ -113,11 +113,10 @@ SampledLine sampled(const ProductSides& s, const Output& y, const LineAt& at,
   std::vector<double> sums(lines.size());
   add_up(sums, std::ssize(line.values),
          [&](Index n, Index d) { return nth(*nth(lines, n), d) * nth(line.values, d); });
-  const ElementReader read(y.expected->dtype());
   std::vector<Index> elements;
   for (std::size_t j = 0; j < lines.size(); ++j) {
     const Index element = s.element(y, at.group, at.line, others[j]);
-    const double got = read(y.actual_bits(element)).value;
+    const double got = y.came(element).value;
     if (!std::isfinite(got - sums[j])) continue;
     line.outputs.push_back({lines[j], got, got - sums[j], 1.0});
     elements.push_back(element);

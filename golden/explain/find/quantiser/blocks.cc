@@ -8,7 +8,7 @@
 #include "golden/explain/alter/alterations.h"
 #include "golden/explain/find/finding.h"
 #include "golden/explain/find/output/recover.h"
-#include "golden/explain/find/quantiser/quantiser_call.h"
+#include "golden/explain/find/quantiser/quantiser.h"
 #include "golden/explain/steps/steps.h"
 
 namespace mxo {

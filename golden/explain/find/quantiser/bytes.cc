@@ -9,7 +9,6 @@
 #include "golden/explain/find/output/recover.h"
 #include "golden/explain/find/product/sides.h"
 #include "golden/explain/find/quantiser/quantiser.h"
-#include "golden/explain/find/quantiser/quantiser_call.h"
 
 namespace mxo {
 namespace {
@@ -74,11 +73,10 @@ enum class Came : std::uint8_t { unseen, nan, numbers };
 std::vector<Came> lines_of(const Product& p, const Output& y, Side side) {
   const auto n = static_cast<std::size_t>(side == Side::a ? p.a_lines : p.groups() * p.n);
   std::vector<Came> lines(n, Came::unseen);
-  const ElementReader read(y.expected->dtype());
   const auto look = [&](Index line, Index first, Index count, Index step) {
     Came& came = nth(lines, line);
     for (Index i = 0; i < count && came != Came::numbers; ++i)
-      came = read(y.actual_bits(first + i * step)).nan ? Came::nan : Came::numbers;
+      came = y.came(first + i * step).nan ? Came::nan : Came::numbers;
   };
   for (Index g = 0; g < p.groups(); ++g) {
     const Index begin = p.begin(g);
@@ -151,7 +149,6 @@ void add_as_nan(const ProductSide& side, bool scale, const std::vector<Came>& li
 std::optional<LeastSquaresFit> measured(const ProductSides& s, const Output& y) {
   const Product& p = s.p;
   const bool of_a = s.side == Side::a;
-  const ElementReader read(y.expected->dtype());
   const double ulp = size_of(y.expected->dtype()) == 2 ? 0x1p-8 : 0x1p-24;
   const Index rows = kRows / std::min<Index>(p.groups(), 4);
   LeastSquares system(kBytes);
@@ -164,7 +161,7 @@ std::optional<LeastSquaresFit> measured(const ProductSides& s, const Output& y) 
       for (const Index j : evenly_spread(0, p.n, kColumns)) {
         if (p.output_row(g, i) >= y.compared_rows) continue;
         const ProductSides::Line& b = lines_of_b(g, j);
-        const double got = read(y.actual_bits(p.output_row(g, i) * y.columns + j)).value;
+        const double got = y.came(p.output_row(g, i) * y.columns + j).value;
         double expected_output = 0.0;
         double loud = 0.0;
         std::vector<double> features(kBytes);
@@ -290,13 +287,12 @@ Claims recover_by_value(const Call& call, Output& x) {
   const auto* codes_given = call.input("codes").as<std::uint8_t>();
   const double within = size_of(x.expected->dtype()) == 2 ? 0x1p-7 : 0x1p-21;
   const ElementReader decode(format);
-  const ElementReader read(x.expected->dtype());
   const bool bytes = scale_of && size_of(call.input("scales").dtype()) == 1;
   Table codes;
   Table scales;
   for (Index i = 0; i < x.rows * x.columns; ++i) {
     const bool differs = x.differs(i);
-    const double got = read(x.actual_bits(i)).value;
+    const double got = x.came(i).value;
     const Index at = scale_of ? (*scale_of)(i) : 0;
     const double scale = scale_of ? scale_value(call.input("scales"), at) : 1.0;
     if (!std::isnan(scale)) codes.add(codes_given[i], differs, got / scale, within);

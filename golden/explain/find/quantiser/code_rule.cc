@@ -4,7 +4,6 @@
 #include "golden/explain/find/finding.h"
 #include "golden/explain/find/output/recover.h"
 #include "golden/explain/find/quantiser/quantiser.h"
-#include "golden/explain/find/quantiser/quantiser_call.h"
 
 namespace mxo {
 namespace {

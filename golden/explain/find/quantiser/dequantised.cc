@@ -6,7 +6,7 @@
 #include "golden/explain/confirm/score.h"
 #include "golden/explain/find/finding.h"
 #include "golden/explain/find/product/finders.h"
-#include "golden/explain/find/quantiser/quantiser_call.h"
+#include "golden/explain/find/quantiser/quantiser.h"
 
 namespace mxo {
 namespace {
@@ -103,7 +103,6 @@ std::optional<Shown> Shown::of(const Call& call, const Output& x) {
   s.within_ = size_of(x.expected->dtype()) == 2 ? 0x1p-7 : 0x1p-20;
   const auto* codes = call.input("codes").as<std::uint8_t>();
   const ElementReader read_code(call.set.format("format", "e4m3"));
-  const ElementReader read(x.expected->dtype());
   s.seen_.assign(static_cast<std::size_t>(scales.elements()), kNaN);
   std::vector<double> loudest(s.seen_.size());
   std::vector<std::uint8_t> differs(s.seen_.size());
@@ -112,7 +111,7 @@ std::optional<Shown> Shown::of(const Call& call, const Output& x) {
     differs[at] |= x.differs(i);
     const Element code = read_code(codes[i]);
     if (code.nan || code.infinite || std::abs(code.value) <= loudest[at]) continue;
-    const Element got = read(x.actual_bits(i));
+    const Element got = x.came(i);
     loudest[at] = std::abs(code.value);
     s.seen_[at] = got.infinite || got.value == 0.0 ? kNaN : got.value / code.value;
   }
@@ -302,11 +301,10 @@ std::optional<ScaleMap> scale_map_of(const Call& call, const Output& x) {
   const auto map = ScaleMap::of(codes.shape(), scales.shape(), scales.dtype(), hints);
   // Shapes may fit several blocks: the one that gives what is expected counts.
   constexpr double kLeast = 0x1p-133;  // of bf16
-  const ElementReader read(x.expected->dtype());
   const ElementReader decode(format);
   for (Index i = 0; map && i < n; i += n / 512 + 1) {
     const double v = decode(bits_at(codes, i)).value * scale_value(scales, (*map)(i));
-    const Element want = read(x.expected_bits(i));
+    const Element want = x.wanted(i);
     if (std::isnan(v) != want.nan) return std::nullopt;
     if (std::isfinite(v) && !want.infinite &&
         std::abs(v - want.value) > std::abs(v) * 0x1p-7 + kLeast)

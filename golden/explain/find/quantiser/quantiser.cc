@@ -9,7 +9,6 @@
 #include "golden/explain/alter/alterations.h"
 #include "golden/explain/find/finding.h"
 #include "golden/explain/find/output/recover.h"
-#include "golden/explain/find/quantiser/quantiser_call.h"
 
 namespace mxo {
 namespace {

@@ -5,7 +5,7 @@
 
 #include "golden/explain/alter/alterations.h"
 #include "golden/explain/find/finding.h"
-#include "golden/explain/find/quantiser/quantiser_call.h"
+#include "golden/explain/find/quantiser/quantiser.h"
 
 namespace mxo {
 namespace {
