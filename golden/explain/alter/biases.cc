@@ -33,39 +33,35 @@ struct OtherBias {
   BiasOf whose = BiasOf::product;
 };
 
-constexpr auto kColumnBefore = [](const Bias& b, Index e, Index c) { return b.at(e, c - 1); };
-constexpr auto kColumnAfter = [](const Bias& b, Index e, Index c) { return b.at(e, c + 1); };
-constexpr auto kNegative = [](const Bias& b, Index e, Index c) { return -b.at(e, c); };
+template <int kE, int kC = 0>
+constexpr auto kAway = [](const Bias& b, Index e, Index c) { return b.at(e + kE, c + kC); };
+template <int kTimes>
+constexpr auto kMany = [](const Bias& b, Index e, Index c) { return kTimes * b.at(e, c); };
 
 constexpr OtherBias kBiases[] = {
     // Adding -0 changes nothing; adding 0 would make 0 of -0.
     {"left_out", "the bias is left out", [](const Bias&, Index, Index) { return -0.0f; },
      BiasOf::any},
-    {"twice", "the bias is added twice",
-     [](const Bias& b, Index e, Index c) { return 2.0f * b.at(e, c); }, BiasOf::any},
-    {"columns", "the bias of the column before is added", kColumnBefore},
-    {"columns", "the bias of the column after is added", kColumnAfter},
+    {"twice", "the bias is added twice", kMany<2>, BiasOf::any},
+    {"columns", "the bias of the column before is added", kAway<0, -1>},
+    {"columns", "the bias of the column after is added", kAway<0, 1>},
     {"first", "the bias of expert 0 is added to every group",
      [](const Bias& b, Index, Index c) { return b.at(0, c); }, BiasOf::experts},
-    {"other_expert", "the bias of the expert before is added",
-     [](const Bias& b, Index e, Index c) { return b.at(e - 1, c); }, BiasOf::experts},
-    {"other_expert", "the bias of the expert after is added",
-     [](const Bias& b, Index e, Index c) { return b.at(e + 1, c); }, BiasOf::experts},
+    {"other_expert", "the bias of the expert before is added", kAway<-1>, BiasOf::experts},
+    {"other_expert", "the bias of the expert after is added", kAway<1>, BiasOf::experts},
     // Of a row-parallel layer each rank adds its own.
-    {"times", "the bias is added 4 times",
-     [](const Bias& b, Index e, Index c) { return 4.0f * b.at(e, c); }},
-    {"times", "the bias is added 8 times",
-     [](const Bias& b, Index e, Index c) { return 8.0f * b.at(e, c); }},
+    {"times", "the bias is added 4 times", kMany<4>},
+    {"times", "the bias is added 8 times", kMany<8>},
     {"whole", "the bias is converted to an integer, toward zero",
      [](const Bias& b, Index e, Index c) { return std::trunc(b.at(e, c)); }, BiasOf::any},
     {"whole", "the bias is rounded down to an integer",
      [](const Bias& b, Index e, Index c) { return std::floor(b.at(e, c)); }, BiasOf::any},
     {"whole", "the bias is rounded to the nearest integer",
      [](const Bias& b, Index e, Index c) { return std::nearbyint(b.at(e, c)); }, BiasOf::any},
-    {"times", "the bias is subtracted rather than added", kNegative},
-    {"negative", "the bias is subtracted rather than added", kNegative, BiasOf::router},
-    {"other_expert", "experts take the bias of the expert before", kColumnBefore, BiasOf::router},
-    {"other_expert", "experts take the bias of the expert after", kColumnAfter, BiasOf::router},
+    {"times", "the bias is subtracted rather than added", kMany<-1>},
+    {"negative", "the bias is subtracted rather than added", kMany<-1>, BiasOf::router},
+    {"other_expert", "experts take the bias of the expert before", kAway<0, -1>, BiasOf::router},
+    {"other_expert", "experts take the bias of the expert after", kAway<0, 1>, BiasOf::router},
     {"as_bf16",
      "the bytes of the bias are read as bf16: experts 2 i and 2 i + 1 take halves of bias i",
      [](const Bias& b, Index, Index e) {

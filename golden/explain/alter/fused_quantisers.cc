@@ -100,15 +100,17 @@ constexpr Before kBefore[] = {
     {"before_offset", "before up is raised", "up_offset"},
 };
 
-/// Amax of a step before, for scales and codes or for the scales alone.
+/// Amax of a step before, for scales and codes, or for scales alone where the step alters codes.
 NamedTensors quantised_before(Backend& backend, const Call& call, const Before& before,
                               bool codes) {
   Call inner = part_of_fused(call, false);
   Tensor values = activated(backend, inner);
   drop(inner, before.dropped);
-  Tensor scales = std::move(quantised(backend, call, activated(backend, inner)).at("scales"));
+  NamedTensors without = quantised(backend, call, activated(backend, inner));
+  Tensor& scales = without.at("scales");
   if (codes) return quantised_under(backend, call, values, scales);
   NamedTensors out = quantised(backend, call, std::move(values));
+  if (same_bits(out.at("codes"), without.at("codes"))) return {};
   out.insert_or_assign("scales", std::move(scales));
   return out;
 }

@@ -32,8 +32,7 @@ constexpr LocalNumber kLocalNumbers[] = {
 
 /// Numbers of experts by a row of the table, and with them, or as they are, the counts.
 void renumber(const Call& call, NamedTensors& out, const LocalNumber& row, bool counted) {
-  const bool mapped = call.has("expert_map");
-  const Index entries = mapped ? call.input("expert_map").elements() : 0;
+  const Index entries = call.has("expert_map") ? call.input("expert_map").elements() : 0;
   Tensor& local = out.at("local");
   Tensor& counts = out.at("tokens_per_expert");
   auto* n = counts.as<std::int32_t>();
@@ -49,9 +48,8 @@ void renumber(const Call& call, NamedTensors& out, const LocalNumber& row, bool 
 }
 
 void add_maps(const Call& call, List& list) {
-  const bool mapped = call.has("expert_map");
   for (const LocalNumber& row : kLocalNumbers) {
-    if (row.of_map && !mapped) continue;
+    if (row.of_map && !call.has("expert_map")) continue;
     for (const bool counted : {true, false})
       add_rewritten(
           list, row.name, std::string(row.phrase) + (counted ? ", and in the counts too" : ""),
@@ -97,11 +95,10 @@ void add_strides(const Call& call, List& list) {
                apart, slots),
         [apart, slots](Call& c) {
           const Tensor& given = c.input("experts");
-          Tensor t = given;
-          for (Index i = 0; i < t.elements(); ++i)
-            t.as<std::int32_t>()[i] =
-                i % apart < slots ? given.as<std::int32_t>()[i / apart * slots + i % apart] : -1;
-          c.replace("experts", std::move(t));
+          c.replace("experts", with_integers(given, [&](Index, Index i) -> Index {
+                      const Index at = i / apart * slots + i % apart;
+                      return i % apart < slots ? given.as<std::int32_t>()[at] : -1;
+                    }));
         });
   }
 }
@@ -109,9 +106,9 @@ void add_strides(const Call& call, List& list) {
 // ---- moe_align_block_size.
 
 bool point_padding_to_0(const Call& call, NamedTensors& out) {
-  const auto all = static_cast<std::int32_t>(call.input("experts").elements());
+  const Index all = call.input("experts").elements();
   Tensor& ids = out.at("sorted_token_ids");
-  std::replace(ids.as<std::int32_t>(), ids.as<std::int32_t>() + ids.elements(), all, 0);
+  ids = with_integers(ids, [all](Index n, Index) { return n == all ? 0 : n; });
   return true;
 }
 
@@ -167,7 +164,8 @@ bool pad(const Call& call, NamedTensors& out) {
 /// Rows of experts, rank by rank, or the last rank first, or numbered as they came.
 enum class RankOrder : std::uint8_t { first_to_last, last_to_first, as_they_came };
 
-void fill_indices(const Call& call, NamedTensors& out, RankOrder order) {
+template <RankOrder kOrder>
+bool order_rows(const Call& call, NamedTensors& out) {
   const Index experts = call.set.integer("experts", 1);
   const Index ranks = call.set.integer("ranks", 1);
   const auto* counts = call.input("tokens_per_expert").as<std::int32_t>();
@@ -179,20 +177,15 @@ void fill_indices(const Call& call, NamedTensors& out, RankOrder order) {
   for (Index e = 0; e < experts; ++e) {
     Index n = out.at("ends").as<std::int32_t>()[e] - out.at("sizes").as<std::int32_t>()[e];
     for (Index r = 0; r < ranks; ++r) {
-      const Index rank = order == RankOrder::last_to_first ? ranks - 1 - r : r;
+      const Index rank = kOrder == RankOrder::last_to_first ? ranks - 1 - r : r;
       const std::int32_t* from = first.data() + rank * experts + e;
       for (std::int32_t row = from[0]; row < from[1]; ++row, ++n, ++next) {
-        const std::int32_t index = order == RankOrder::as_they_came ? next : row;
+        const std::int32_t index = kOrder == RankOrder::as_they_came ? next : row;
         if (n < indices.elements()) indices.as<std::int32_t>()[n] = index;
       }
     }
   }
-}
-
-template <RankOrder kOrder>
-bool order_rows(const Call& call, NamedTensors& out) {
-  fill_indices(call, out, kOrder);
-  return call.set.integer("ranks", 1) > 1;
+  return ranks > 1;
 }
 
 /// Tokens of expert e on all ranks.
@@ -217,31 +210,30 @@ bool pad_empty_experts(const Call& call, NamedTensors& out) {
     end += size;
     out.at("ends").as<std::int32_t>()[e] = end;
   }
-  fill_indices(call, out, RankOrder::first_to_last);
+  order_rows<RankOrder::first_to_last>(call, out);
   return any;
 }
 
 bool size_without_padding(const Call& call, NamedTensors& out) {
-  for (Index e = 0; e < call.set.integer("experts", 1); ++e)
-    out.at("sizes").as<std::int32_t>()[e] = tokens_of(call, e);
+  Tensor& sizes = out.at("sizes");
+  sizes = with_integers(sizes, [&](Index, Index e) { return tokens_of(call, e); });
   return true;
 }
 
 /// Experts from `first` on have neither rows nor places, as where a block of threads ends.
 void end_experts(NamedTensors& out, Index first) {
-  Tensor& indices = out.at("indices");
-  const std::int32_t end = out.at("ends").as<std::int32_t>()[first - 1];
-  for (Index i = end; i < indices.elements(); ++i) indices.as<std::int32_t>()[i] = -1;
-  for (const char* name : {"sizes", "ends"}) {
-    Tensor& t = out.at(name);
-    std::fill(t.as<std::int32_t>() + first, t.as<std::int32_t>() + t.elements(), 0);
-  }
+  const auto ended = [&](const char* name, Index end, Index rest) {
+    out.at(name) =
+        with_integers(out.at(name), [=](Index n, Index i) { return i < end ? n : rest; });
+  };
+  ended("indices", out.at("ends").as<std::int32_t>()[first - 1], -1);
+  for (const char* name : {"sizes", "ends"}) ended(name, first, 0);
 }
 
 /// Entries of a history one further on, the first of them 0.
 bool roll_again(const Call&, NamedTensors& out) {
   Tensor& history = out.at("next_history");
-  const std::span all(history.as<float>(), static_cast<std::size_t>(history.elements()));
+  const std::span all(history.as<float>(), history.bytes() / 4);
   std::rotate(all.begin(), all.begin() + 1, all.end());
   all.front() = 0.0f;
   return true;
@@ -314,17 +306,23 @@ void add_index_hypotheses(const Call& call, List& list) {
                   [first](const Call&, NamedTensors& out) { end_experts(out, first); })
         .stage = Stage::rule;
   }
+  const auto renumbered = [&](const char* operand, const char* name, std::string phrase, auto to) {
+    add_altered(list, name, std::move(phrase), [operand, to](Call& c) {
+      c.replace(operand, with_integers(c.input(operand), [&](Index n, Index) { return to(n); }));
+    });
+  };
+  for (const Index e : {Index{0}, call.set.integer("experts", 1) - 1})
+    if (call.op == "moe_align_block_size")
+      renumbered("experts", "experts=none_counted",
+                 filled("slots of no expert count as expert {}", e),
+                 [e](Index n) { return n < 0 ? e : n; });
   for (const Index by : {-1, 1}) {
     if (call.op != "permute" && call.op != "unpermute") break;
-    add_altered(list, "indices=moved",
-                filled("every index is one {} than is given", by < 0 ? "less" : "more"),
-                [by, last = call.input(call.op == "permute" ? "x" : "y").extent(0) - 1](Call& c) {
-                  Tensor t = c.input("indices");
-                  for (std::int32_t& at : std::span(t.as<std::int32_t>(), t.bytes() / 4))
-                    if (at >= 0)
-                      at = static_cast<std::int32_t>(std::clamp<Index>(at + by, 0, last));
-                  c.replace("indices", std::move(t));
-                });
+    renumbered("indices", "indices=moved",
+               filled("every index is one {} than is given", by < 0 ? "less" : "more"),
+               [by, last = call.input(call.op == "permute" ? "x" : "y").extent(0) - 1](Index n) {
+                 return n < 0 ? n : std::clamp<Index>(n + by, 0, last);
+               });
   }
   if ((call.op != "dequantize" && call.op != "decode") || !call.has("codes")) return;
   for (const Index run : {16, 32, 64, 128}) {

@@ -33,24 +33,22 @@ float cut(float v) {
 constexpr Row<float (*)(float)> kToBf16{"bf16", "rounded to bf16 first", by_bf16};
 constexpr Row<float (*)(float)> kToF16{"f16", "rounded to f16 first", by_f16};
 
-/// To 10 bits of mantissa, ties away from zero.
+/// To 10 bits of mantissa, ties to even, or away from zero.
+template <bool kEven>
 float to_tf32(float v) {
-  return std::isfinite(v) ? cut<10>(bit_cast<float>(bit_cast<std::uint32_t>(v) + (1u << 12))) : v;
-}
-/// The same, ties to even.
-float to_tf32_even(float v) {
   const auto bits = bit_cast<std::uint32_t>(v);
-  return std::isfinite(v) ? cut<10>(bit_cast<float>(bits + 0xFFF + (bits >> 13 & 1))) : v;
+  const std::uint32_t half = kEven ? 0xFFF + (bits >> 13 & 1) : 1u << 12;
+  return std::isfinite(v) ? cut<10>(bit_cast<float>(bits + half)) : v;
 }
 constexpr Row<float (*)(float)> kOfScales[] = {kToBf16, kToF16};
 /// Numbers in the range of f16 have as many bits there as in tf32.
 constexpr Row<float (*)(float)> kOfOperands[] = {
     kToBf16,
     {"bf16_cut", "truncated to bf16 first", cut<7>},
-    {"10_bits", "rounded to 10 bits of mantissa first, as tf32 and f16 have them", to_tf32},
+    {"10_bits", "rounded to 10 bits of mantissa first, as tf32 and f16 have them", to_tf32<false>},
     {"10_bits_cut", "truncated to 10 bits of mantissa first (tf32)", cut<10>},
     {"10_bits", "rounded to 10 bits of mantissa first, ties to even, as f16 and tf32 have them",
-     to_tf32_even},
+     to_tf32<true>},
     kToF16,
 };
 constexpr Row<float (*)(float)> kNarrowed[] = {

@@ -100,10 +100,9 @@ bool read_on_ones(Call& call, const std::string& name, Index lie) {
   const Matrices m = matrices_of(call.input(name));
   if (!read_whole(call, read_lying(name, {Lay::rows, lie}, {Lay::rows}))) return false;
   Tensor seen = call.input(name);
-  for (Index i = 0; i < seen.elements(); ++i) {
-    if (i % (m.rows * m.columns) % lie < m.columns) continue;
-    set_bits(seen, i, scale_bits(seen.dtype(), 1.0));
-  }
+  for (Index i = 0; i < seen.elements(); ++i)
+    if (i % (m.rows * m.columns) % lie >= m.columns)
+      set_bits(seen, i, scale_bits(seen.dtype(), 1.0));
   call.replace(name, std::move(seen));
   return true;
 }

@@ -75,12 +75,10 @@ NamedTensors send_requantised(Backend& backend, const Call& call) {
   const std::string format(call.set.text("format", "e4m3"));
   for (const std::string& name : names) {
     const std::string scales = rank_of(name) + "scales";
-    Call decode{"decode", {}, {}, nullptr};
-    decode.set.set("format", format);
+    Call decode{"decode", {}, Parameters({{"format", format}}), nullptr};
     decode.replace("codes", call.input(name));
-    Call quantize{"quantize", {}, {}, nullptr};
+    Call quantize{"quantize", {}, Parameters({{"format", format}}), nullptr};
     quantize.replace("x", std::move(run_call(backend, decode).begin()->second));
-    quantize.set.set("format", format);
     if (size_of(call.input(scales).dtype()) == 4) quantize.set.set("block", "1x128");
     NamedTensors parts = run_call(backend, quantize);
     altered.replace(name, std::move(parts.at("codes")));
@@ -153,21 +151,20 @@ void add_zero_slots(const Call& call, List& list) {
   if (!call.op.ends_with("_backward") || ranks < 2) return;
   const Index own = call.set.integer("experts", 0) / ranks;
   for (const bool others : {true, false}) {
-    add_rewritten(list, "dweights=zero",
-                  filled("dweights of slots whose expert is on {} are zero",
-                         others ? "another rank than their token" : "the rank of their token"),
-                  [own, others](const Call& c, NamedTensors& out) {
-                    for (const std::string& name : names_ending(out, ".dweights")) {
-                      const Tensor& experts = c.input(rank_of(name) + "experts");
-                      const Index rank = std::stoll(name.substr(4));
-                      Tensor& t = out.at(name);
-                      for (Index i = 0; i < t.elements(); ++i) {
-                        const bool elsewhere = experts.as<std::int32_t>()[i] / own != rank;
-                        if (elsewhere == others) store_wide(t, i, 0.0f);
-                      }
-                    }
-                  })
-        .stage = Stage::input;
+    add_rewritten(
+        list, "dweights=zero",
+        filled("dweights of slots whose expert is on {} are zero",
+               others ? "another rank than their token" : "the rank of their token"),
+        [own, others](const Call& c, NamedTensors& out) {
+          for (const std::string& name : names_ending(out, ".dweights")) {
+            const Tensor& experts = c.input(rank_of(name) + "experts");
+            const Index rank = std::stoll(name.substr(4));
+            Tensor& t = out.at(name);
+            for (Index i = 0; i < t.elements(); ++i)
+              if ((experts.as<std::int32_t>()[i] / own != rank) == others) store_wide(t, i, 0.0f);
+          }
+        },
+        Stage::input);
   }
 }
 

@@ -350,12 +350,11 @@ void add_route_hypotheses(const Call& call, List& list) {
 void add_never_chosen(const Call& call, const Output& o, List& list) {
   if (call.op != "route" || o.name != "experts" || o.left == 0) return;
   const Index experts = call.input("logits").extent(1);
-  std::set<Index> came;
-  std::set<Index> missing;  // expected somewhere
-  for (Index i = 0; i < o.expected->elements(); ++i) {
-    came.insert(o.actual->as<std::int32_t>()[i]);
-    missing.insert(o.expected->as<std::int32_t>()[i]);
-  }
+  const auto numbers_of = [](const Tensor& t) {
+    return std::set<Index>(t.as<std::int32_t>(), t.as<std::int32_t>() + t.elements());
+  };
+  const std::set<Index> came = numbers_of(*o.actual);
+  std::set<Index> missing = numbers_of(*o.expected);
   std::erase_if(missing, [&](Index e) { return came.contains(e); });
   if (missing.empty() || *came.begin() < 0) return;
   const auto after = came.upper_bound(*missing.rbegin());

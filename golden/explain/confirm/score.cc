@@ -171,7 +171,8 @@ bool gives_one_output_alone(const Hypothesis& h, const RunResult& trial) {
 }
 
 /// Codes that another call gives, but under scales of which it gives none: those tell how they were
-/// made.  Or scales, but not the codes that follow from them: it alters more than amax.
+/// made.  Or scales, but not the codes that follow from them or came right: it alters more than
+/// amax.
 bool parts_codes_from_scales(const RunResult& trial, const std::vector<Output>& outputs) {
   bool gives_codes = false;
   bool misses_codes = false;
@@ -181,7 +182,8 @@ bool parts_codes_from_scales(const RunResult& trial, const std::vector<Output>& 
     const VariantMatch& c = trial.credits[o];
     if (is_minifloat8(outputs[o].expected->dtype())) {
       gives_codes = gives_codes || c.fixed > 0;
-      misses_codes = misses_codes || (outputs[o].follows && c.misses > 0);
+      misses_codes = misses_codes || (outputs[o].follows && c.misses > 0) ||
+                     (outputs[o].differing == 0 && c.broken > 0);
     } else {
       gives_scales = gives_scales || (c.hits > 0 && c.misses == 0);
       gives_no_scales = gives_no_scales || (c.seen > 0 && c.fixed == 0 && c.hits == 0);

@@ -162,6 +162,7 @@ class Search {
     Windows windows(runner_, extent_);
     std::vector<Candidate> found;
     std::vector<const Hypothesis*> near_of_f32;
+    const Hypothesis* nearest = nullptr;
     std::vector<std::pair<Index, Index>> rules;  // of scales, tried: fixed, broken
     std::optional<RunResult> refused;            // what gives most of what is none of a part
     for (const bool whole_operands : {false, true}) {
@@ -175,8 +176,10 @@ class Search {
         near_.emplace_back(trial->gain_db, &h);
         if (h.target == Target::scale_rule) rules.emplace_back(trial->fixed, trial->broken);
         // What gives every bit of a window is no nearer: it is named, or it fails elsewhere.
-        if (claims_.empty() && !trial->all() && trial->least_gain_db > nearest_.gain_db)
+        if (claims_.empty() && !trial->all() && trial->least_gain_db > nearest_.gain_db) {
           nearest_ = {h.phrase, trial->least_gain_db};
+          nearest = &h;
+        }
         exact_ = exact_ || (trial->all() && !runner_.windowed());
         if (round_ == 0 && trial->last_bits.all() && trial->last_bits.units > 0)
           (trial->last_bits.differing > 0 ? near_of_16_bits_ : near_of_f32).push_back(&h);
@@ -203,6 +206,11 @@ class Search {
       if (claims.empty() && (all || whole_operands || !runner_.windowed()))
         claims = named(1, [&](bool& whole) { return mark_best(found, whole); });
       if (!claims.empty()) return claims;
+    }
+    if (nearest != nullptr && runner_.windowed()) {
+      runner_.choose(64, 256);  // a few elements may come near by chance
+      const auto trial = runner_.run({nearest});
+      nearest_.gain_db = std::min(nearest_.gain_db, trial ? trial->least_gain_db : 0.0);
     }
     return {};
   }

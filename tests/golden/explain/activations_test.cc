@@ -18,8 +18,7 @@ Tensor gates(Dtype dtype) {
 
 /// swiglu, or another gate, of x that is rounded as y is.
 Call gated(const char* op, Dtype dtype, const char* limit = nullptr, bool weighed = false) {
-  NamedTensors in;
-  in.emplace("x", gates(dtype));
+  NamedTensors in{{"x", gates(dtype)}};
   if (std::string(op) == "swiglu_backward") in.emplace("dy", random_bf16({kRows, kColumns}, 8));
   const auto weight = [](Index, float v) { return 0.4f + 0.02f * v; };
   if (weighed) in.emplace("probs", mapped(random_floats({kRows}, 9), weight));

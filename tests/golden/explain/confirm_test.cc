@@ -21,8 +21,7 @@ Tensor of_values(Index rows, Index columns, const Value& value) {
 }
 
 NamedTensors only_y(Tensor y) {
-  NamedTensors out;
-  out.emplace("y", std::move(y));
+  NamedTensors out{{"y", std::move(y)}};
   return out;
 }
 

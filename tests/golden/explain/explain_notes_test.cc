@@ -8,6 +8,7 @@
 #include "golden/museum/operands.h"
 #include "golden/reports/reports.h"
 #include "golden/suites/compare.h"
+#include "tests/golden/planted.h"
 #include "tests/golden/scratch.h"
 #include "tests/golden/tensors.h"
 
@@ -71,8 +72,7 @@ TEST(ExplainNotes, WhatIsLeftIsAPattern) {
 /// `spoil` leaves them.
 Explanation nearly_exchanged(const std::function<void(Tensor&)>& spoil) {
   const auto backend = make_cpu_backend();
-  NamedTensors in;
-  in.emplace("x", random_floats({8, 64}, 5));
+  NamedTensors in{{"x", random_floats({8, 64}, 5)}};
   const Planted p = spoiled(*backend, make_call("swiglu", in, {}), [&](NamedTensors& out) {
     const float* x = in.at("x").as<float>();
     Tensor& y = out.at("y");
@@ -97,11 +97,29 @@ TEST(ExplainNotes, WhatIsNearIsSaidWhereNothingIsKnown) {
   EXPECT_EQ(some.pattern.find("nearer"), std::string::npos) << some.pattern;
 }
 
+/// w quantised along the other axis: what comes near few of the elements that differ is no news.
+TEST(ExplainNotes, WhatIsNearFewElementsIsNot) {
+  const auto backend = make_cpu_backend();
+  const Tensor w = mapped(random_floats({64, 512}, 8), [](Index i, float v) {
+    return std::ldexp(v, static_cast<int>(i * i % 17 + i / 7 % 5) - 9);
+  });
+  const auto quantised = [&](const char* block) {
+    Call call = mx_product(*backend, 8, {{32}, 32, 64, 512});
+    call.set.set("block_w", block);
+    for (auto& [name, t] :
+         run_call(*backend, make_call("quantize", {{"x", w}}, with({{"block", block}}))))
+      call.replace("w." + name, resized(t, {1, t.extent(0), t.extent(1)}));
+    return call;
+  };
+  const Planted p = planted(*backend, quantised("1x32"), quantised("32x1"));
+  const Explanation e = explain(*backend, p.call, p.expected, p.actual);
+  EXPECT_EQ(e.pattern.find("nearer"), std::string::npos) << e.pattern;
+}
+
 /// One block's scale is FLOOR's, and so are its codes: another rule has that scale and other codes.
 TEST(ExplainNotes, WhatIsNearInOneOutputAloneIsNot) {
   const auto backend = make_cpu_backend();
-  NamedTensors in;
-  in.emplace("x", coarse_floats({4, 64}, 3));
+  NamedTensors in{{"x", coarse_floats({4, 64}, 3)}};
   for (Index b = 0; b < 8; ++b) {
     for (Index i = 1; i < 32; ++i)
       store_wide(in.at("x"), 32 * b + i, std::fmod(wide_value(in.at("x"), 32 * b + i), 1.0f));
@@ -164,8 +182,7 @@ TEST(ExplainNotes, OutputsThatAreManyAreNotedEach) {
   const Tensor given = random_floats({16, 16}, 5);
   NamedTensors expected;
   for (const char* name : {"a", "b", "c", "d"}) expected.emplace(name, given);
-  NamedTensors got;
-  got.emplace("b", given);
+  NamedTensors got{{"b", given}};
   const Explanation same = explain(*backend, call, expected, got);
   EXPECT_EQ(same.verdict, ExplainVerdict::same);
   EXPECT_EQ(same.elements, 256);

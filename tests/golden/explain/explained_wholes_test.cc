@@ -72,8 +72,7 @@ TEST(ExplainedWholes, ThatGiveNothingKeepTheirName) {
 /// alone, and is no cause beside what gives the codes and them.
 TEST(ExplainedWholes, OfAPairAreNoCauseOfEachOutput) {
   const auto backend = make_cpu_backend();
-  NamedTensors in;
-  in.emplace("x", random_floats({128, 320}, 3));
+  NamedTensors in{{"x", random_floats({128, 320}, 3)}};
   in.emplace("probs", filled<float>(Dtype::f32, {128}, [](Index i) {
                return 0.05f + static_cast<float>(i * 37 % 128) / 140.0f;
              }));

@@ -114,8 +114,7 @@ PlantsFault sum_of(const char* key, const char* value) {
 /// Sums that lie beside ties of bf16 by less than f32 keeps: odd columns below theirs. Terms that
 /// cancel hide from machines what is beside 1.
 Planted rounded_twice(Backend& b) {
-  NamedTensors in;
-  in.emplace("x", Tensor(Dtype::bf16, {16, 8}));
+  NamedTensors in{{"x", Tensor(Dtype::bf16, {16, 8})}};
   in.emplace("w", Tensor(Dtype::bf16, {1, 16, 8}));
   in.emplace("group_ends", ends_of({16}));
   for (Index i = 0; i < 128; ++i) {
@@ -136,8 +135,7 @@ Planted rounded_twice(Backend& b) {
 
 /// A router of 16 experts whose biases lie beside 8.
 Call router(Backend&) {
-  NamedTensors in;
-  in.emplace("logits", random_floats({96, 16}, 7));
+  NamedTensors in{{"logits", random_floats({96, 16}, 7)}};
   in.emplace("bias", random_floats({16}, 3));
   for (Index e = 0; e < 16; ++e)
     in.at("bias").as<float>()[e] = 8 + 0.1f * in.at("bias").as<float>()[e];

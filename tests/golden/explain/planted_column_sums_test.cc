@@ -13,8 +13,7 @@ using Rows = std::vector<float>;
 float bf16(float v) { return decode(encode<kBF16>(v)); }
 
 Call summed(bool narrow, bool of_groups) {
-  NamedTensors in;
-  in.emplace("x", narrow ? random_bf16({96, 64}, 1) : random_floats({96, 64}, 1));
+  NamedTensors in{{"x", narrow ? random_bf16({96, 64}, 1) : random_floats({96, 64}, 1)}};
   if (of_groups) in.emplace("group_ends", ends_of({40, 40, 96}));
   return make_call("column_sum", in, of_groups ? with({{"over", "groups"}}) : Parameters{});
 }

@@ -54,8 +54,7 @@ TEST(PlantedGrounds, PartsHaveEquivalentsToo) {
 }
 
 TEST(PlantedGrounds, PlacesAreOfAllThatIsGiven) {
-  NamedTensors in;
-  in.emplace("x", random_bf16({96, 64}, 3));
+  NamedTensors in{{"x", random_bf16({96, 64}, 3)}};
   in.emplace("w", random_bf16({2, 64, 64}, 4));
   in.emplace("bias", times(random_bf16({2, 64}, 5), 4.0f));
   in.emplace("group_ends", ends_of({40, 96}));
@@ -150,8 +149,7 @@ TEST(PlantedGrounds, RowsOfATokenFollowFromItsExpert) {
 }
 
 Call of_floats() {
-  NamedTensors in;
-  in.emplace("x", random_floats({96, 160}, 3));
+  NamedTensors in{{"x", random_floats({96, 160}, 3)}};
   in.emplace("w", random_floats({2, 64, 160}, 4));
   in.emplace("group_ends", ends_of({40, 96}));
   return of("grouped_matmul", std::move(in), "out=f32");

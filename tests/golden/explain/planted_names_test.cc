@@ -226,8 +226,7 @@ TEST(PlantedNames, ColumnsOfScalesAtAnotherStride) {
 // ---- Routers and tables of experts.
 
 Call router(bool biased = false) {
-  NamedTensors in;
-  in.emplace("logits", random_floats({96, 16}, 7));
+  NamedTensors in{{"logits", random_floats({96, 16}, 7)}};
   if (biased) in.emplace("bias", random_floats({16}, 3));
   return of("route", std::move(in), "top_k=4 score=sigmoid normalize=false");
 }
@@ -290,8 +289,7 @@ TEST(PlantedNames, TablesOfExperts) {
 // ---- Activations, biases, layers.
 
 TEST(PlantedNames, BiasesOfOtherExperts) {
-  NamedTensors in;
-  in.emplace("y", random_bf16({96, 64}, 1));
+  NamedTensors in{{"y", random_bf16({96, 64}, 1)}};
   in.emplace("bias", random_bf16({4, 64}, 2));
   in.emplace("group_ends", ends_of({20, 40, 60, 96}));
   const auto taken = [&](std::initializer_list<Index> from) {

@@ -29,8 +29,7 @@ Call linear() {
 }
 
 Call gated(const char* op, const Settings& more) {
-  NamedTensors in;
-  in.emplace("x", random_bf16({96, 256}, 7));
+  NamedTensors in{{"x", random_bf16({96, 256}, 7)}};
   if (std::string_view(op) == "swiglu_backward") in.emplace("dy", random_bf16({96, 128}, 8));
   Call call = of(op, in, more);
   call.set.set("rounding", "bf16");

@@ -143,8 +143,7 @@ const PlantedFault kFaults[] = {
     {"padded groups are read without padding", "starts=unpadded",
      "groups are read from starts without padding: each row of x is the same row of y",
      [](Backend& b) {
-       NamedTensors in;
-       in.emplace("x", random_bf16({150, 64}, 3));
+       NamedTensors in{{"x", random_bf16({150, 64}, 3)}};
        in.emplace("group_ends", ends_of({37, 90, 150}));
        const NamedTensors padded = run_call(b, of("pad_groups", in, "alignment=128"));
        in.erase("x");

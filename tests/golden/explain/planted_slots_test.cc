@@ -226,7 +226,7 @@ const PlantedFault kFaults[] = {
               std::memmove(row_of(x, 0), row_of(x, 1), x.bytes() - row_bytes(x));
             })},
     {"padding holds the first row", "not_zero.padding",
-     "(pad rows, zeros expected) hold other bytes: never written, or ",
+     "(pad rows, zeros expected) hold other bytes: never written, overwritten, ",
      spoils([](Backend& b) { return sent(b, false, "expert_major_padded"); },
             [](NamedTensors& out) {
               Tensor& x = out.at("rank1.x");

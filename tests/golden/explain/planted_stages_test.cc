@@ -12,14 +12,14 @@ float silu(float a) { return a * sigmoid_rn(a); }
 double silu(double a) { return a / (1.0 + std::exp(-a)); }
 
 Call gated(const char* op, Parameters set, bool weighed = false) {
-  NamedTensors in;
-  in.emplace("x", random_floats({32, 256}, 7));
+  NamedTensors in{{"x", random_floats({32, 256}, 7)}};
   const auto weight = [](Index, float v) { return 0.4f + 0.02f * v; };
   if (weighed) in.emplace("probs", mapped(random_floats({32}, 9), weight));
   return make_call(op, in, set);
 }
 
 const Parameters kBlocks = with({{"block", "1x128"}, {"scale", "f32"}});
+Call in_blocks(bool weighed) { return gated("swiglu_quantize", kBlocks, weighed); }
 
 /// y of `call` by fn(gate, up).
 Planted activated(Backend& b, const Call& call, const std::function<float(float, float)>& fn) {
@@ -62,23 +62,9 @@ Parameters limited(Parameters set) {
   return set;
 }
 
-Planted amax_before_weights(Backend& b) {
-  const Call call = gated("swiglu_quantize", kBlocks, true);
-  Call before = call;
-  before.inputs.erase("probs");
-  return scales_of(b, call, before);
-}
-
-Planted amax_before_limit(Backend& b) {
-  return scales_of(b, gated("swiglu_quantize", limited(kBlocks)),
-                   gated("swiglu_quantize", kBlocks));
-}
-
 Planted weights_in_scales(Backend& b) {
-  const Call call = gated("swiglu_quantize", kBlocks, true);
-  Call before = call;
-  before.inputs.erase("probs");
-  Planted p = planted(b, call, before);
+  const Call call = in_blocks(true);
+  Planted p = planted(b, call, in_blocks(false));
   for (Index i = 0; i < 32; ++i)
     p.actual.at("scales").as<float>()[i] *= call.input("probs").as<float>()[i];
   return p;
@@ -116,9 +102,19 @@ const PlantedFault kFaults[] = {
        });
      }},
     {"amax before router weights", "amax=before_weights", "before the router weights",
-     amax_before_weights},
+     [](Backend& b) { return scales_of(b, in_blocks(true), in_blocks(false)); }},
+    {"no router weights, which alter scales alone", "weights=left_out", "are left out",
+     [](Backend& b) { return planted(b, in_blocks(true), in_blocks(false)); }},
+    {"the same but for a last bit", "weights=left_out", "left out, but for the last bits of scales",
+     [](Backend& b) {
+       Planted p = planted(b, in_blocks(true), in_blocks(false));
+       p.actual.at("scales").as<std::uint32_t>()[3] ^= 1;
+       return p;
+     }},
     {"amax before the limit", "amax=before_limit", "before the limit is applied",
-     amax_before_limit},
+     [](Backend& b) {
+       return scales_of(b, gated("swiglu_quantize", limited(kBlocks)), in_blocks(false));
+     }},
     {"router weights in the scales", "weights=scales", "multiply the scales rather than",
      weights_in_scales},
 };

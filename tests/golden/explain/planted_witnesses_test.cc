@@ -8,8 +8,7 @@ namespace mxo::planted_witnesses_test {
 namespace {
 
 Call of_logits(Tensor logits, Settings set) {
-  NamedTensors in;
-  in.emplace("logits", std::move(logits));
+  NamedTensors in{{"logits", std::move(logits)}};
   return of("route", std::move(in), set);
 }
 

@@ -125,7 +125,7 @@ TEST(QuantiserCasts, AreToldByTheirCodes) {
       {Dtype::f32, [](float v, float s, float) { return v / s; },
        kRule + "x is divided by the stored scale rather than multiplied"},
       {Dtype::f32, [](float v, float s, float) { return v * s; },
-       kRule + "x is multiplied by the stored number, which is no scale but its inverse"},
+       kRule + "x is multiplied by the stored number rather than by its inverse"},
       {Dtype::f32, [](float v, float s, float) { return v * above(1.0f / s); },
        kRule + "x is multiplied by " + ulp + "more than 1 / scale"},
       {Dtype::f32, [](float v, float s, float) { return v * below(1.0f / s); },

@@ -109,8 +109,7 @@ const PlantedFault kFaults[] = {
        const Call call = sent(b, true);
        Call wrong = call;
        for (Index p = 0; p < 2; ++p) {
-         NamedTensors codes;
-         codes.emplace("codes", call.input(rank(p) + "codes"));
+         NamedTensors codes{{"codes", call.input(rank(p) + "codes")}};
          NamedTensors again =
              run_call(b, make_call("quantize", run_call(b, make_call("decode", codes, {})), {}));
          for (auto& [part, tensor] : again) wrong.replace(rank(p) + part, std::move(tensor));

@@ -54,8 +54,7 @@ Planted mapped(Backend& b, Index (*map)(Index), bool counted = true) {
 }
 
 Call summed(bool of_groups) {
-  NamedTensors in;
-  in.emplace("x", random_bf16({96, 64}, 1));
+  NamedTensors in{{"x", random_bf16({96, 64}, 1)}};
   if (of_groups) in.emplace("group_ends", ends_of({40, 40, 96}));
   return make_call("column_sum", in, of_groups ? with({{"over", "groups"}}) : Parameters{});
 }
@@ -74,6 +73,15 @@ Call indices_of(const char* max_len) {
                    with({{"experts", "8"}, {"ranks", "2"}, {"max_len", max_len}}));
 }
 
+/// Three slots of 40 tokens, of which every fifth is of expert kFifth.
+template <Index kFifth>
+Call aligned() {
+  NamedTensors in;
+  in.emplace("experts",
+             numbers({40, 3}, [](Index i) { return i % 5 == 0 ? kFifth : (i * 7 + 3) % 8; }));
+  return of("moe_align_block_size", in, "experts=8 block=16");
+}
+
 const PlantedFault kFaults[] = {
     {"-1 is the last row (TransformerEngine#2908)", "indices=marker", "last row of x",
      planted_by(marker_is, 47)},
@@ -83,8 +91,7 @@ const PlantedFault kFaults[] = {
     {"rows of no index are never written (Primus-Turbo#345)", "not_zero.padding",
      "rows 64 to 95 of x (rows that no index names, zeros expected) hold other bytes",
      [](Backend& b) {
-       NamedTensors in;
-       in.emplace("y", random_bf16({64, 64}, 3));
+       NamedTensors in{{"y", random_bf16({64, 64}, 3)}};
        in.emplace("indices", numbers({64}, [](Index i) { return (i * 37 + 11) % 64; }));
        return spoiled(b, of("unpermute", in, "rows=96"), [](NamedTensors& out) {
          const Tensor old = random_bf16({32, 64}, 9);
@@ -119,19 +126,16 @@ const PlantedFault kFaults[] = {
               for (Index e = 2; e < 8; ++e) ends[e] += own - given;
             })},
     {"padding is slot 0", "sorted_token_ids=padding_0", "point to slot 0 rather than beyond all",
-     [](Backend& b) {
-       NamedTensors in;
-       in.emplace("experts", numbers({40, 3}, [](Index i) { return (i * 7 + 3) % 8; }));
-       const Call call = of("moe_align_block_size", in, "experts=8 block=16");
-       return spoiled(b, call, [](NamedTensors& out) {
-         Tensor& ids = out.at("sorted_token_ids");
-         std::replace(ids.as<std::int32_t>(), ids.as<std::int32_t>() + ids.elements(), 120, 0);
-       });
-     }},
+     spoils([](Backend&) { return aligned<3>(); },
+            [](NamedTensors& out) {
+              Tensor& ids = out.at("sorted_token_ids");
+              std::replace(ids.as<std::int32_t>(), ids.as<std::int32_t>() + ids.elements(), 120, 0);
+            })},
+    {"no expert is the last (sglang#40156)", "experts=none_counted", "no expert count as expert 7",
+     [](Backend& b) { return planted(b, aligned<-1>(), aligned<7>()); }},
     {"columns of the first run", "codes=first_run", "every run of 64 columns holds the codes",
      [](Backend& b) {
-       NamedTensors x;
-       x.emplace("x", random_floats({64, 256}, 3));
+       NamedTensors x{{"x", random_floats({64, 256}, 3)}};
        const Call call = make_call("dequantize", run_call(b, make_call("quantize", x, {})), {});
        return altered(b, call, {"codes"}, [](Tensor& t, const Tensor& given) {
          runs_from(t, given, 1, [](Index i) { return i / 256 * 256 + i % 64; });
@@ -172,16 +176,14 @@ const PlantedFault kNearMisses[] = {
      }},
     {"rows 9 apart by chance", "rows.stride", "",
      [](Backend& b) {
-       NamedTensors in;
-       in.emplace("y", random_bf16({80, 64}, 3));
+       NamedTensors in{{"y", random_bf16({80, 64}, 3)}};
        in.emplace("indices", numbers({80}, [](Index i) { return (i * 37 + 11) % 80; }));
        const Call call = make_call("unpermute", in, {});
        return spoiled(b, call, [&](NamedTensors& out) { out.at("x") = call.input("y"); });
      }},
     {"rows of one group moved move no end", "group_ends", "",
      [](Backend& b) {
-       NamedTensors in;
-       in.emplace("x", random_bf16({100, 64}, 3));
+       NamedTensors in{{"x", random_bf16({100, 64}, 3)}};
        in.emplace("group_ends", ends_of({17, 33, 70, 100}));
        return spoiled(b, make_call("pad_groups", in, {}), [](NamedTensors& out) {
          Tensor& y = out.at("y");

@@ -232,8 +232,7 @@ TEST_P(LayerSteps, GiveTheBytesOfTheLayer) {
 }
 
 Call linear(const char* recipe, bool biased) {
-  NamedTensors in;
-  in.emplace("x", random_bf16({160, 128}, 9));
+  NamedTensors in{{"x", random_bf16({160, 128}, 9)}};
   in.emplace("w", random_bf16({3, 128, 128}, 10));
   in.emplace("dy", random_bf16({160, 128}, 13));
   if (biased) in.emplace("bias", random_bf16({3, 128}, 11));

@@ -276,7 +276,7 @@ Claims claim_idle(const Idle& idle, Output& output) {
                                ? filled("{} of {} (zeros expected) holds ", idle.what, place.words)
                                : filled("{} ({}, zeros expected){}", place.words, idle.what,
                                         place.hold());
-                       return where + "other bytes: never written, or overwritten";
+                       return where + "other bytes: never written, overwritten, or computed so";
                      });
 }
 

@@ -259,7 +259,7 @@ std::optional<std::string> maximum_in_words(const QuantiserCall& q, double ratio
   const bool inverse = q.own->stored(2.0f) < q.own->stored(1.0f);
   const double own = largest(q.format);
   const double most = inverse ? ratio * own : own / ratio;
-  for (const double max : {448.0, 240.0, 57344.0, 224.0, 127.0, 256.0}) {
+  for (const double max : {448.0, 240.0, 57344.0, 224.0, 127.0, 256.0, 98304.0}) {
     const bool power = std::exp2(std::round(std::log2(max / own))) == max / own;
     if (!power && std::abs(most / max - 1.0) <= 0x1p-21)
       return filled(", as a maximum of {} rather than {} gives it", number(max, 7), number(own, 7));
