@@ -4,6 +4,7 @@
 
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "golden/explain/case/output.h"
@@ -193,6 +194,35 @@ struct Nearest {
 
 /// What is looked for: causes of any part, or only of everything that fails.
 enum class Extent : std::uint8_t { part, all };
+
+/// Where hypotheses are tried first.  What is of all elements or of none is tried on a few: a model
+/// of a machine costs more than any other hypothesis, and most of them fail at once.
+class Windows {
+ public:
+  Windows(AlteredCallRunner& runner, Extent extent) : runner_(runner), all_(extent == Extent::all) {
+    runner.choose(2, 16);
+    few_ = runner.window();
+    runner.choose(8, 64);
+    some_ = runner.window();
+  }
+  std::optional<RunResult> run(const Hypothesis& h) {
+    if (runner_.windowed() && (all_ || h.is_of_all())) {
+      runner_.take(few_);
+      auto trial = runner_.run({&h});
+      if (!trial || trial->broken > 0) return all_ ? std::nullopt : std::move(trial);
+    }
+    runner_.take(some_);
+    auto trial = runner_.run({&h});
+    const bool fails = all_ && trial && trial->broken > 0 && !trial->last_bits.all();
+    return fails ? std::nullopt : std::move(trial);
+  }
+
+ private:
+  AlteredCallRunner& runner_;
+  bool all_;
+  Window few_;
+  Window some_;
+};
 
 /// Runs every hypothesis, alone and then in pairs, on the elements that are left, and marks as
 /// explained what the best ones explain.  Where they explain nothing, `nearest` is the one that

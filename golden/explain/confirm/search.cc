@@ -1,4 +1,4 @@
-// Singles, confirmation, places, pairs.
+// Which hypotheses are named: tried alone, but for last bits, in pairs and on sampled lines.
 #include "golden/explain/alter/alterations.h"
 #include "golden/explain/confirm/altered_call_runner.h"
 #include "golden/explain/confirm/score.h"
@@ -32,35 +32,6 @@ bool alters_whole_operands(const Hypothesis& h) {
   return h.stage == Stage::input && !h.local && (!h.measured || h.last) &&
          h.target != Target::group_ends;
 }
-
-/// Where hypotheses are tried first.  What is of all elements or of none is tried on a few: a model
-/// of a machine costs more than any other hypothesis, and most of them fail at once.
-class Windows {
- public:
-  Windows(AlteredCallRunner& runner, Extent extent) : runner_(runner), all_(extent == Extent::all) {
-    runner.choose(2, 16);
-    few_ = runner.window();
-    runner.choose(8, 64);
-    some_ = runner.window();
-  }
-  std::optional<RunResult> run(const Hypothesis& h) {
-    if (runner_.windowed() && (all_ || h.is_of_all())) {
-      runner_.take(few_);
-      auto trial = runner_.run({&h});
-      if (!trial || trial->broken > 0) return all_ ? std::nullopt : std::move(trial);
-    }
-    runner_.take(some_);
-    auto trial = runner_.run({&h});
-    const bool fails = all_ && trial && trial->broken > 0 && !trial->last_bits.all();
-    return fails ? std::nullopt : std::move(trial);
-  }
-
- private:
-  AlteredCallRunner& runner_;
-  bool all_;
-  Window few_;
-  Window some_;
-};
 
 class Search {
  public:

@@ -67,10 +67,7 @@ class SpanSums {
       for (int j = 0; j < tile_.wide(); ++j) {
         if (!takes(tile_.b[j])) continue;
         if (j + 1 < tile_.wide() && takes(tile_.b[j + 1])) of_b_[j + 1].fetch();
-        for (int half = 0; half < kMaxNr / kTileLanes; ++half) {
-          ahead_ = ahead_of(runs, half, i, j);
-          add(runs, half, i, j, a, of_b_[j]);
-        }
+        for (int half = 0; half < kMaxNr / kTileLanes; ++half) add(runs, half, i, j, a, of_b_[j]);
       }
     }
   }
@@ -87,6 +84,7 @@ class SpanSums {
            const SpanOfPanel& b) {
     const Index count = std::min(runs.end * kRun, tile_.k_block.count) - runs.first * kRun;
     double* sums = block_of(*tile_.tile, scratch_, i, j);
+    ahead_ = ahead_of(runs, half, i, j);
     PairResiduals residuals;
     residuals.c = sums + half * kTileLanes;
     residuals.of_a = {a.residuals, a.from, b.data + tile_of_b(half, 0, 0),
